@@ -1,0 +1,70 @@
+"""Apache Kafka's jars: where they are, and how to run a class of theirs or of ours with them.
+
+They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checkout (56 MB).
+"""
+
+import fcntl
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+KAFKA_VERSION = "4.3.1"
+HERE = Path(__file__).resolve().parent
+BUILD = HERE.parent.parent / "build"
+
+
+def jars_directory() -> Path:
+    """The directory that holds Apache Kafka's jars; fetches them at the first call (Maven, about 12 s)."""
+    home = BUILD / f"kafka-{KAFKA_VERSION}"
+    done = home / ".complete"
+    if not done.exists():
+        home.mkdir(parents=True, exist_ok=True)
+        with open(home / ".fetching", "w") as guard:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            if not done.exists():
+                _fetch(home)
+                done.touch()
+    return home / "libs"
+
+
+def _fetch(home: Path) -> None:
+    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+    command += [f"-DoutputDirectory={home / 'libs'}", f"-Dkafka.version={KAFKA_VERSION}"]
+    finished = subprocess.run(command, capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise RuntimeError(f"Maven could not fetch Apache Kafka's jars:\n{finished.stdout}{finished.stderr}")
+
+
+def classpath(*extra: Path) -> str:
+    """A Java class path of the jars and of ``extra`` directories, which come first."""
+    return ":".join([*map(str, extra), str(HERE), f"{jars_directory()}/*"])
+
+
+def compile_java(source: Path) -> Path:
+    """Compile one Java source file against the jars; the directory of its classes. Cached by modification time."""
+    target = BUILD / "java" / source.stem
+    stamp = target / ".compiled"
+    if not stamp.exists() or stamp.stat().st_mtime < source.stat().st_mtime:
+        target.mkdir(parents=True, exist_ok=True)
+        command = ["javac", "-nowarn", "-d", str(target), "-cp", classpath(), str(source)]
+        finished = subprocess.run(command, capture_output=True, text=True, check=False)
+        if finished.returncode != 0:
+            raise RuntimeError(f"javac {source.name}:\n{finished.stdout}{finished.stderr}")
+        stamp.touch()
+    return target
+
+
+def java(
+    main_class: str,
+    *arguments: str,
+    classes: Sequence[Path] = (),
+    stdin: str | None = None,
+    timeout_s: float = 120,
+    heap: str = "256m",
+) -> subprocess.CompletedProcess[str]:
+    """Run a Java class to its end and return what it printed. Never raises on a bad exit code."""
+    command = ["java", f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
+    command += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}", "-cp", classpath(*classes), main_class]
+    return subprocess.run(
+        [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
+    )
