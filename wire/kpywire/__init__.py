@@ -1,0 +1,1 @@
+"""Kafka's wire format: bytes to messages and back. Knows nothing of brokers."""
