@@ -1,5 +1,20 @@
 """Apache Kafka from its jars, for comparison: fetches them with Maven, runs its classes, starts its broker."""
 
-from oracle.jars import classpath, compile_java, java, jars_directory
+from oracle.broker import SERVER_JVM, SERVER_PROPERTIES, SMALL_JVM, SMALL_PROPERTIES, ApacheKafka
+from oracle.jars import classpath, compile_java, jars_directory, java
+from oracle.process import BrokerProcessError, BrokerProcess, free_port
 
-__all__ = ["classpath", "compile_java", "jars_directory", "java"]
+__all__ = [
+    "SERVER_JVM",
+    "SERVER_PROPERTIES",
+    "SMALL_JVM",
+    "SMALL_PROPERTIES",
+    "ApacheKafka",
+    "BrokerProcessError",
+    "BrokerProcess",
+    "classpath",
+    "compile_java",
+    "free_port",
+    "jars_directory",
+    "java",
+]

@@ -11,6 +11,7 @@ from pathlib import Path
 KAFKA_VERSION = "4.3.1"
 HERE = Path(__file__).resolve().parent
 BUILD = HERE.parent.parent / "build"
+LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
 
 def jars_directory() -> Path:
@@ -64,7 +65,7 @@ def java(
 ) -> subprocess.CompletedProcess[str]:
     """Run a Java class to its end and return what it printed. Never raises on a bad exit code."""
     command = ["java", f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += [f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}", "-cp", classpath(*classes), main_class]
+    command += [LOGGING, "-cp", classpath(*classes), main_class]
     return subprocess.run(
         [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )
