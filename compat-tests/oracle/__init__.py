@@ -2,7 +2,7 @@
 
 from oracle.broker import SERVER_JVM, SERVER_PROPERTIES, SMALL_JVM, SMALL_PROPERTIES, ApacheKafka
 from oracle.jars import classpath, compile_java, jars_directory, java
-from oracle.process import BrokerProcessError, BrokerProcess, free_port
+from oracle.process import BrokerProcess, BrokerProcessError, free_port
 
 __all__ = [
     "SERVER_JVM",
@@ -10,8 +10,8 @@ __all__ = [
     "SMALL_JVM",
     "SMALL_PROPERTIES",
     "ApacheKafka",
-    "BrokerProcessError",
     "BrokerProcess",
+    "BrokerProcessError",
     "classpath",
     "compile_java",
     "free_port",

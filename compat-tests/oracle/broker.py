@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Final
 
 from oracle.jars import LOGGING, classpath, java
-from oracle.process import HOST, BrokerProcessError, BrokerProcess, free_port
+from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
 
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
 
