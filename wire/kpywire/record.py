@@ -1,0 +1,210 @@
+"""Records as Python objects: for the metadata log, coordinators, the cleaner, command line tools and tests.
+
+Not for the broker's hot path, which keeps batches as slices (:mod:`kpywire.skim`).
+
+A record: length varint, attributes i8, timestampDelta varlong, offsetDelta varint, key length varint (-1: null)
+and key, value likewise, header count varint, then per header its key (never null) and value. All varints are zigzag.
+
+Invariant: reading yields exactly as many records as the header counts, which fill the section to its last byte, or
+raises :class:`~kpywire.errors.Malformed`; no length is believed before it is compared with the bytes that are there.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from kpywire.batch import (
+    ATTRIBUTES_POSITION,
+    CONTROL_MASK,
+    CREATE_TIME,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+    NO_LEADER_EPOCH,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
+    NO_SEQUENCE,
+    NO_TIMESTAMP,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    batch_headers,
+)
+from kpywire.compression import NONE, compress, decompress
+from kpywire.crc import crc32c
+from kpywire.errors import Malformed
+from kpywire.varint import Buffer, decode_varint, decode_varlong, encode_varint, encode_varlong
+
+MAX_INFLATED_BYTES = 1 << 30
+"""What a compressed record section may grow to when the caller sets no limit of its own."""
+
+Header = tuple[str, bytes | None]
+
+
+class Record(NamedTuple):
+    """One record. ``offset`` and ``sequence`` are filled in by reading; a record to be written may leave them out."""
+
+    offset: int = -1
+    timestamp: int = NO_TIMESTAMP
+    key: bytes | None = None
+    value: bytes | None = None
+    headers: tuple[Header, ...] = ()
+    sequence: int = NO_SEQUENCE
+
+
+def read_records(buffer: Buffer, max_inflated_bytes: int = MAX_INFLATED_BYTES) -> Iterator[Record]:
+    """The records of every whole batch in ``buffer``, control records included; a cut-off batch at the end is left out.
+
+    CRCs are not checked (:func:`kpywire.batch.check_crc` does).
+
+    Raises:
+        Malformed: a batch is not what the format says, or inflates to more than ``max_inflated_bytes``.
+    """
+    for position, header in batch_headers(buffer):
+        yield from read_batch(buffer, header, position, max_inflated_bytes)
+
+
+def read_batch(
+    buffer: Buffer, header: BatchHeader, position: int = 0, max_inflated_bytes: int = MAX_INFLATED_BYTES
+) -> Iterator[Record]:
+    """The records of the batch at ``position``, whose header was read before. Raises like :func:`read_records`."""
+    section: Buffer = memoryview(buffer)[position + HEADER_BYTES : position + header.size]
+    section = decompress(header.codec, section, max_inflated_bytes) if header.codec else bytes(section)
+    end = 0
+    for _ in range(header.record_count):
+        record, end = _decode_record(section, end, header)
+        yield record
+    if end != len(section):
+        raise Malformed(f"{len(section) - end} bytes follow the last of {header.record_count} records")
+
+
+def _decode_record(section: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:
+    length, start = decode_varint(section, position)
+    end = start + length
+    if length < 0 or end > len(section):
+        raise Malformed(f"a record of {length} bytes in a section with {len(section) - start} left")
+    timestamp_delta, position = decode_varlong(section, start + 1)
+    offset_delta, position = decode_varint(section, position)
+    key, position = _decode_bytes(section, position, end)
+    value, position = _decode_bytes(section, position, end)
+    count, position = decode_varint(section, position)
+    if not 0 <= count <= end - position:
+        raise Malformed(f"a record with {count} headers in {end - position} bytes")
+    headers = []
+    for _ in range(count):
+        header_key, position = _decode_bytes(section, position, end)
+        if header_key is None:
+            raise Malformed("a record header without a key")
+        header_value, position = _decode_bytes(section, position, end)
+        headers.append((header_key.decode("utf-8", "replace"), header_value))
+    if position != end:
+        raise Malformed(f"a record of {length} bytes holds {position - start}")
+    timestamp = header.base_timestamp + timestamp_delta
+    if header.timestamp_type == LOG_APPEND_TIME:
+        timestamp = header.max_timestamp
+    sequence = header.base_sequence
+    if sequence >= 0:
+        sequence = sequence + offset_delta & 0x7FFF_FFFF
+    return Record(header.base_offset + offset_delta, timestamp, key, value, tuple(headers), sequence), end
+
+
+def _decode_bytes(section: bytes, position: int, end: int) -> tuple[bytes | None, int]:
+    """A nullable byte string at ``position`` that must end at ``end`` or before."""
+    length, position = decode_varint(section, position)
+    if length < 0:
+        return None, position
+    following = position + length
+    if following > end:
+        raise Malformed(f"{length} bytes in a record with {end - position} left")
+    return section[position:following], following
+
+
+def encode_record(
+    offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
+) -> bytes:
+    """One record as it stands in a record section, its length in front."""
+    parts = [b"\x00", encode_varlong(timestamp_delta), encode_varint(offset_delta)]
+    _encode_bytes(parts, key)
+    _encode_bytes(parts, value)
+    parts.append(encode_varint(len(headers)))
+    for header_key, header_value in headers:
+        _encode_bytes(parts, header_key.encode("utf-8"))
+        _encode_bytes(parts, header_value)
+    body = b"".join(parts)
+    return encode_varint(len(body)) + body
+
+
+def _encode_bytes(parts: list[bytes], value: bytes | None) -> None:
+    if value is None:
+        parts.append(b"\x01")
+    else:
+        parts.append(encode_varint(len(value)))
+        parts.append(value)
+
+
+def build_batch(
+    records: Iterable[Record],
+    *,
+    base_offset: int = 0,
+    codec: int = NONE,
+    level: int | None = None,
+    partition_leader_epoch: int = NO_LEADER_EPOCH,
+    timestamp_type: int = CREATE_TIME,
+    log_append_time_ms: int = NO_TIMESTAMP,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+    control: bool = False,
+) -> bytes:
+    """One batch of ``records`` as Kafka's producer and MemoryRecordsBuilder write it.
+
+    A record with offset -1 takes the offset after the one before it (the first: ``base_offset``); others keep theirs,
+    which must rise. The base timestamp is the first record's. With ``LOG_APPEND_TIME`` the largest timestamp is
+    ``log_append_time_ms`` and the records keep their own underneath.
+
+    Raises:
+        ValueError: no records, or offsets that do not rise.
+    """
+    section: list[bytes] = []
+    next_delta = 0
+    base_timestamp = max_timestamp = NO_TIMESTAMP
+    for record in records:
+        delta = next_delta if record.offset == -1 else record.offset - base_offset
+        if delta < next_delta:
+            raise ValueError(f"offset {record.offset} does not rise above those before it")
+        if not section:
+            base_timestamp = record.timestamp
+        max_timestamp = max(max_timestamp, record.timestamp)
+        timestamp_delta = record.timestamp - base_timestamp
+        section.append(encode_record(delta, timestamp_delta, record.key, record.value, record.headers))
+        next_delta = delta + 1
+    if not section:
+        raise ValueError("a batch needs at least one record")
+    attributes = codec | timestamp_type << 3 | transactional * TRANSACTIONAL_MASK | control * CONTROL_MASK
+    header = BatchHeader(
+        base_offset=base_offset,
+        batch_length=0,
+        partition_leader_epoch=partition_leader_epoch,
+        magic=MAGIC,
+        crc=0,
+        attributes=attributes,
+        last_offset_delta=next_delta - 1,
+        base_timestamp=base_timestamp,
+        max_timestamp=log_append_time_ms if timestamp_type == LOG_APPEND_TIME else max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=len(section),
+    )
+    return assemble(header, compress(codec, b"".join(section), level))
+
+
+def assemble(header: BatchHeader, section: Buffer) -> bytes:
+    """``header`` and a record section (compressed, if it says so) as a batch, its length and CRC computed anew."""
+    batch_length = HEADER_BYTES - LENGTH_END + len(section)
+    batch = bytearray(HEADER.pack(*header._replace(batch_length=batch_length, crc=0)))
+    batch += section
+    crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
+    HEADER.pack_into(batch, 0, *header._replace(batch_length=batch_length, crc=crc))
+    return bytes(batch)
