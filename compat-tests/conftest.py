@@ -1,0 +1,118 @@
+"""Which broker the suites talk to, and topics of their own for every test.
+
+``pytest compat-tests`` tests kpybroker, ``--target apache-kafka`` the oracle, ``--bootstrap-server HOST:PORT`` any
+broker; tests that start, kill or configure a broker of their own are skipped there. A test that fails on Apache Kafka
+is a wrong test.
+"""
+
+import re
+import secrets
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from clients import CLIENTS, Client
+from confluent_kafka.admin import AdminClient
+from oracle import BrokerProcess
+from targets import TARGETS
+from topics import create_topic, delete_topics
+
+
+class StartBroker(Protocol):
+    def __call__(self, **properties: str) -> BrokerProcess: ...
+
+
+class NewTopic(Protocol):
+    def __call__(self, partitions: int = 1, **configs: str) -> str: ...
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("compatibility")
+    group.addoption("--target", choices=sorted(TARGETS), default="kpybroker", help="the broker to test")
+    group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
+    group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
+    group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+
+
+@pytest.fixture(scope="session")
+def target(request: pytest.FixtureRequest) -> str:
+    """``kpybroker``, ``apache-kafka`` or ``external``."""
+    return "external" if request.config.getoption("--bootstrap-server") else str(request.config.getoption("--target"))
+
+
+@pytest.fixture(scope="session")
+def bootstrap_servers(
+    request: pytest.FixtureRequest, target: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
+    """The address of the broker that the tests share."""
+    if target == "external":
+        yield str(request.config.getoption("--bootstrap-server"))
+        return
+    with TARGETS[target](directory=tmp_path_factory.mktemp("broker")) as broker:
+        yield broker.bootstrap_servers
+
+
+@pytest.fixture
+def start_broker(target: str, tmp_path: Path) -> Iterator[StartBroker]:
+    """Starts brokers of the test's own, configured by keywords with ``_`` for ``.``; they end with the test."""
+    if target == "external":
+        pytest.skip("needs a broker of its own, and --bootstrap-server names one of somebody else")
+    with ExitStack() as brokers:
+
+        def start(**properties: str) -> BrokerProcess:
+            directory = tmp_path / f"broker-{secrets.token_hex(3)}"
+            named = {key.replace("_", "."): value for key, value in properties.items()}
+            return brokers.enter_context(TARGETS[target](named, directory=directory))
+
+        yield start
+
+
+@pytest.fixture(scope="session")
+def admin(bootstrap_servers: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap_servers})
+
+
+@pytest.fixture(scope="session")
+def _topics_to_delete(admin: AdminClient) -> Iterator[list[str]]:
+    names: list[str] = []
+    yield names
+    delete_topics(admin, names)
+
+
+@pytest.fixture
+def unused_topic(request: pytest.FixtureRequest, _topics_to_delete: list[str]) -> Callable[[], str]:
+    """Names of topics that do not exist; what a test creates under them is deleted at the end."""
+    stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:80].strip("-.")
+
+    def invent() -> str:
+        name = f"{stem}-{secrets.token_hex(4)}"
+        _topics_to_delete.append(name)
+        return name
+
+    return invent
+
+
+@pytest.fixture
+def new_topic(admin: AdminClient, unused_topic: Callable[[], str]) -> NewTopic:
+    """Creates topics, ready to be written to; configs are keywords with ``_`` for ``.``."""
+
+    def create(partitions: int = 1, **configs: str) -> str:
+        name = unused_topic()
+        create_topic(admin, name, partitions, {key.replace("_", "."): value for key, value in configs.items()})
+        return name
+
+    return create
+
+
+@pytest.fixture
+def topic(new_topic: NewTopic) -> str:
+    """A topic with one partition."""
+    return new_topic()
+
+
+@pytest.fixture(params=sorted(CLIENTS))
+def client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Client:
+    """Each of the Python clients in turn, behind one small interface."""
+    return CLIENTS[request.param](bootstrap_servers)

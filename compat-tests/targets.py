@@ -1,0 +1,47 @@
+"""What the suites run against: kpybroker, Apache Kafka from its jars, or a broker that somebody else runs.
+
+A target starts brokers; the suites see only ``BrokerProcess`` or a bootstrap address, never which program answers.
+"""
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from oracle import ApacheKafka, BrokerProcess, free_port
+from oracle.process import HOST
+
+
+class KpyBroker(BrokerProcess):
+    """kpybroker in a child process, told what to do by a ``server.properties`` as Kafka would be."""
+
+    program = "kpybroker"
+    start_timeout_s = 20.0
+    stop_timeout_s = 10.0
+
+    def __init__(self, properties: Mapping[str, str] | None = None, *, directory: Path) -> None:
+        super().__init__(directory, free_port())
+        self.properties = {
+            "listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
+            "log.dirs": str(directory / "data"),
+            **(properties or {}),
+        }
+
+    def prepare(self) -> None:
+        lines = (f"{key}={value}\n" for key, value in self.properties.items())
+        (self.directory / "server.properties").write_text("".join(lines))
+
+    def command(self) -> Sequence[str]:
+        return [str(Path(sys.executable).with_name("kpybroker")), "start", str(self.directory / "server.properties")]
+
+
+def apache_kafka(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
+    return ApacheKafka(properties, directory=directory)
+
+
+def kpybroker(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
+    return KpyBroker(properties, directory=directory)
+
+
+TARGETS: Final[Mapping[str, Callable[..., BrokerProcess]]] = {"kpybroker": kpybroker, "apache-kafka": apache_kafka}
