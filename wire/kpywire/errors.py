@@ -1,5 +1,9 @@
-"""The one error of decoding."""
+"""The errors of the wire format, and nothing of what a broker answers to them (that is `kpywire.error_codes`)."""
 
 
-class Malformed(ValueError):
-    """Bytes that are not what Kafka's format says they are: cut off, contradictory, or with a length that lies."""
+class Malformed(ValueError):  # noqa: N818
+    """These bytes are not what they claim to be. The one error that decoding raises, whatever the bytes."""
+
+
+class UnsupportedVersion(ValueError):  # noqa: N818
+    """A version that a message does not have, or a value that the version cannot carry (UNSUPPORTED_VERSION, 35)."""

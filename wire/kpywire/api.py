@@ -1,0 +1,232 @@
+"""Kafka's APIs: keys, names, versions, and the classes of their messages, imported when asked for.
+
+The versions are those that Apache Kafka serves by default, without unstable ones; a broker may serve fewer.
+Written by `kpywire.generator`.
+"""
+
+from importlib import import_module
+from typing import Any, NamedTuple
+
+PRODUCE = 0
+FETCH = 1
+LIST_OFFSETS = 2
+METADATA = 3
+LEADER_AND_ISR = 4
+STOP_REPLICA = 5
+UPDATE_METADATA = 6
+CONTROLLED_SHUTDOWN = 7
+OFFSET_COMMIT = 8
+OFFSET_FETCH = 9
+FIND_COORDINATOR = 10
+JOIN_GROUP = 11
+HEARTBEAT = 12
+LEAVE_GROUP = 13
+SYNC_GROUP = 14
+DESCRIBE_GROUPS = 15
+LIST_GROUPS = 16
+SASL_HANDSHAKE = 17
+API_VERSIONS = 18
+CREATE_TOPICS = 19
+DELETE_TOPICS = 20
+DELETE_RECORDS = 21
+INIT_PRODUCER_ID = 22
+OFFSET_FOR_LEADER_EPOCH = 23
+ADD_PARTITIONS_TO_TXN = 24
+ADD_OFFSETS_TO_TXN = 25
+END_TXN = 26
+WRITE_TXN_MARKERS = 27
+TXN_OFFSET_COMMIT = 28
+DESCRIBE_ACLS = 29
+CREATE_ACLS = 30
+DELETE_ACLS = 31
+DESCRIBE_CONFIGS = 32
+ALTER_CONFIGS = 33
+ALTER_REPLICA_LOG_DIRS = 34
+DESCRIBE_LOG_DIRS = 35
+SASL_AUTHENTICATE = 36
+CREATE_PARTITIONS = 37
+CREATE_DELEGATION_TOKEN = 38
+RENEW_DELEGATION_TOKEN = 39
+EXPIRE_DELEGATION_TOKEN = 40
+DESCRIBE_DELEGATION_TOKEN = 41
+DELETE_GROUPS = 42
+ELECT_LEADERS = 43
+INCREMENTAL_ALTER_CONFIGS = 44
+ALTER_PARTITION_REASSIGNMENTS = 45
+LIST_PARTITION_REASSIGNMENTS = 46
+OFFSET_DELETE = 47
+DESCRIBE_CLIENT_QUOTAS = 48
+ALTER_CLIENT_QUOTAS = 49
+DESCRIBE_USER_SCRAM_CREDENTIALS = 50
+ALTER_USER_SCRAM_CREDENTIALS = 51
+VOTE = 52
+BEGIN_QUORUM_EPOCH = 53
+END_QUORUM_EPOCH = 54
+DESCRIBE_QUORUM = 55
+ALTER_PARTITION = 56
+UPDATE_FEATURES = 57
+ENVELOPE = 58
+FETCH_SNAPSHOT = 59
+DESCRIBE_CLUSTER = 60
+DESCRIBE_PRODUCERS = 61
+BROKER_REGISTRATION = 62
+BROKER_HEARTBEAT = 63
+UNREGISTER_BROKER = 64
+DESCRIBE_TRANSACTIONS = 65
+LIST_TRANSACTIONS = 66
+ALLOCATE_PRODUCER_IDS = 67
+CONSUMER_GROUP_HEARTBEAT = 68
+CONSUMER_GROUP_DESCRIBE = 69
+CONTROLLER_REGISTRATION = 70
+GET_TELEMETRY_SUBSCRIPTIONS = 71
+PUSH_TELEMETRY = 72
+ASSIGN_REPLICAS_TO_DIRS = 73
+LIST_CONFIG_RESOURCES = 74
+DESCRIBE_TOPIC_PARTITIONS = 75
+SHARE_GROUP_HEARTBEAT = 76
+SHARE_GROUP_DESCRIBE = 77
+SHARE_FETCH = 78
+SHARE_ACKNOWLEDGE = 79
+ADD_RAFT_VOTER = 80
+REMOVE_RAFT_VOTER = 81
+UPDATE_RAFT_VOTER = 82
+INITIALIZE_SHARE_GROUP_STATE = 83
+READ_SHARE_GROUP_STATE = 84
+WRITE_SHARE_GROUP_STATE = 85
+DELETE_SHARE_GROUP_STATE = 86
+READ_SHARE_GROUP_STATE_SUMMARY = 87
+STREAMS_GROUP_HEARTBEAT = 88
+STREAMS_GROUP_DESCRIBE = 89
+DESCRIBE_SHARE_GROUP_OFFSETS = 90
+ALTER_SHARE_GROUP_OFFSETS = 91
+DELETE_SHARE_GROUP_OFFSETS = 92
+
+PRODUCE_ADVERTISED_MIN_VERSION = 0  # ApiVersions says so for the sake of old librdkafka; requests below 3 are refused
+NEVER_FLEXIBLE = 0x7FFF
+
+
+class ApiKey(NamedTuple):
+    """One API. From ``flexible_version`` on, its messages and their headers have tagged fields."""
+
+    key: int
+    name: str
+    min_version: int
+    max_version: int
+    flexible_version: int
+    module: str
+    listeners: tuple[str, ...]
+
+
+_BROKER = ("broker",)
+_CONTROLLER = ("controller",)
+_BROKER_AND_CONTROLLER = ("broker", "controller")
+
+API_KEYS: dict[int, ApiKey] = {
+    api[0]: ApiKey(*api)
+    for api in (
+        (0, "Produce", 3, 13, 9, "produce", _BROKER),
+        (1, "Fetch", 4, 18, 12, "fetch", _BROKER_AND_CONTROLLER),
+        (2, "ListOffsets", 1, 11, 6, "list_offsets", _BROKER),
+        (3, "Metadata", 0, 13, 9, "metadata", _BROKER),
+        (8, "OffsetCommit", 2, 10, 8, "offset_commit", _BROKER),
+        (9, "OffsetFetch", 1, 10, 6, "offset_fetch", _BROKER),
+        (10, "FindCoordinator", 0, 6, 3, "find_coordinator", _BROKER),
+        (11, "JoinGroup", 0, 9, 6, "join_group", _BROKER),
+        (12, "Heartbeat", 0, 4, 4, "heartbeat", _BROKER),
+        (13, "LeaveGroup", 0, 5, 4, "leave_group", _BROKER),
+        (14, "SyncGroup", 0, 5, 4, "sync_group", _BROKER),
+        (15, "DescribeGroups", 0, 6, 5, "describe_groups", _BROKER),
+        (16, "ListGroups", 0, 5, 3, "list_groups", _BROKER),
+        (17, "SaslHandshake", 0, 1, NEVER_FLEXIBLE, "sasl_handshake", _BROKER_AND_CONTROLLER),
+        (18, "ApiVersions", 0, 4, 3, "api_versions", _BROKER_AND_CONTROLLER),
+        (19, "CreateTopics", 2, 7, 5, "create_topics", _BROKER_AND_CONTROLLER),
+        (20, "DeleteTopics", 1, 6, 4, "delete_topics", _BROKER_AND_CONTROLLER),
+        (21, "DeleteRecords", 0, 2, 2, "delete_records", _BROKER),
+        (22, "InitProducerId", 0, 5, 2, "init_producer_id", _BROKER),
+        (23, "OffsetForLeaderEpoch", 2, 4, 4, "offset_for_leader_epoch", _BROKER),
+        (24, "AddPartitionsToTxn", 0, 5, 3, "add_partitions_to_txn", _BROKER),
+        (25, "AddOffsetsToTxn", 0, 4, 3, "add_offsets_to_txn", _BROKER),
+        (26, "EndTxn", 0, 5, 3, "end_txn", _BROKER),
+        (27, "WriteTxnMarkers", 1, 2, 1, "write_txn_markers", _BROKER),
+        (28, "TxnOffsetCommit", 0, 5, 3, "txn_offset_commit", _BROKER),
+        (29, "DescribeAcls", 1, 3, 2, "describe_acls", _BROKER_AND_CONTROLLER),
+        (30, "CreateAcls", 1, 3, 2, "create_acls", _BROKER_AND_CONTROLLER),
+        (31, "DeleteAcls", 1, 3, 2, "delete_acls", _BROKER_AND_CONTROLLER),
+        (32, "DescribeConfigs", 1, 4, 4, "describe_configs", _BROKER_AND_CONTROLLER),
+        (33, "AlterConfigs", 0, 2, 2, "alter_configs", _BROKER_AND_CONTROLLER),
+        (34, "AlterReplicaLogDirs", 1, 2, 2, "alter_replica_log_dirs", _BROKER),
+        (35, "DescribeLogDirs", 1, 5, 2, "describe_log_dirs", _BROKER),
+        (36, "SaslAuthenticate", 0, 2, 2, "sasl_authenticate", _BROKER_AND_CONTROLLER),
+        (37, "CreatePartitions", 0, 3, 2, "create_partitions", _BROKER_AND_CONTROLLER),
+        (38, "CreateDelegationToken", 1, 3, 2, "create_delegation_token", _BROKER_AND_CONTROLLER),
+        (39, "RenewDelegationToken", 1, 2, 2, "renew_delegation_token", _BROKER_AND_CONTROLLER),
+        (40, "ExpireDelegationToken", 1, 2, 2, "expire_delegation_token", _BROKER_AND_CONTROLLER),
+        (41, "DescribeDelegationToken", 1, 3, 2, "describe_delegation_token", _BROKER_AND_CONTROLLER),
+        (42, "DeleteGroups", 0, 2, 2, "delete_groups", _BROKER),
+        (43, "ElectLeaders", 0, 2, 2, "elect_leaders", _BROKER_AND_CONTROLLER),
+        (44, "IncrementalAlterConfigs", 0, 1, 1, "incremental_alter_configs", _BROKER_AND_CONTROLLER),
+        (45, "AlterPartitionReassignments", 0, 1, 0, "alter_partition_reassignments", _BROKER_AND_CONTROLLER),
+        (46, "ListPartitionReassignments", 0, 0, 0, "list_partition_reassignments", _BROKER_AND_CONTROLLER),
+        (47, "OffsetDelete", 0, 0, NEVER_FLEXIBLE, "offset_delete", _BROKER),
+        (48, "DescribeClientQuotas", 0, 1, 1, "describe_client_quotas", _BROKER),
+        (49, "AlterClientQuotas", 0, 1, 1, "alter_client_quotas", _BROKER_AND_CONTROLLER),
+        (50, "DescribeUserScramCredentials", 0, 0, 0, "describe_user_scram_credentials", _BROKER_AND_CONTROLLER),
+        (51, "AlterUserScramCredentials", 0, 0, 0, "alter_user_scram_credentials", _BROKER_AND_CONTROLLER),
+        (52, "Vote", 0, 2, 0, "vote", _CONTROLLER),
+        (53, "BeginQuorumEpoch", 0, 1, 1, "begin_quorum_epoch", _CONTROLLER),
+        (54, "EndQuorumEpoch", 0, 1, 1, "end_quorum_epoch", _CONTROLLER),
+        (55, "DescribeQuorum", 0, 2, 0, "describe_quorum", _BROKER_AND_CONTROLLER),
+        (56, "AlterPartition", 2, 3, 0, "alter_partition", _CONTROLLER),
+        (57, "UpdateFeatures", 0, 2, 0, "update_features", _BROKER_AND_CONTROLLER),
+        (58, "Envelope", 0, 0, 0, "envelope", _CONTROLLER),
+        (59, "FetchSnapshot", 0, 1, 0, "fetch_snapshot", _CONTROLLER),
+        (60, "DescribeCluster", 0, 2, 0, "describe_cluster", _BROKER_AND_CONTROLLER),
+        (61, "DescribeProducers", 0, 0, 0, "describe_producers", _BROKER),
+        (62, "BrokerRegistration", 0, 4, 0, "broker_registration", _CONTROLLER),
+        (63, "BrokerHeartbeat", 0, 2, 0, "broker_heartbeat", _CONTROLLER),
+        (64, "UnregisterBroker", 0, 0, 0, "unregister_broker", _BROKER_AND_CONTROLLER),
+        (65, "DescribeTransactions", 0, 0, 0, "describe_transactions", _BROKER),
+        (66, "ListTransactions", 0, 2, 0, "list_transactions", _BROKER),
+        (67, "AllocateProducerIds", 0, 0, 0, "allocate_producer_ids", _CONTROLLER),
+        (68, "ConsumerGroupHeartbeat", 0, 1, 0, "consumer_group_heartbeat", _BROKER),
+        (69, "ConsumerGroupDescribe", 0, 1, 0, "consumer_group_describe", _BROKER),
+        (70, "ControllerRegistration", 0, 0, 0, "controller_registration", _CONTROLLER),
+        (71, "GetTelemetrySubscriptions", 0, 0, 0, "get_telemetry_subscriptions", _BROKER),
+        (72, "PushTelemetry", 0, 0, 0, "push_telemetry", _BROKER),
+        (73, "AssignReplicasToDirs", 0, 0, 0, "assign_replicas_to_dirs", _CONTROLLER),
+        (74, "ListConfigResources", 0, 1, 0, "list_config_resources", _BROKER),
+        (75, "DescribeTopicPartitions", 0, 0, 0, "describe_topic_partitions", _BROKER),
+        (76, "ShareGroupHeartbeat", 1, 1, 0, "share_group_heartbeat", _BROKER),
+        (77, "ShareGroupDescribe", 1, 1, 0, "share_group_describe", _BROKER),
+        (78, "ShareFetch", 1, 2, 0, "share_fetch", _BROKER),
+        (79, "ShareAcknowledge", 1, 2, 0, "share_acknowledge", _BROKER),
+        (80, "AddRaftVoter", 0, 1, 0, "add_raft_voter", _BROKER_AND_CONTROLLER),
+        (81, "RemoveRaftVoter", 0, 0, 0, "remove_raft_voter", _BROKER_AND_CONTROLLER),
+        (82, "UpdateRaftVoter", 0, 0, 0, "update_raft_voter", _CONTROLLER),
+        (83, "InitializeShareGroupState", 0, 0, 0, "initialize_share_group_state", _BROKER),
+        (84, "ReadShareGroupState", 0, 0, 0, "read_share_group_state", _BROKER),
+        (85, "WriteShareGroupState", 0, 1, 0, "write_share_group_state", _BROKER),
+        (86, "DeleteShareGroupState", 0, 0, 0, "delete_share_group_state", _BROKER),
+        (87, "ReadShareGroupStateSummary", 0, 1, 0, "read_share_group_state_summary", _BROKER),
+        (88, "StreamsGroupHeartbeat", 0, 0, 0, "streams_group_heartbeat", _BROKER),
+        (89, "StreamsGroupDescribe", 0, 0, 0, "streams_group_describe", _BROKER),
+        (90, "DescribeShareGroupOffsets", 0, 1, 0, "describe_share_group_offsets", _BROKER),
+        (91, "AlterShareGroupOffsets", 0, 0, 0, "alter_share_group_offsets", _BROKER),
+        (92, "DeleteShareGroupOffsets", 0, 0, 0, "delete_share_group_offsets", _BROKER),
+    )
+}
+
+
+def request_class(key: int) -> Any:
+    """The class of an API's requests. KeyError if Kafka has no such API (any more)."""
+    return _message_class(key, "Request")
+
+
+def response_class(key: int) -> Any:
+    """The class of an API's responses. KeyError if Kafka has no such API (any more)."""
+    return _message_class(key, "Response")
+
+
+def _message_class(key: int, direction: str) -> Any:
+    api = API_KEYS[key]
+    return getattr(import_module(f"kpywire.messages.{api.module}"), api.name + direction)

@@ -1,0 +1,62 @@
+"""Messages to bytes and back, at any of their versions (KIP-482 for the flexible ones).
+
+The first use of a (message, version) compiles one function for it (`kpywire.decoding`, `kpywire.encoding`).
+
+Invariant: whatever the bytes, decoding returns a message or raises `Malformed`, with memory in proportion to them.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kpywire.decoding import compile_decoder
+from kpywire.encoding import compile_encoder
+from kpywire.errors import UnsupportedVersion
+from kpywire.varint import Buffer
+
+T = TypeVar("T")
+
+_decoders: dict[tuple[type, int], Any] = {}
+_encoders: dict[tuple[type, int], Any] = {}
+
+
+def decoder(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]]:
+    """A function from a buffer of bytes and a start position to the message there and the position after it.
+
+    Strings and bytes are copied out; records stay memoryviews of the buffer. Unknown tagged fields are dropped. The
+    function raises `Malformed`; asking for a version that the message does not have raises `UnsupportedVersion`.
+    """
+    found: Callable[[Buffer, int], tuple[T, int]] | None = _decoders.get((cls, version))
+    if found is None:
+        _check(cls, version)
+        found = _decoders[cls, version] = compile_decoder(cls, version)
+    return found
+
+
+def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
+    """A function that appends a message to a list of buffers; records are appended as the object they are.
+
+    The function raises `UnsupportedVersion` if the message holds a value that the version cannot carry and Kafka does
+    not declare ignorable, ValueError if a number or a string does not fit its type.
+    """
+    found: Callable[[T, list[Any]], None] | None = _encoders.get((cls, version))
+    if found is None:
+        _check(cls, version)
+        found = _encoders[cls, version] = compile_encoder(cls, version)
+    return found
+
+
+def decode(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:
+    """The message at ``position``. Bytes after it are ignored, as Kafka ignores them."""
+    return decoder(cls, version)(buffer, position)[0]
+
+
+def encode(message: object, version: int) -> bytes:
+    """The message as one piece of bytes; its records, if any, must be buffers."""
+    parts: list[Any] = []
+    encoder(type(message), version)(message, parts)
+    return b"".join(parts)
+
+
+def _check(cls: Any, version: int) -> None:
+    if version not in cls.VERSIONS:
+        raise UnsupportedVersion(f"{cls.__name__} has no version {version}")

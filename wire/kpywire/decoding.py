@@ -1,0 +1,273 @@
+"""Writes the source of a decoder: one flat function for one message class at one version.
+
+Adjacent fields of fixed size, and the length that follows them, are read by one `struct.Struct`. Reads beyond the end
+raise by themselves, except slices, which come out short: so no slice is checked, and the position is checked once at
+the end. Counts are checked before anything is made of them: against the bytes that remain, and against a budget.
+
+Invariant: decoding makes at most `MAX_ELEMENTS` array elements, and none that the bytes at hand could not hold.
+"""
+
+from struct import Struct, calcsize, unpack_from
+from struct import error as StructError  # noqa: N812
+from typing import Any
+
+from kpywire.errors import Malformed
+from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.source import Source, compile_function
+from kpywire.varint import Buffer, decode_unsigned_varint
+
+FORMATS = {
+    "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
+}  # fmt: skip
+MAX_STRING_BYTES = 0x7FFF
+MAX_ELEMENTS = 1_000_000
+
+
+def string_length(buffer: Buffer, position: int) -> tuple[int, int]:
+    """A compact string's length plus one, when it takes several bytes, and the position after it."""
+    length, position = decode_unsigned_varint(buffer, position)
+    if length > MAX_STRING_BYTES + 1:
+        raise Malformed(f"a string of {length - 1} bytes")
+    return length, position
+
+
+def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+    """The position after a tagged section of unknown fields; ``position`` is behind the first byte of its count."""
+    if count > 0x7F:
+        count, position = decode_unsigned_varint(buffer, position - 1)
+    last = -1
+    for _ in range(count):
+        tag, position = decode_unsigned_varint(buffer, position)
+        size, position = decode_unsigned_varint(buffer, position)
+        if tag <= last:
+            raise Malformed(f"tagged field {tag} after {last}")
+        last = tag
+        position += size
+    return position
+
+
+def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = False) -> int:
+    """The fewest bytes that a value of this shape takes."""
+    if shape.kind in FORMATS:
+        return calcsize(">" + FORMATS[shape.kind])
+    if shape.struct is None:
+        return 1 if flexible else 2 if shape.kind == "string" else 4
+    if nullable:
+        return 1
+    present = [each for each in fields_of(shape.struct) if version in each.versions and each.tag is None]
+    sizes = [least_bytes(each.shape, version, flexible, version in each.nullable) for each in present]
+    return sum(sizes) + flexible
+
+
+class DecoderSource(Source):
+    """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
+
+    def __init__(self, cls: Any, version: int) -> None:
+        super().__init__()
+        self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
+        self.title = f"{cls.__name__} v{version}"
+        self.run: list[tuple[str, str]] = []
+        self.depth = 0
+        self.names: dict[str, Any] = {
+            "Malformed": Malformed, "StructError": StructError, "unpack_from": unpack_from, "new": object.__new__,
+            "varint": decode_unsigned_varint, "string_length": string_length, "skip": skip_tagged_fields,
+        }  # fmt: skip
+
+    def compile(self) -> Any:
+        """The decoder: ``(buffer, position) -> (message, position after it)``."""
+        self.add("def decode(buffer, pos):")
+        self.indentation = 1
+        self.add("limit = len(buffer)")
+        self.add(f"budget = {MAX_ELEMENTS}")
+        self.add("try:")
+        self.indentation = 2
+        self.structure(self.cls, "message")
+        self.flush()
+        self.indentation = 1
+        self.add("except (StructError, IndexError):")
+        self.add(f"    raise Malformed({self.title + ' is cut off'!r}) from None")
+        self.add("if pos > limit:")
+        self.add(f"    raise Malformed({self.title + ' is cut off'!r})")
+        self.add("return message, pos")
+        return compile_function(f"decode {self.title}", self.text(), self.names)
+
+    def flush(self) -> None:
+        """Read the fields that wait."""
+        if not self.run:
+            return
+        layout = "".join(code for code, _ in self.run)
+        targets = ", ".join(target for _, target in self.run)
+        self.run.clear()
+        if layout == "B":
+            self.add(f"{targets} = buffer[pos]")
+            self.add("pos += 1")
+            return
+        name = f"read_{layout}".replace("?", "t")
+        reader = self.names.setdefault(name, Struct(">" + layout).unpack_from)
+        del reader
+        self.add(f"{targets if ', ' in targets else f'({targets},)'} = {name}(buffer, pos)")
+        self.add(f"pos += {calcsize('>' + layout)}")
+
+    def fail(self, condition: str, reason: str) -> None:
+        self.add(f"if {condition}:")
+        self.add(f"    raise Malformed({f'{self.title}: {reason}'!r})")
+
+    def name_of(self, cls: type) -> str:
+        self.names[cls.__name__] = cls
+        return cls.__name__
+
+    def structure(self, cls: type, target: str) -> None:
+        """Make an instance and read its fields."""
+        self.add(f"{target} = new({self.name_of(cls)})")
+        tagged = []
+        for each in fields_of(cls):
+            present = self.version in each.versions
+            if present and each.tag is None:
+                self.field(each, f"{target}.{each.name}")
+            else:
+                self.add(f"{target}.{each.name} = {self.default(each)}")
+                if present:
+                    tagged.append(each)
+        if self.flexible:
+            self.run.append(("B", "tags"))
+            self.flush()
+            self.tagged_section(tagged, target)
+
+    def default(self, each: Field) -> str:
+        value = each.default
+        if isinstance(value, list):
+            return "[]"
+        if isinstance(value, type):
+            if shared_default(value) is None:
+                return f"{self.name_of(value)}()"
+            name = f"default_{value.__name__}"
+            self.names[name] = shared_default(value)
+            return name
+        return repr(value)
+
+    def tagged_section(self, tagged: list[Field], target: str) -> None:
+        self.add("if tags:")
+        self.indentation += 1
+        if not tagged:
+            self.add("pos = skip(buffer, pos, tags)")
+            self.indentation -= 1
+            return
+        self.depth += 1
+        tag, last, end = (f"{word}_{self.depth}" for word in ("tag", "last_tag", "tag_end"))
+        self.add("if tags > 127:")
+        self.add("    tags, pos = varint(buffer, pos - 1)")
+        self.add(f"{last} = -1")
+        self.add("for _ in range(tags):")
+        self.indentation += 1
+        self.add(f"{tag}, pos = varint(buffer, pos)")
+        self.add("size, pos = varint(buffer, pos)")
+        self.add(f"{end} = pos + size")
+        self.fail(f"{tag} <= {last} or {end} > limit", "tagged fields out of order or too long")
+        self.add(f"{last} = {tag}")
+        word = "if"
+        for each in tagged:
+            self.add(f"{word} {tag} == {each.tag}:")
+            word = "elif"
+            self.indentation += 1
+            self.field(each, f"{target}.{each.name}")
+            self.flush()
+            self.fail(f"pos != {end}", f"the size of {each.name} lies")
+            self.indentation -= 1
+        self.add("else:")
+        self.add(f"    pos = {end}")
+        self.indentation -= 2
+        self.depth -= 1
+
+    def field(self, each: Field, target: str) -> None:
+        flexible = self.flexible and not each.never_flexible
+        self.value(each.shape, each.name, target, flexible, self.version in each.nullable)
+
+    def value(self, shape: Shape, name: str, target: str, flexible: bool, nullable: bool) -> None:
+        if shape.kind in FORMATS:
+            self.run.append((FORMATS[shape.kind], target))
+        elif shape.kind == "struct":
+            self.nested(shape, name, target, nullable)
+        else:
+            self.length(shape, flexible)
+            self.null(name, target, flexible, nullable)
+            if shape.kind == "array":
+                self.array(shape, name, target, flexible)
+            else:
+                self.sized(shape.kind, target, flexible)
+            if nullable:
+                self.indentation -= 1
+
+    def length(self, shape: Shape, flexible: bool) -> None:
+        """Read the length, or the count of elements, into ``n``: compact ones are one more than they say."""
+        if not flexible:
+            self.run.append(("h" if shape.kind == "string" else "i", "n"))
+            self.flush()
+            return
+        self.run.append(("B", "n"))
+        self.flush()
+        self.add("if n > 127:")
+        self.add(f"    n, pos = {'string_length' if shape.kind == 'string' else 'varint'}(buffer, pos - 1)")
+
+    def null(self, name: str, target: str, flexible: bool, nullable: bool) -> None:
+        is_null = "not n" if flexible else "n < 0"
+        if not nullable:
+            self.fail(is_null, f"{name} is null")
+            return
+        self.add(f"if {is_null}:")
+        self.add(f"    {target} = None")
+        self.add("else:")
+        self.indentation += 1
+
+    def sized(self, kind: str, target: str, flexible: bool) -> None:
+        self.add(f"end = pos + n{' - 1' if flexible else ''}")
+        part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
+        self.add(f"{target} = {part.get(kind, 'memoryview(buffer)[pos:end]')}")
+        self.add("pos = end")
+
+    def array(self, shape: Shape, name: str, target: str, flexible: bool) -> None:
+        assert shape.element is not None
+        if flexible:
+            self.add("n -= 1")
+        element = shape.element
+        least = max(1, least_bytes(element, self.version, flexible))
+        self.add("budget -= n")
+        room = "limit - pos" if least == 1 else f"(limit - pos) // {least}"
+        self.fail(f"n > {room} or budget < 0", f"more {name} than bytes, or than {MAX_ELEMENTS} elements")
+        if element.kind in FORMATS and element.kind != "uuid":
+            self.add(f"{target} = list(unpack_from(f'>{{n}}{FORMATS[element.kind]}', buffer, pos))")
+            self.add(f"pos += n * {least}" if least > 1 else "pos += n")
+            return
+        self.depth += 1
+        items, item = f"{name}_{self.depth}", f"each_{self.depth}"
+        self.add(f"{target} = {items} = []")
+        self.add("for _ in range(n):")
+        self.indentation += 1
+        self.value(element, name, item, flexible, False)
+        self.flush()
+        self.add(f"{items}.append({item})")
+        self.indentation -= 1
+        self.depth -= 1
+
+    def nested(self, shape: Shape, name: str, target: str, nullable: bool) -> None:
+        assert shape.struct is not None
+        if nullable:
+            self.run.append(("b", "n"))
+            self.flush()
+            self.null(name, target, False, True)
+        self.depth += 1
+        if "." in target:
+            part = f"{name}_{self.depth}"
+            self.structure(shape.struct, part)
+            self.flush()
+            self.add(f"{target} = {part}")
+        else:
+            self.structure(shape.struct, target)
+        self.depth -= 1
+        if nullable:
+            self.flush()
+            self.indentation -= 1
+
+
+def compile_decoder(cls: type, version: int) -> Any:
+    """A decoder of ``cls`` at ``version``, freshly compiled."""
+    return DecoderSource(cls, version).compile()

@@ -1,0 +1,217 @@
+"""Writes the source of an encoder: one flat function for one message class at one version.
+
+Adjacent fields of fixed size, and the length that follows them, are written by one `struct.Struct` into ``out``. A
+buffer of records is not copied: what was written before it becomes one part, the buffer the next.
+
+Invariant: a value that the version cannot carry raises, unless Kafka declares it ignorable.
+"""
+
+from struct import Struct, pack
+from struct import error as StructError  # noqa: N812
+from typing import Any
+
+from kpywire.decoding import FORMATS, MAX_STRING_BYTES
+from kpywire.errors import UnsupportedVersion
+from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.source import Source, compile_function
+from kpywire.varint import encode_unsigned_varint
+
+
+def long_string(length: int) -> bytes:
+    """The compact length of a string that takes several bytes. ValueError beyond what Kafka allows."""
+    if length > MAX_STRING_BYTES + 1:
+        raise ValueError(f"a string of {length - 1} bytes is too long to be serialized")
+    return encode_unsigned_varint(length)
+
+
+class EncoderSource(Source):
+    """The source of one encoder. ``run``: values of fixed size that wait to be written together, format and value."""
+
+    def __init__(self, cls: Any, version: int) -> None:
+        super().__init__()
+        self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
+        self.title = f"{cls.__name__} v{version}"
+        self.run: list[tuple[str, str]] = []
+        self.depth = 0
+        self.out = "out"
+        self.names: dict[str, Any] = {
+            "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
+            "varint": encode_unsigned_varint, "long_string": long_string,
+        }  # fmt: skip
+
+    def compile(self) -> Any:
+        """The encoder: ``(message, parts) -> None``, which appends to ``parts``."""
+        self.add("def encode(message, parts):")
+        self.indentation = 1
+        self.add("out = bytearray()")
+        self.add("try:")
+        self.indentation = 2
+        self.structure(self.cls, "message")
+        self.flush()
+        self.add("pass")
+        self.indentation = 1
+        self.add("except StructError as cause:")
+        self.add(f"    raise ValueError(f'{self.title}: {{cause}}') from cause")
+        self.add("parts.append(out)")
+        return compile_function(f"encode {self.title}", self.text(), self.names)
+
+    def packed(self, run: list[tuple[str, str]]) -> str:
+        layout = "".join(code for code, _ in run)
+        name = f"write_{layout}".replace("?", "t")
+        self.names.setdefault(name, Struct(">" + layout).pack)
+        return f"{name}({', '.join(value for _, value in run)})"
+
+    def flush(self) -> None:
+        """Write the values that wait."""
+        if self.run:
+            self.add(f"{self.out} += {self.packed(self.run)}")
+            self.run.clear()
+
+    def structure(self, cls: type, source: str) -> None:
+        tagged = []
+        for each in fields_of(cls):
+            value = f"{source}.{each.name}"
+            if self.version not in each.versions:
+                if not each.ignorable:
+                    self.add(f"if {self.differs(each, value)}:")
+                    self.add(f"    raise UnsupportedVersion({f'{self.title} has no {each.name}'!r})")
+            elif each.tag is None:
+                self.field(each, value)
+            else:
+                tagged.append(each)
+        if self.flexible:
+            self.tagged_section(sorted(tagged, key=lambda each: each.tag or 0), source)
+
+    def differs(self, each: Field, value: str) -> str:
+        """A condition: the value is not its default."""
+        default = each.default
+        if default is None:
+            return f"{value} is not None"
+        if isinstance(default, type):
+            name = f"default_{each.name}_{default.__name__}"
+            self.names[name] = shared_default(default) or default()
+            return f"{value} is not {name} and {value} != {name}"
+        if isinstance(default, list):
+            return f"{value} is None or len({value})" if each.nullable else f"len({value})"
+        return f"{value} != {default!r}"
+
+    def tagged_section(self, tagged: list[Field], source: str) -> None:
+        if not tagged:
+            self.run.append(("B", "0"))
+            return
+        self.depth += 1
+        flags = [f"has_{each.name}_{self.depth}" for each in tagged]
+        for each, flag in zip(tagged, flags, strict=True):
+            self.add(f"{flag} = True if {self.differs(each, f'{source}.{each.name}')} else False")
+        self.run.append(("B", " + ".join(flags)))
+        self.flush()
+        for each, flag in zip(tagged, flags, strict=True):
+            self.add(f"if {flag}:")
+            self.indentation += 1
+            self.tagged_field(each, f"{source}.{each.name}")
+            self.indentation -= 1
+        self.depth -= 1
+
+    def tagged_field(self, each: Field, value: str) -> None:
+        assert each.tag is not None
+        assert each.tag < 0x80
+        outer, self.out = self.out, f"tagged_{self.depth}"
+        self.add(f"{self.out} = bytearray()")
+        self.field(each, value)
+        self.flush()
+        self.add(f"{outer} += varint({each.tag}) + varint(len({self.out})) + {self.out}")
+        self.out = outer
+
+    def field(self, each: Field, value: str) -> None:
+        flexible = self.flexible and not each.never_flexible
+        self.value(each.shape, each.name, value, flexible, self.version in each.nullable)
+
+    def value(self, shape: Shape, name: str, value: str, flexible: bool, nullable: bool) -> None:
+        if shape.kind in FORMATS:
+            self.run.append((FORMATS[shape.kind], value))
+        elif shape.kind == "struct":
+            self.nested(shape, name, value, nullable)
+        elif shape.kind == "array":
+            self.array(shape, name, value, flexible, nullable)
+        else:
+            self.sized(shape.kind, value, flexible, nullable)
+
+    def counted(self, variable: str, value: str, flexible: bool, nullable: bool) -> None:
+        """Set ``variable`` to the value, empty for null, and ``n`` to the number that goes on the wire."""
+        number = f"len({variable}) + 1" if flexible else f"len({variable})"
+        self.add(f"{variable} = {value}")
+        if not nullable:
+            self.add(f"n = {number}")
+            return
+        self.add(f"if {variable} is None:")
+        self.add(f"    n, {variable} = {0 if flexible else -1}, b''")
+        self.add("else:")
+        self.add(f"    n = {number}")
+
+    def number(self, layout: str, flexible: bool, long: str) -> None:
+        """Write what waits, followed by ``n``."""
+        if not flexible:
+            self.run.append((layout, "n"))
+            self.flush()
+            return
+        self.add("if n < 128:")
+        self.add(f"    {self.out} += {self.packed([*self.run, ('B', 'n')])}")
+        self.add("else:")
+        waiting = f"{self.packed(self.run)} + " if self.run else ""
+        self.add(f"    {self.out} += {waiting}{long}(n)")
+        self.run.clear()
+
+    def sized(self, kind: str, value: str, flexible: bool, nullable: bool) -> None:
+        if kind == "string":
+            encoded = f"{value}.encode()"
+            value = f"None if {value} is None else {encoded}" if nullable else encoded
+        self.counted("part", value, flexible, nullable)
+        self.number("h" if kind == "string" else "i", flexible, "long_string" if kind == "string" else "varint")
+        if kind != "record_batches":
+            self.add(f"{self.out} += part")
+            return
+        assert self.out == "out", "records are never tagged"
+        self.add("if len(part):")
+        self.add("    parts.append(out)")
+        self.add("    parts.append(part)")
+        self.add("    out = bytearray()")
+
+    def array(self, shape: Shape, name: str, value: str, flexible: bool, nullable: bool) -> None:
+        assert shape.element is not None
+        self.depth += 1
+        items, item = f"{name}_{self.depth}", f"each_{self.depth}"
+        self.counted(items, value, flexible, nullable)
+        self.number("i", flexible, "varint")
+        layout = FORMATS.get(shape.element.kind)
+        if layout is None or layout == "16s":
+            self.add(f"for {item} in {items}:")
+            self.indentation += 1
+            self.value(shape.element, name, item, flexible, False)
+            self.flush()
+            self.indentation -= 1
+        else:
+            self.add(f"{self.out} += pack(f'>{{len({items})}}{layout}', *{items})")
+        self.depth -= 1
+
+    def nested(self, shape: Shape, name: str, value: str, nullable: bool) -> None:
+        assert shape.struct is not None
+        self.depth += 1
+        part = f"{name}_{self.depth}"
+        self.add(f"{part} = {value}")
+        if nullable:
+            self.flush()
+            self.add(f"if {part} is None:")
+            self.add(f"    {self.out} += b'\\xff'")
+            self.add("else:")
+            self.indentation += 1
+            self.run.append(("B", "1"))
+        self.structure(shape.struct, part)
+        if nullable:
+            self.flush()
+            self.indentation -= 1
+        self.depth -= 1
+
+
+def compile_encoder(cls: type, version: int) -> Any:
+    """An encoder of ``cls`` at ``version``, freshly compiled."""
+    return EncoderSource(cls, version).compile()

@@ -1,0 +1,43 @@
+"""``python -m kpywire.generator JARS [TARGET]``: writes the declarations into the package, or another directory."""
+
+import sys
+from collections import defaultdict
+from pathlib import Path
+
+from kpywire.generator.declarations import module_text
+from kpywire.generator.error_table import error_codes_text
+from kpywire.generator.names import file_stem
+from kpywire.generator.specifications import PLACES, Specification, read_package
+from kpywire.generator.tables import api_text, records_table_text
+
+
+def generated_files(jars: Path) -> dict[str, str]:
+    """Every generated file: its path inside the package, and its text."""
+    files = {"error_codes.py": error_codes_text(jars)}
+    for package in PLACES:
+        specifications = read_package(jars, package)
+        modules: dict[str, list[Specification]] = defaultdict(list)
+        for each in specifications:
+            modules[file_stem(each.name)].append(each)
+        files.update({f"{package}/{stem}.py": module_text(found) for stem, found in modules.items()})
+        if package == "messages":
+            files["api.py"] = api_text(specifications)
+        else:
+            files[f"{package}/table.py"] = records_table_text(specifications)
+    return files
+
+
+def main(arguments: list[str]) -> int:
+    """Write the files; remove none. The exit code."""
+    if len(arguments) not in (1, 2):
+        print(__doc__, file=sys.stderr)
+        return 2
+    target = Path(arguments[1]) if len(arguments) == 2 else Path(__file__).resolve().parent.parent
+    for path, text in generated_files(Path(arguments[0])).items():
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        (target / path).write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,49 @@
+"""The types of records here, and the module that declares each. Written by `kpywire.generator`."""
+
+LEGACY_OFFSET_COMMIT = 0
+OFFSET_COMMIT = 1
+GROUP_METADATA = 2
+CONSUMER_GROUP_METADATA = 3
+CONSUMER_GROUP_PARTITION_METADATA = 4
+CONSUMER_GROUP_MEMBER_METADATA = 5
+CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA = 6
+CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER = 7
+CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT = 8
+SHARE_GROUP_MEMBER_METADATA = 10
+SHARE_GROUP_METADATA = 11
+SHARE_GROUP_TARGET_ASSIGNMENT_METADATA = 12
+SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER = 13
+SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT = 14
+SHARE_GROUP_STATE_PARTITION_METADATA = 15
+CONSUMER_GROUP_REGULAR_EXPRESSION = 16
+STREAMS_GROUP_METADATA = 17
+STREAMS_GROUP_MEMBER_METADATA = 19
+STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA = 20
+STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER = 21
+STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT = 22
+STREAMS_GROUP_TOPOLOGY = 23
+
+MODULES: dict[int, str] = {
+    LEGACY_OFFSET_COMMIT: "legacy_offset_commit",
+    OFFSET_COMMIT: "offset_commit",
+    GROUP_METADATA: "group_metadata",
+    CONSUMER_GROUP_METADATA: "consumer_group_metadata",
+    CONSUMER_GROUP_PARTITION_METADATA: "consumer_group_partition_metadata",
+    CONSUMER_GROUP_MEMBER_METADATA: "consumer_group_member_metadata",
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_METADATA: "consumer_group_target_assignment_metadata",
+    CONSUMER_GROUP_TARGET_ASSIGNMENT_MEMBER: "consumer_group_target_assignment_member",
+    CONSUMER_GROUP_CURRENT_MEMBER_ASSIGNMENT: "consumer_group_current_member_assignment",
+    SHARE_GROUP_MEMBER_METADATA: "share_group_member_metadata",
+    SHARE_GROUP_METADATA: "share_group_metadata",
+    SHARE_GROUP_TARGET_ASSIGNMENT_METADATA: "share_group_target_assignment_metadata",
+    SHARE_GROUP_TARGET_ASSIGNMENT_MEMBER: "share_group_target_assignment_member",
+    SHARE_GROUP_CURRENT_MEMBER_ASSIGNMENT: "share_group_current_member_assignment",
+    SHARE_GROUP_STATE_PARTITION_METADATA: "share_group_state_partition_metadata",
+    CONSUMER_GROUP_REGULAR_EXPRESSION: "consumer_group_regular_expression",
+    STREAMS_GROUP_METADATA: "streams_group_metadata",
+    STREAMS_GROUP_MEMBER_METADATA: "streams_group_member_metadata",
+    STREAMS_GROUP_TARGET_ASSIGNMENT_METADATA: "streams_group_target_assignment_metadata",
+    STREAMS_GROUP_TARGET_ASSIGNMENT_MEMBER: "streams_group_target_assignment_member",
+    STREAMS_GROUP_CURRENT_MEMBER_ASSIGNMENT: "streams_group_current_member_assignment",
+    STREAMS_GROUP_TOPOLOGY: "streams_group_topology",
+}

@@ -1,0 +1,34 @@
+"""ShareUpdate: a record of type 1, key and value."""
+
+from __future__ import annotations
+
+from kpywire.schema import field, i8, i16, i32, i64, message, string, struct, uuid
+
+
+@message(key=1, versions="0")
+class ShareUpdateKey:
+    """"""
+
+    group_id: string  # The group id.
+    topic_id: uuid  # The topic id.
+    partition: i32  # The partition index.
+
+
+@struct
+class StateBatch:
+    first_offset: i64  # The first offset of this state batch.
+    last_offset: i64  # The last offset of this state batch.
+    delivery_state: i8  # The delivery state - 0:Available,2:Acked,4:Archived.
+    delivery_count: i16  # The delivery count.
+
+
+@message(key=1, versions="0", flexible="0+")
+class ShareUpdateValue:
+    """"""
+
+    snapshot_epoch: i32  # The snapshot epoch.
+    leader_epoch: i32  # The leader epoch of the share-partition.
+    start_offset: i64  # The share-partition start offset, or -1 if the start offset is not being updated.
+    # The number of offsets greater than or equal to share-partition start offset for which delivery has been completed.
+    delivery_complete_count: i32 = field(tag=0, default=-1)
+    state_batches: list[StateBatch]  # The state batches that have been updated.

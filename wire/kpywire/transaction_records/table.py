@@ -1,0 +1,7 @@
+"""The types of records here, and the module that declares each. Written by `kpywire.generator`."""
+
+TRANSACTION_LOG = 0
+
+MODULES: dict[int, str] = {
+    TRANSACTION_LOG: "transaction_log",
+}
