@@ -1,0 +1,46 @@
+"""Reads COUNT records of a topic with confluent-kafka, all partitions assigned from their start.
+
+Prints how long it took. The client's queue is as long as the topic, for librdkafka stops fetching for a second when it is
+full, and then measures its own pause.
+
+    python -m benchmarks.clients.confluent_consume BOOTSTRAP TOPIC PARTITIONS COUNT
+"""
+
+import json
+import sys
+import time
+
+from confluent_kafka import Consumer, TopicPartition
+
+AT_ONCE = 10_000
+
+
+def consume(bootstrap: str, topic: str, partitions: int, count: int) -> float:
+    """Seconds from the assignment to the last record. Raises RuntimeError when the broker stops answering before."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": "benchmark",
+            "enable.auto.commit": False,
+            "queued.min.messages": 10_000_000,
+            "queued.max.messages.kbytes": 2_000_000,
+        }
+    )
+    consumer.list_topics(topic, 10)
+    began, left = time.perf_counter(), count
+    consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])
+    while left > 0:
+        messages = consumer.consume(AT_ONCE, 10)
+        if not messages:
+            raise RuntimeError(f"no record for 10 s with {left} to come")
+        left -= len(messages)
+    took = time.perf_counter() - began
+    if left < 0 or any(message.error() for message in messages):
+        raise RuntimeError(f"{-left} records too many, or an error among the last ones")
+    consumer.close()
+    return took
+
+
+if __name__ == "__main__":
+    seconds = consume(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    print(json.dumps({"seconds": seconds}))

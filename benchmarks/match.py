@@ -1,0 +1,89 @@
+"""Plays rows on two sides: warms both, alternates the rounds, keeps what was measured.
+
+A B A B ...: the sides take turns, so that a slow minute of the machine meets both. A row that fails on a side is kept
+with its reason and the next one goes on.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from confluent_kafka import KafkaException
+from oracle import BrokerProcessError
+
+from benchmarks.clients.running import ClientError
+from benchmarks.figures import Comparison, Figure, compare
+from benchmarks.raw.load import LoadError
+from benchmarks.rows import Effort, RoundError, Row, all_rows
+from benchmarks.sides import Side
+
+FAILURES = (RoundError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
+SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
+COLD_JVM = "apache-kafka"
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Result:
+    """One row as it was played: the rounds of each side, in order, or why it failed."""
+
+    key: str
+    title: str
+    figures: tuple[Figure, ...]
+    a: list[dict[str, float]] = field(default_factory=list)
+    b: list[dict[str, float]] = field(default_factory=list)
+    histogram_a: list[list[float]] = field(default_factory=list)
+    histogram_b: list[list[float]] = field(default_factory=list)
+    failure: str | None = None
+
+    def comparisons(self) -> list[Comparison]:
+        """One per figure; none when the row failed."""
+        return [] if self.failure else compare(self.title, self.figures, self.a, self.b)
+
+
+def warm(side: Side, keys: Sequence[str], seconds: float, say: Say) -> None:
+    """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through.
+
+    What fails here fails again where it is reported.
+    """
+    began, passes = time.monotonic(), 0
+    rows = [row for row in all_rows(SMALL_EFFORT) if row.key in keys and row.warms_up]
+    while rows and (not passes or (side.program == COLD_JVM and time.monotonic() - began < seconds)):
+        passes += 1
+        for row in rows:
+            say(f"warming {side.letter} ({side.program}), {time.monotonic() - began:.0f} s: {row.title}")
+            try:
+                row.open(side)
+                row.play(side)
+                row.close(side)
+            except FAILURES:
+                continue
+
+
+def play(row: Row, a: Side, b: Side, say: Say) -> Result:
+    """The rounds of one row, the sides taking turns, after the uncounted ones of each side."""
+    rounds = row.effort.rounds
+    result = Result(row.key, row.title, row.figures)
+    opened: list[Side] = []
+    try:
+        for side in (a, b):
+            say(f"{row.title}: preparing {side.letter}")
+            opened.append(side)
+            row.open(side)
+            for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
+                row.play(side)
+        for number in range(1, rounds + 1):
+            for side, kept in ((a, result.a), (b, result.b)):
+                say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
+                kept.append(row.play(side))
+        result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
+    except FAILURES as failure:
+        at = opened[-1].program if opened and not result.a else "a round"
+        result.failure = f"{type(failure).__name__} at {at}: {failure}"
+    for side in opened:
+        try:
+            row.close(side)
+        except (*FAILURES, KeyError) as failure:
+            result.failure = result.failure or f"could not clean up after it on {side.program}: {failure}"
+    return result

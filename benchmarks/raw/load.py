@@ -1,0 +1,120 @@
+"""Runs ``load.c``, compiled once with the C compiler of the machine, and reads what it measured.
+
+A generator in Python would take about as much CPU per request as the broker, on the same cores, and so measure itself.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from benchmarks.raw.frames import Fetch, Produce
+
+SOURCE: Final = Path(__file__).with_name("load.c")
+BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
+
+
+class LoadError(RuntimeError):
+    """The load generator could not be built, or a broker answered it with an error or not at all."""
+
+
+class Load(NamedTuple):
+    """What one round of load saw; ``histogram_us`` holds pairs of a latency and how many answers took that long."""
+
+    answers: int
+    seconds: float
+    received_bytes: int
+    p50_us: float
+    p99_us: float
+    p999_us: float
+    max_us: float
+    histogram_us: list[list[float]]
+
+
+class Address(NamedTuple):
+    host: str
+    port: int
+
+
+def compiler() -> str | None:
+    """The machine's C compiler, if it has one."""
+    names = (os.environ.get("CC"), "cc", "gcc", "clang")
+    return next((found for name in names if name and (found := shutil.which(name))), None)
+
+
+def program() -> Path:
+    """The compiled generator; compiles it when its source changed. Raises LoadError."""
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
+    target = BUILD / f"load-{digest}"
+    if target.exists():
+        return target
+    found = compiler()
+    if found is None:
+        raise LoadError("no C compiler (cc) on this machine: the raw load generator cannot be built")
+    BUILD.mkdir(parents=True, exist_ok=True)
+    built = subprocess.run([found, "-O2", "-o", str(target), str(SOURCE)], capture_output=True, text=True, check=False)
+    if built.returncode != 0:
+        raise LoadError(f"{found} {SOURCE.name}:\n{built.stderr}")
+    return target
+
+
+def requests(
+    address: Address,
+    produces: Sequence[Produce],
+    *,
+    connections: int,
+    seconds: float,
+    ready: Callable[[], None] = lambda: None,
+) -> Load:
+    """Each connection sends one of ``produces`` again and again, each time the last one is answered without an error.
+
+    ``ready`` is called after all connections have been answered once and before the clock starts. Raises LoadError.
+    """
+    offsets = _join(produces[0].error_offsets)
+    return _run("requests", address, [p.frame for p in produces], seconds, [str(connections), offsets], ready)
+
+
+def end_to_end(address: Address, produce: Produce, fetch: Fetch, first_offset: int, *, seconds: float) -> Load:
+    """One record at a time, from sending it to its arrival at a Fetch that waits for it. Raises LoadError."""
+    smallest_answer = len(produce.frame) // 2
+    rest = [str(first_offset), str(fetch.offset_position), str(smallest_answer), _join(produce.error_offsets)]
+    return _run("end-to-end", address, [produce.frame, fetch.frame], seconds, rest, lambda: None)
+
+
+def drain(
+    address: Address, fetch: Fetch, offsets: Sequence[int], *, seconds: float, ready: Callable[[], None] = lambda: None
+) -> Load:
+    """Reads at each of ``offsets`` in turn, one Fetch at a time. Raises LoadError."""
+    return _run("drain", address, [fetch.frame], seconds, [str(fetch.offset_position), _join(offsets)], ready)
+
+
+def _join(numbers: Sequence[int]) -> str:
+    return ",".join(map(str, numbers))
+
+
+def _run(
+    mode: str, address: Address, frames: Sequence[bytes], seconds: float, rest: Sequence[str], ready: Callable[[], None]
+) -> Load:
+    with tempfile.NamedTemporaryFile(prefix="load-", suffix=".frames") as file:
+        file.write(b"".join(frames))
+        file.flush()
+        command = [str(program()), mode, address.host, str(address.port), str(int(seconds * 1000)), file.name, *rest]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        ) as process:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            assert process.stderr is not None
+            if process.stdout.readline() == "ready\n":
+                ready()
+                process.stdin.write("\n")
+                process.stdin.flush()
+            printed, problem = process.stdout.read(), process.stderr.read()
+    if process.returncode != 0:
+        raise LoadError(f"load {mode}: {problem.strip()}")
+    return Load(**json.loads(printed))

@@ -1,0 +1,109 @@
+"""The two sides of a comparison: a running broker each, with its topics and what its processes cost."""
+
+import sys
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
+
+from benchmarks import processes
+from benchmarks.raw.load import Address
+
+TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
+ADMIN_TIMEOUT_S: Final = 30
+
+
+class Kpybroker(BrokerProcess):
+    """kpybroker as this interpreter's environment has it installed; ``launcher`` goes before ``kpybroker start``."""
+
+    program = "kpybroker"
+
+    def __init__(self, directory: Path, launcher: Sequence[str] = (sys.executable, "-m", "kpybroker")) -> None:
+        super().__init__(directory, free_port())
+        self.launcher = launcher
+
+    def command(self) -> Sequence[str]:
+        data, listen = str(self.directory / "data"), self.bootstrap_servers
+        return [*self.launcher, "start", "--data", data, "--listen", listen]
+
+
+def apache_kafka(directory: Path) -> BrokerProcess:
+    """With the heap, collector and thread counts its distribution ships."""
+    return ApacheKafka(directory=directory, jvm=SERVER_JVM, tuning=SERVER_PROPERTIES)
+
+
+PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": apache_kafka, "kpybroker": Kpybroker}
+
+
+class Side:
+    """One broker of the comparison, used as a context manager: ``letter`` is A or B, ``program`` a key of PROGRAMS."""
+
+    def __init__(self, letter: str, program: str, directory: Path) -> None:
+        self.letter, self.program, self.directory = letter, program, directory
+        self.broker = PROGRAMS[program](directory / "broker")
+
+    def __enter__(self) -> Self:
+        self.broker.__enter__()
+        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
+        self._admin = AdminClient(quiet)
+        self._offsets = Consumer({**quiet, "group.id": "benchmark-count"})
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._offsets.close()
+        self.broker.__exit__(kind, error, trace)
+
+    def another(self, name: str) -> BrokerProcess:
+        """A second broker of the same program, not started, with a directory of its own."""
+        directory = self.directory / name
+        directory.mkdir(parents=True, exist_ok=True)
+        return PROGRAMS[self.program](directory)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return self.broker.bootstrap_servers
+
+    @property
+    def address(self) -> Address:
+        return Address("127.0.0.1", self.broker.port)
+
+    def cpu_seconds(self) -> float:
+        return processes.cpu_seconds(self.broker.pid)
+
+    def rss_bytes(self) -> int:
+        return processes.rss_bytes(self.broker.pid)
+
+    def create_topic(self, purpose: str, partitions: int) -> str:
+        """A new topic whose leaders answer; its name. Raises confluent_kafka.KafkaException."""
+        name = f"{purpose}-{uuid.uuid4().hex[:8]}"
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
+        self._admin.create_topics([topic])[name].result(ADMIN_TIMEOUT_S)
+        deadline = time.monotonic() + ADMIN_TIMEOUT_S
+        while True:
+            try:
+                self.record_count(name, partitions)
+            except KafkaException:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.02)
+            else:
+                return name
+
+    def delete_topic(self, name: str) -> None:
+        """Raises confluent_kafka.KafkaException."""
+        self._admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+
+    def record_count(self, topic: str, partitions: int) -> int:
+        """How many records the topic holds by its offsets, so that a round can prove that the broker kept them all."""
+        spans = [TopicPartition(topic, index) for index in range(partitions)]
+        ends = [self._offsets.get_watermark_offsets(span, ADMIN_TIMEOUT_S) for span in spans]
+        return sum(high - low for low, high in ends)
