@@ -30,6 +30,7 @@ def wait_for_leaders(client: AdminClient, name: str, partitions: int) -> None:
     request = {TopicPartition(name, number): requests.OffsetSpec.latest() for number in range(partitions)}
     deadline = time.monotonic() + PATIENCE_S
     while True:
+        client.list_topics(name, timeout=PATIENCE_S)  # or librdkafka goes on believing that there is no leader
         try:
             for answer in client.list_offsets(request, request_timeout=10).values():
                 answer.result(PATIENCE_S)

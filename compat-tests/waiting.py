@@ -1,0 +1,13 @@
+"""Waiting for a condition without caring how long it takes, up to a limit."""
+
+import time
+from collections.abc import Callable
+
+
+def eventually(condition: Callable[[], object], what: str, within_s: float = 30.0, every_s: float = 0.02) -> None:
+    """Return once the condition holds; fails with ``what`` was waited for otherwise. The condition is asked often."""
+    deadline = time.monotonic() + within_s
+    while not condition():
+        if time.monotonic() > deadline:
+            raise AssertionError(f"waited {within_s:g} s in vain for {what}")
+        time.sleep(every_s)
