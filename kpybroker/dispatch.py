@@ -1,0 +1,162 @@
+"""From a request frame to its handler and back: the one place that knows api keys, versions and headers.
+
+A handler is a function ``handle(broker, request, call)`` in ``handlers/<api>.py``. It answers with a response message,
+with a `Pending` that resolves to one, or with None where the request has no reply. An api key without a handler is not
+advertised, and using it closes the connection, as Kafka does; so does an unsupported version of anything but
+ApiVersions, and a body that cannot be decoded.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from struct import Struct
+from time import perf_counter_ns
+from typing import Any, NamedTuple
+
+from kpybroker.handlers.context import Call, Handle
+from kpybroker.server.connection import CloseConnection, Connection
+from kpybroker.server.outbox import Item
+from kpybroker.server.pending import Pending
+from kpywire import api
+from kpywire.codec import decoder, encoder
+from kpywire.errors import Malformed
+from kpywire.header import decode_request_header, response_header_version
+
+log = logging.getLogger("kpybroker.dispatch")
+
+API_VERSIONS = 18
+_HEADER_V0 = Struct(">ii")
+_HEADER_V1 = Struct(">iiB")
+
+
+class Served(NamedTuple):
+    """One (api key, version) that is served: how its body is read, what answers it, how the answer is written."""
+
+    decode: Callable[[memoryview, int], tuple[Any, int]]
+    handle: Handle
+    encode: Callable[[Any, list[Any]], None]
+    header_v1: bool
+    counters: "ApiCounters"
+
+
+class ApiCounters:
+    """Plain integers for the metrics of one api key."""
+
+    __slots__ = ("errors", "local_time_ns", "request_bytes", "requests", "response_bytes")
+
+    def __init__(self) -> None:
+        self.requests = self.errors = self.local_time_ns = self.request_bytes = self.response_bytes = 0
+
+
+class Dispatcher:
+    """Serves frames on connections. ``broker`` is what the handlers get as their context."""
+
+    def __init__(
+        self, broker: Any, load: Callable[[int], Handle], versions: Mapping[int, tuple[int, int]]
+    ) -> None:
+        """``load`` finds the handler of an api key; ``versions`` are those served: ``{key: (first, last)}``."""
+        self.broker = broker
+        self.load = load
+        self.versions = versions
+        self.counters: dict[int, ApiCounters] = {key: ApiCounters() for key in versions}
+        self._served: dict[tuple[int, int], Served] = {}
+
+    def __call__(self, connection: Connection, frame: memoryview) -> "list[Item] | Pending | None":
+        """Serve one frame. Raises `CloseConnection` where Kafka closes."""
+        started_ns = perf_counter_ns()
+        try:
+            header = decode_request_header(frame, 0)
+            api_key, api_version = header.api_key, header.api_version
+            served = self._served.get((api_key, api_version)) or self._find(api_key, api_version)
+            if served is None:
+                return self._unsupported_api_versions(connection, header.correlation_id)
+            request, _ = served.decode(frame, header.end)
+        except Malformed as why:
+            raise CloseConnection(f"a request that cannot be read: {why}") from None
+        counters = served.counters
+        counters.requests += 1
+        counters.request_bytes += len(frame)
+        call = Call(api_key, api_version, header.client_id, connection)
+        try:
+            response = served.handle(self.broker, request, call)
+            reply = self._reply(served, header.correlation_id, response, connection)
+        except CloseConnection:
+            counters.errors += 1
+            raise
+        except Exception as error:
+            counters.errors += 1
+            raise _failed(api_key, api_version, error) from None
+        counters.local_time_ns += perf_counter_ns() - started_ns
+        return reply
+
+    def _reply(
+        self, served: Served, correlation_id: int, response: Any, connection: Connection
+    ) -> "list[Item] | Pending | None":
+        if response is None:
+            return None
+        if isinstance(response, Pending):
+            response.encode_with(lambda late: _encode_late(served, correlation_id, late, connection))
+            return response
+        return _encode(served, correlation_id, response)
+
+    def _find(self, api_key: int, api_version: int) -> Served | None:
+        """Compile what serves this key and version; None asks for ApiVersions' own way of refusing a version."""
+        versions = self.versions.get(api_key)
+        if versions is None:
+            raise CloseConnection(f"api key {api_key} is not served")
+        first, last = versions
+        if not first <= api_version <= last:
+            if api_key == API_VERSIONS:
+                return None
+            name = api.API_KEYS[api_key].name
+            raise CloseConnection(f"{name} version {api_version} is not served (only {first} to {last})")
+        served = Served(
+            decoder(api.request_class(api_key), api_version),
+            self.load(api_key),
+            encoder(api.response_class(api_key), api_version),
+            response_header_version(api_key, api_version) == 1,
+            self.counters[api_key],
+        )
+        self._served[(api_key, api_version)] = served
+        return served
+
+    def _unsupported_api_versions(self, connection: Connection, correlation_id: int) -> list[Item]:
+        """KIP-511: an unknown ApiVersions version is answered in version 0 with the range we know."""
+        from kpybroker.handlers import api_versions
+
+        served = self._find(API_VERSIONS, 0)
+        assert served is not None
+        call = Call(API_VERSIONS, 0, None, connection)
+        return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
+
+
+def _encode(served: Served, correlation_id: int, response: Any) -> list[Item]:
+    parts: list[Any] = [b""]
+    served.encode(response, parts)
+    size = 0
+    for part in parts:
+        size += len(part)
+    if served.header_v1:
+        parts[0] = _HEADER_V1.pack(size + 5, correlation_id, 0)
+    else:
+        parts[0] = _HEADER_V0.pack(size + 4, correlation_id)
+    served.counters.response_bytes += size
+    return parts
+
+
+def _encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> list[Item] | None:
+    """As `_encode`, for an answer that comes outside its request's call: nobody above would close the connection."""
+    if response is None:
+        return None
+    try:
+        return _encode(served, correlation_id, response)
+    except Exception:
+        log.exception("a late answer to %s cannot be written", connection)
+        connection.close()
+        return None
+
+
+def _failed(api_key: int, api_version: int, error: Exception) -> CloseConnection:
+    """A mistake of ours: the whole story in the log, the connection closed, everything else goes on."""
+    name = api.API_KEYS[api_key].name
+    log.error("%s version %d failed", name, api_version, exc_info=error)
+    return CloseConnection(f"{name} version {api_version} failed: {type(error).__name__}")

@@ -1,0 +1,21 @@
+"""The one exception that carries a Kafka error code from where something is decided to where it is answered."""
+
+from collections.abc import Sequence
+
+from kpywire import error_codes
+
+
+class KafkaError(Exception):
+    """A request, or one topic or partition of it, is answered with ``code``; ``message`` is for the client.
+
+    ``record_errors``: (index of the record in its batch, message) of each record that made a batch be refused.
+    """
+
+    def __init__(self, code: int, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        super().__init__(message or error_codes.message(code))
+        self.code = code
+        self.message = message
+        self.record_errors = record_errors
+
+    def __str__(self) -> str:
+        return f"{error_codes.name(self.code)}: {self.args[0]}"

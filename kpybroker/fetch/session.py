@@ -1,0 +1,155 @@
+"""One client's set of partitions to read, and which of them changed since they were last answered.
+
+A partition tells the sessions that read it when its records, high watermark, last stable offset, log start or
+leadership change. So answering looks only at what changed, however many partitions the client reads. A fetch
+without a session (session id 0) is a session of one request.
+
+Invariant: an entry that is not in ``changed`` has nothing to answer: no data, no error, no offset the client has not
+seen.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+NO_SESSION = 0
+FIRST_EPOCH = 1
+LAST_EPOCH = 2**31 - 1
+
+
+class Watched(Protocol):
+    """A partition's replica as sessions see it."""
+
+    watchers: "dict[Entry, None]"
+    gone: bool
+
+
+class Entry:
+    """One partition in one session: where its reader is and what it was last told.
+
+    ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown.
+    """
+
+    __slots__ = (
+        "fetch_offset",
+        "index",
+        "last_fetched_epoch",
+        "leader_epoch",
+        "log_start_offset",
+        "max_bytes",
+        "replica",
+        "sent_high_watermark",
+        "sent_log_start_offset",
+        "session",
+        "topic",
+    )
+
+    def __init__(self, session: "Session", topic: str | bytes, index: int) -> None:
+        self.session = session
+        self.topic = topic
+        self.index = index
+        self.replica: Watched | None = None
+        self.fetch_offset = 0
+        self.max_bytes = 0
+        self.leader_epoch = -1
+        self.last_fetched_epoch = -1
+        self.log_start_offset = -1
+        self.sent_high_watermark = -1
+        self.sent_log_start_offset = -1
+
+    def update(self, wanted: Any) -> None:
+        """Take over one partition of a Fetch request."""
+        self.fetch_offset = wanted.fetch_offset
+        self.max_bytes = wanted.partition_max_bytes
+        self.leader_epoch = wanted.current_leader_epoch
+        self.last_fetched_epoch = wanted.last_fetched_epoch
+        self.log_start_offset = wanted.log_start_offset
+
+    def watch(self) -> None:
+        """Be told of the replica's changes from now on."""
+        if self.replica is not None:
+            self.replica.watchers[self] = None
+
+    def unwatch(self) -> None:
+        if self.replica is not None:
+            self.replica.watchers.pop(self, None)
+            self.replica = None
+
+    def touch(self) -> None:
+        """The partition has something new."""
+        session = self.session
+        session.changed[self] = None
+        if session.wake is not None:
+            wake, session.wake = session.wake, None
+            wake()
+
+
+class Session:
+    """The partitions of one client's fetches. ``uses_ids``: topics by id (version 13 and above), else by name."""
+
+    __slots__ = (
+        "changed",
+        "created_ms",
+        "entries",
+        "epoch",
+        "id",
+        "is_follower",
+        "last_used_ms",
+        "uses_ids",
+        "wake",
+    )
+
+    def __init__(self, session_id: int, uses_ids: bool, now_ms: float, *, is_follower: bool = False) -> None:
+        self.id = session_id
+        self.epoch = FIRST_EPOCH
+        self.uses_ids = uses_ids
+        self.is_follower = is_follower
+        self.created_ms = self.last_used_ms = now_ms
+        self.entries: dict[tuple[str | bytes, int], Entry] = {}
+        self.changed: dict[Entry, None] = {}
+        self.wake: Callable[[], None] | None = None
+
+    def add(self, topics: Iterable[Any]) -> None:
+        """Add or move the partitions that a request lists; each of them has changed."""
+        entries, changed, uses_ids = self.entries, self.changed, self.uses_ids
+        for wanted in topics:
+            topic = wanted.topic_id if uses_ids else wanted.topic
+            for partition in wanted.partitions:
+                key = (topic, partition.partition)
+                entry = entries.get(key)
+                if entry is None:
+                    entry = entries[key] = Entry(self, topic, partition.partition)
+                entry.update(partition)
+                changed[entry] = None
+
+    def forget(self, topics: Iterable[Any]) -> None:
+        """Leave out the partitions that a request's ``forgotten_topics_data`` lists."""
+        for forgotten in topics:
+            topic = forgotten.topic_id if self.uses_ids else forgotten.topic
+            for index in forgotten.partitions:
+                entry = self.entries.pop((topic, index), None)
+                if entry is not None:
+                    entry.unwatch()
+                    self.changed.pop(entry, None)
+
+    def answered(self, entry: Entry, high_watermark: int, log_start_offset: int, *, more: bool) -> None:
+        """Note what the client is told of ``entry``.
+
+        ``more``: it had records or an error, so it stays due until the client moves on, behind the others (fairness).
+        """
+        entry.sent_high_watermark = high_watermark
+        entry.sent_log_start_offset = log_start_offset
+        self.changed.pop(entry, None)
+        if more:
+            self.changed[entry] = None
+
+    def next_epoch(self) -> None:
+        """The epoch of the next request; after the largest comes 1 again, since 0 opens a new session."""
+        self.epoch = FIRST_EPOCH if self.epoch == LAST_EPOCH else self.epoch + 1
+
+    def close(self) -> None:
+        """Stop watching."""
+        for entry in self.entries.values():
+            entry.unwatch()
+        self.entries.clear()
+        self.changed.clear()
+        self.wake = None

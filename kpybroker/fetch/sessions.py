@@ -1,0 +1,98 @@
+"""The sessions this node keeps (Kafka's FetchSessionCache), and what a request's session id and epoch ask for.
+
+A session is kept for a client that asks for one while there is room (``max.incremental.fetch.session.cache.slots``);
+room is made by dropping one that was idle for two minutes, or a smaller one of a consumer for a follower's or for a
+larger one. A client without a session simply lists all its partitions each time.
+"""
+
+import random
+from typing import Any
+
+from kpybroker.errors import KafkaError
+from kpybroker.fetch.session import NO_SESSION, Session
+from kpywire import error_codes
+
+FINAL_EPOCH = -1
+INITIAL_EPOCH = 0
+EVICTION_MS = 120_000
+"""Kafka's ``incremental.fetch.session.cache.eviction.ms``, which it does not let anybody configure either."""
+
+
+class Sessions:
+    """All fetch sessions. ``slots`` is how many are kept at most; ``rng`` draws their ids."""
+
+    def __init__(self, slots: int, rng: random.Random) -> None:
+        self.slots = slots
+        self.rng = rng
+        self.sessions: dict[int, Session] = {}
+        self.evictions = 0
+
+    def begin(self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float) -> tuple[Session, bool]:
+        """The session that a Fetch request reads in, with the request's changes made; and whether it is incremental.
+
+        Raises:
+            KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR, of
+                the whole response.
+        """
+        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+            old = self.sessions.get(request.session_id)
+            if old is not None:
+                self.drop(old)
+            session = Session(NO_SESSION, uses_ids, now_ms, is_follower=is_follower)
+            session.add(request.topics)
+            if request.session_epoch == INITIAL_EPOCH and session.entries:
+                self._keep(session, now_ms)
+            return session, False
+        return self._continue(request, uses_ids, now_ms), True
+
+    def _continue(self, request: Any, uses_ids: bool, now_ms: float) -> Session:
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
+        if session.epoch != request.session_epoch:
+            raise KafkaError(error_codes.INVALID_FETCH_SESSION_EPOCH)
+        if session.uses_ids != uses_ids:
+            self.drop(session)
+            raise KafkaError(error_codes.FETCH_SESSION_TOPIC_ID_ERROR)
+        session.next_epoch()
+        session.last_used_ms = now_ms
+        session.forget(request.forgotten_topics_data)
+        session.add(request.topics)
+        if not session.entries:
+            # An incremental request that leaves nothing to read ends its session; the answer has session id 0.
+            self.drop(session)
+            session.id = NO_SESSION
+        return session
+
+    def _keep(self, session: Session, now_ms: float) -> None:
+        if len(self.sessions) >= self.slots and not self._make_room(session, now_ms):
+            return
+        session_id = 0
+        while session_id == 0 or session_id in self.sessions:
+            session_id = self.rng.randrange(1, 2**31 - 1)
+        session.id = session_id
+        self.sessions[session_id] = session
+
+    def _make_room(self, session: Session, now_ms: float) -> bool:
+        """Kafka's order: the longest idle one after two minutes, else the smallest that is worth less than ours."""
+        if self.slots <= 0:
+            return False
+        idle = min(self.sessions.values(), key=lambda s: s.last_used_ms)
+        if now_ms - idle.last_used_ms > EVICTION_MS:
+            self._evict(idle)
+            return True
+        least = min(self.sessions.values(), key=lambda s: (s.is_follower, len(s.entries), s.last_used_ms))
+        worth_less = (least.is_follower, len(least.entries)) < (session.is_follower, len(session.entries))
+        if worth_less and now_ms - least.created_ms > EVICTION_MS:
+            self._evict(least)
+            return True
+        return False
+
+    def _evict(self, session: Session) -> None:
+        self.evictions += 1
+        self.drop(session)
+
+    def drop(self, session: Session) -> None:
+        """End a session: its next request will be told FETCH_SESSION_ID_NOT_FOUND."""
+        self.sessions.pop(session.id, None)
+        session.close()

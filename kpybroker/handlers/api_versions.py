@@ -1,0 +1,61 @@
+"""ApiVersions (18), versions 0-4: what this broker speaks, and which features are finalised.
+
+- An unknown version is answered in version 0 with error 35 and the range of this key only (KIP-511); the dispatcher
+  asks `unsupported_version` for that.
+- v3: client software name and version, which must be plain words, else INVALID_REQUEST (KIP-511); features as tagged
+  fields (KIP-584).
+- v4: features whose lowest level is 0 are listed; below, old clients would fail on them (KAFKA-17011).
+"""
+
+import re
+
+from kpybroker.handlers import ADVERTISED_FROM_ZERO
+from kpybroker.handlers.context import Call, Context
+from kpywire import error_codes
+from kpywire.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+
+API_VERSIONS = 18
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+
+def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
+    """Answer with every served key, and remember what the client says it is."""
+    if call.api_version >= 3:
+        name, version = request.client_software_name, request.client_software_version
+        if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
+            return ApiVersionsResponse(error_code=error_codes.INVALID_REQUEST, api_keys=[])
+        call.connection.client_software = (name, version)
+    image = broker.image
+    finalized = {name: level for name, level in image.finalized_features.items() if level > 0}
+    return ApiVersionsResponse(
+        error_code=error_codes.NONE,
+        api_keys=[_advertised(key, first, last) for key, (first, last) in sorted(broker.versions.items())],
+        supported_features=[
+            SupportedFeatureKey(name=name, min_version=first, max_version=last)
+            for name, (first, last) in broker.supported_features.items()
+            if first > 0 or call.api_version >= 4
+        ],
+        finalized_features_epoch=image.next_offset - 1,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in finalized.items()
+        ],
+    )
+
+
+def unsupported_version(broker: Context, _call: Call) -> ApiVersionsResponse:
+    """The answer, in version 0, to an ApiVersions request of a version that is not served."""
+    first, last = broker.versions[API_VERSIONS]
+    return ApiVersionsResponse(
+        error_code=error_codes.UNSUPPORTED_VERSION, api_keys=[_advertised(API_VERSIONS, first, last)]
+    )
+
+
+def _advertised(key: int, first: int, last: int) -> ApiVersion:
+    return ApiVersion(api_key=key, min_version=0 if key in ADVERTISED_FROM_ZERO else first, max_version=last)

@@ -1,0 +1,56 @@
+"""What handlers see of the broker: a few narrow protocols, which `kpybroker.node` fills in."""
+
+from collections.abc import Callable, Container, Mapping
+from typing import Any, Protocol
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.fetch.sessions import Sessions
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.server.connection import Connection
+
+
+class Call:
+    """What a handler may know about one request besides its body."""
+
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "listener_name")
+
+    def __init__(self, api_key: int, api_version: int, client_id: str | None, connection: Connection) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.client_id = client_id
+        self.connection = connection
+        self.listener_name = connection.listener_name
+
+
+class Controller(Protocol):
+    """The way to the active controller: the messages a broker of a cluster would send over the network."""
+
+    def send(self, request: Any, reply: Callable[[Any], object]) -> None:
+        """Send a request; ``reply`` gets the response message, later, on the loop."""
+
+
+class Context(Protocol):
+    """The broker."""
+
+    node_id: int
+    config: BrokerConfig
+    scheduler: Scheduler
+    image: MetadataImage
+    replicas: Replicas
+    fetch_sessions: Sessions
+    controller: Controller
+    producer_ids: ProducerIds
+    versions: Mapping[int, tuple[int, int]]
+    """What ApiVersions advertises: ``{api key: (first, last)}``."""
+    supported_features: Mapping[str, tuple[int, int]]
+    alive_brokers: Container[int]
+    """Registered and not fenced."""
+
+    def random_alive_broker(self) -> int:
+        """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""
+
+
+Handle = Callable[[Any, Any, Call], Any]

@@ -1,0 +1,273 @@
+"""Fetch (1), versions 4-18: records as slices of the log, waiting for them, and fetch sessions (KIP-227).
+
+- Answered at once with ``min_bytes`` of data, an error, or no time to wait; else parked until enough arrived or
+  ``max_wait_ms`` passed. A parked fetch looks only at partitions that changed, once per loop turn.
+- The first batch of a response comes whole, whatever the limits (KIP-74); data begins at the batch that holds the
+  offset asked for and may end in a cut-off batch.
+- v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-516); v15 replica_state (KIP-903).
+"""
+
+from collections.abc import Iterable
+
+from kpybroker.errors import KafkaError
+from kpybroker.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.handlers.context import Call, Context
+from kpybroker.partition.leader import READ_COMMITTED, Leader
+from kpybroker.replicas.replica import Replica
+from kpybroker.server.pending import Pending
+from kpystorage.errors import DiskFailure
+from kpywire import error_codes
+from kpywire.messages.fetch import (
+    AbortedTransaction,
+    EpochEndOffset,
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+
+TOPIC_IDS_FROM = 13
+REPLICA_STATE_FROM = 15
+LAST_WITHOUT_STORAGE_ERROR = 5
+
+
+def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse | Pending:
+    """Read what the session's partitions have to offer, now or when there is enough of it."""
+    version = call.api_version
+    replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
+    now_ms = broker.scheduler.monotonic_ms()
+    try:
+        session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
+    except KafkaError as error:
+        return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+    reading = Reading(broker, request, session, incremental, replica_id, version)
+    if reading.collect(session.changed if incremental else session.entries.values()):
+        return reading.response()
+    if request.max_wait_ms <= 0 or not session.entries:
+        return reading.response()
+    return reading.park()
+
+
+class Reading:
+    """One Fetch request on its session, until it is answered.
+
+    ``_answers`` holds what would be answered now: of a full request every partition, of an incremental one those with
+    news. A partition that is not in the session's ``changed`` is answered right there.
+    """
+
+    __slots__ = (
+        "_answers",
+        "_epoch",
+        "_timer",
+        "broker",
+        "incremental",
+        "isolation",
+        "max_bytes",
+        "min_bytes",
+        "pending",
+        "replica_id",
+        "request",
+        "session",
+        "version",
+    )
+
+    def __init__(
+        self,
+        broker: Context,
+        request: FetchRequest,
+        session: Session,
+        incremental: bool,
+        replica_id: int,
+        version: int,
+    ) -> None:
+        self.broker = broker
+        self.request = request
+        self.session = session
+        self.incremental = incremental
+        self.replica_id = replica_id
+        self.version = version
+        self.isolation = request.isolation_level
+        self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
+        self.min_bytes = min(request.min_bytes, self.max_bytes)
+        self._epoch = session.epoch
+        self._answers: dict[Entry, PartitionData] = {}
+
+    # Collecting
+
+    def collect(self, entries: Iterable[Entry]) -> bool:
+        """Read these partitions; whether the answer can leave: enough bytes, or something that must not wait."""
+        session, answers = self.session, self._answers
+        left = self.max_bytes
+        urgent = False
+        for entry in list(entries):
+            answer = answers[entry] = self._read(entry, left, nothing_yet=left == self.max_bytes)
+            if answer.records:
+                left -= len(answer.records)
+            elif _must_not_wait(answer):
+                urgent = True
+            elif not _has_news(entry, answer):
+                session.changed.pop(entry, None)
+                if self.incremental:
+                    del answers[entry]
+            if left <= 0 and self.incremental:
+                break
+        return urgent or self.max_bytes - left >= self.min_bytes
+
+    def _read(self, entry: Entry, left_bytes: int, *, nothing_yet: bool) -> PartitionData:
+        try:
+            return self._read_partition(entry, left_bytes, nothing_yet=nothing_yet)
+        except KafkaError as error:
+            code = error.code
+        except DiskFailure as failure:
+            self.broker.replicas.directory_failed(failure)
+            code = error_codes.KAFKA_STORAGE_ERROR
+        if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
+            code = error_codes.NOT_LEADER_OR_FOLLOWER
+        return PartitionData(
+            partition_index=entry.index,
+            error_code=code,
+            high_watermark=-1,
+            aborted_transactions=[] if self.isolation == READ_COMMITTED else None,
+            records=b"",
+        )
+
+    def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool) -> PartitionData:
+        replica = entry.replica
+        if replica is None or replica.gone:
+            replica = self._find(entry)
+        leader = replica.led()
+        leader.check_epoch(entry.leader_epoch)
+        if self.replica_id >= 0:
+            raise _not_a_replica(entry)
+        answer = PartitionData(
+            partition_index=entry.index,
+            error_code=error_codes.NONE,
+            high_watermark=leader.high_watermark.offset,
+            last_stable_offset=leader.last_stable_offset().offset,
+            log_start_offset=leader.log.log_start_offset,
+            aborted_transactions=None,
+            records=b"",
+        )
+        if entry.last_fetched_epoch >= 0:
+            diverging = _divergence(leader, entry)
+            if diverging is not None:
+                answer.diverging_epoch = diverging
+                return answer
+        committed_only = self.isolation == READ_COMMITTED
+        end = leader.end_for(self.isolation)
+        max_bytes = min(entry.max_bytes, left_bytes)
+        records = None
+        if max_bytes > 0 or nothing_yet:
+            records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
+        if records is not None:
+            answer.records = records
+        if committed_only:
+            answer.aborted_transactions = _aborted(leader, entry.fetch_offset, end.offset) if records else []
+        return answer
+
+    def _find(self, entry: Entry) -> Replica:
+        entry.unwatch()
+        entry.replica = replica = self.broker.replicas.find(entry.topic, entry.index)
+        if self.session.id != NO_SESSION:
+            entry.watch()
+        return replica
+
+    # Answering
+
+    def response(self) -> FetchResponse:
+        """The answer of what was collected last."""
+        session = self.session
+        uses_ids = session.uses_ids
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        for entry, answer in self._answers.items():
+            more = bool(answer.records) or _must_not_wait(answer)
+            session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
+            topic = topics.get(entry.topic)
+            if topic is None:
+                topic = FetchableTopicResponse(partitions=[])
+                if uses_ids:
+                    topic.topic_id = entry.topic
+                else:
+                    topic.topic = entry.topic
+                topics[entry.topic] = topic
+            topic.partitions.append(answer)
+        return FetchResponse(
+            throttle_time_ms=0, error_code=error_codes.NONE, session_id=session.id, responses=list(topics.values())
+        )
+
+    def park(self) -> Pending:
+        """Wait for more: the partitions wake the session, the session wakes this."""
+        self.pending = Pending()
+        self.pending.when_cancelled(self._forget)
+        self._timer = self.broker.scheduler.call_later(self.request.max_wait_ms, self._expire)
+        if self.session.id == NO_SESSION:
+            for entry in self.session.entries.values():
+                entry.watch()
+        self.session.wake = self._wake
+        return self.pending
+
+    def _wake(self) -> None:
+        self.broker.scheduler.call_soon(self._look_again)
+
+    def _look_again(self) -> None:
+        if self.pending.resolved or self.session.epoch != self._epoch:
+            return
+        if self.collect(self.session.changed):
+            self._answer(self.response())
+        else:
+            self.session.wake = self._wake
+
+    def _expire(self) -> None:
+        if self.session.epoch != self._epoch:
+            # The client has given up on this request and gone on in its session.
+            code = error_codes.INVALID_FETCH_SESSION_EPOCH
+            self._answer(FetchResponse(throttle_time_ms=0, error_code=code, responses=[]))
+            return
+        self.collect(self.session.changed)
+        self._answer(self.response())
+
+    def _answer(self, response: FetchResponse) -> None:
+        self._forget()
+        self.pending.resolve(response)
+
+    def _forget(self) -> None:
+        self._timer.cancel()
+        session = self.session
+        if session.epoch == self._epoch:
+            session.wake = None
+        if session.id == NO_SESSION:
+            session.close()
+
+
+def _must_not_wait(answer: PartitionData) -> bool:
+    return answer.error_code != error_codes.NONE or answer.diverging_epoch.epoch >= 0
+
+
+def _has_news(entry: Entry, answer: PartitionData) -> bool:
+    """Whether an incremental answer must mention a partition although it has no records."""
+    return (
+        answer.high_watermark != entry.sent_high_watermark or answer.log_start_offset != entry.sent_log_start_offset
+    )
+
+
+def _not_a_replica(entry: Entry) -> KafkaError:
+    known_epoch = entry.leader_epoch >= 0
+    return KafkaError(error_codes.UNKNOWN_LEADER_EPOCH if known_epoch else error_codes.NOT_LEADER_OR_FOLLOWER)
+
+
+def _divergence(leader: Leader, entry: Entry) -> EpochEndOffset | None:
+    """Where the reader's log and ours part, if they do (KIP-595)."""
+    log = leader.log
+    epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
+    if epoch < 0 or entry.fetch_offset < log.log_start_offset:
+        raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
+    if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
+        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
+    return None
+
+
+def _aborted(leader: Leader, offset: int, end_offset: int) -> list[AbortedTransaction]:
+    return [
+        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
+        for aborted in leader.log.aborted_transactions(offset, end_offset)
+    ]

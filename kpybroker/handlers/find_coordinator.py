@@ -1,0 +1,89 @@
+"""FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a share partition.
+
+- Key types: 0 group, 1 transactional id, 2 share partition (v6, ``groupId:topicId:partition``, KIP-932). v4: several
+  keys at once (KIP-699).
+- The coordinator of a group is the leader of its partition of ``__consumer_offsets``: |hash(group id)| modulo the
+  number of partitions, with Java's ``String.hashCode``. The topic is created at the first question, which is answered
+  with COORDINATOR_NOT_AVAILABLE until it is there.
+- Transactions and share groups are not served, so nobody coordinates them: a fatal error that clients show, and no
+  retry (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST).
+"""
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.internal_topics import GROUP_OFFSETS_TOPIC, create_group_offsets_topic
+from kpywire import error_codes
+from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
+
+GROUP = 0
+TRANSACTION = 1
+BATCHED_FROM = 4
+NO_TRANSACTIONS = "This broker does not serve transactions yet"
+
+
+def handle(broker: Context, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+    """Say for each key who coordinates it."""
+    if call.api_version >= BATCHED_FROM:
+        found = [_find(broker, call, request.key_type, key) for key in request.coordinator_keys]
+        return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
+    one = _find(broker, call, request.key_type, request.key)
+    return FindCoordinatorResponse(
+        throttle_time_ms=0,
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
+        coordinators=[],
+    )
+
+
+def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
+    try:
+        node_id = _coordinator(broker, key_type, key)
+        listener = broker.image.brokers[node_id].listeners[call.listener_name]
+    except KafkaError as error:
+        return _nobody(key, error)
+    except KeyError:
+        return _nobody(key, KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE))
+    return Coordinator(
+        key=key,
+        node_id=node_id,
+        host=listener.host,
+        port=listener.port,
+        error_code=error_codes.NONE,
+        # Kafka sends the name of the absent error here, and clients have come to see it.
+        error_message=error_codes.name(error_codes.NONE),
+    )
+
+
+def _coordinator(broker: Context, key_type: int, key: str) -> int:
+    if key_type == TRANSACTION:
+        raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
+    if key_type != GROUP:
+        raise KafkaError(error_codes.INVALID_REQUEST, f"Nobody coordinates keys of type {key_type} here")
+    topic = broker.image.topics.get(GROUP_OFFSETS_TOPIC)
+    if topic is None:
+        create_group_offsets_topic(broker)
+        raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
+    leader = topic.partitions[java_hash(key) % len(topic.partitions)].leader
+    if leader < 0:
+        raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
+    return leader
+
+
+def java_hash(text: str) -> int:
+    """``Utils.abs(text.hashCode())`` of Java: over UTF-16 units, wrapped to 32 bits, never negative."""
+    value = 0
+    encoded = text.encode("utf-16-be", "surrogatepass")
+    for index in range(0, len(encoded), 2):
+        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFF_FFFF
+    if value == 0x8000_0000:
+        return 0
+    return 0x1_0000_0000 - value if value > 0x8000_0000 else value
+
+
+def _nobody(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(
+        key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=str(error.args[0])
+    )

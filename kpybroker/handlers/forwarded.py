@@ -1,0 +1,22 @@
+"""Requests that the active controller decides: sent on as they are, answered with what it answers.
+
+On one node the controller sits in the same process and the same messages take the same way (KIP-590 without its
+envelope). The handler modules of these API keys only say what belongs to their key.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Context
+from kpybroker.server.pending import Pending
+
+
+def forward(broker: Context, request: Any) -> Pending:
+    """Send a request to the active controller; its response is the answer."""
+    pending = Pending()
+
+    def answer(response: Any) -> None:
+        if not pending.resolved:
+            pending.resolve(response)
+
+    broker.controller.send(request, answer)
+    return pending

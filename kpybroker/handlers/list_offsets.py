@@ -1,0 +1,102 @@
+"""ListOffsets (2), versions 1-11: offsets by special timestamp or by time.
+
+- -1 latest (the high watermark, or the last stable offset when only committed records are read), -2 earliest,
+  -3 the record with the largest timestamp (v7, KIP-734), -4 earliest local (v8), -5 latest tiered (v9),
+  -6 earliest not yet uploaded (v11): without tiered storage everything is local and nothing is tiered.
+- A timestamp >= 0: the first record at or after it; none is (-1, -1) without an error.
+- The same partition twice is INVALID_REQUEST; a special timestamp the version does not know is UNSUPPORTED_VERSION.
+- v4 leader epochs (KIP-320).
+"""
+
+from collections import Counter
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Call, Context
+from kpybroker.partition.leader import Leader
+from kpystorage.errors import DiskFailure
+from kpystorage.log import LogOffset
+from kpywire import error_codes
+from kpywire.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+LATEST = -1
+EARLIEST = -2
+MAX_TIMESTAMP = -3
+EARLIEST_LOCAL = -4
+LATEST_TIERED = -5
+EARLIEST_PENDING_UPLOAD = -6
+KNOWN_FROM = {
+    LATEST: 0,
+    EARLIEST: 0,
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+DEBUGGING_REPLICA = -2
+
+Found = tuple[int, int, int]
+"""(timestamp, offset, leader epoch), -1 each where there is none."""
+NOTHING: Found = (-1, -1, -1)
+
+
+def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+    """Answer each partition from memory, or from the index for a timestamp."""
+    asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    topics = []
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            if asked[(topic.name, partition.partition_index)] > 1:
+                code, found = error_codes.INVALID_REQUEST, NOTHING
+            else:
+                code, found = _look_up(broker, request, topic.name, partition, call.api_version)
+            answers.append(
+                ListOffsetsPartitionResponse(
+                    partition_index=partition.partition_index,
+                    error_code=code,
+                    timestamp=found[0],
+                    offset=found[1],
+                    leader_epoch=found[2],
+                )
+            )
+        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+    return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
+
+
+def _look_up(
+    broker: Context, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition, version: int
+) -> tuple[int, Found]:
+    timestamp = partition.timestamp
+    if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
+        return error_codes.UNSUPPORTED_VERSION, NOTHING
+    try:
+        leader = broker.replicas.find(topic, partition.partition_index).led()
+        leader.check_epoch(partition.current_leader_epoch)
+        end = leader.log.end if request.replica_id >= 0 else leader.end_for(request.isolation_level)
+        return error_codes.NONE, _find(leader, timestamp, end)
+    except KafkaError as error:
+        return error.code, NOTHING
+    except DiskFailure as failure:
+        broker.replicas.directory_failed(failure)
+        return error_codes.KAFKA_STORAGE_ERROR, NOTHING
+
+
+def _find(leader: Leader, timestamp: int, end: LogOffset) -> Found:
+    log = leader.log
+    if timestamp == LATEST:
+        return -1, end.offset, leader.epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+        start = log.log_start_offset
+        return -1, start, log.epochs.epoch_for(start)
+    if timestamp == LATEST_TIERED:
+        return -1, -1, -1
+    found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
+    if found is None or found.offset >= end.offset:
+        return NOTHING
+    return found.timestamp, found.offset, found.leader_epoch

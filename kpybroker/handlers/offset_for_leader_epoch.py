@@ -1,0 +1,46 @@
+"""OffsetForLeaderEpoch (23), versions 2-4: where the log of a leader epoch ends (KIP-101, KIP-279, KIP-320).
+
+- The current epoch ends at the log's end; an epoch above all known ones is (-1, -1); below the first known one the
+  answer is that epoch with the first known start; otherwise the largest epoch not above it, and the start of the next.
+"""
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Call, Context
+from kpystorage.errors import DiskFailure
+from kpywire import error_codes
+from kpywire.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+
+def handle(broker: Context, request: OffsetForLeaderEpochRequest, _call: Call) -> OffsetForLeaderEpochResponse:
+    """Answer each partition from its leader epoch cache."""
+    return OffsetForLeaderEpochResponse(
+        throttle_time_ms=0,
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic, partitions=[_answer(broker, topic.topic, wanted) for wanted in topic.partitions]
+            )
+            for topic in request.topics
+        ],
+    )
+
+
+def _answer(broker: Context, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    try:
+        leader = broker.replicas.find(topic, wanted.partition).led()
+        leader.check_epoch(wanted.current_leader_epoch)
+        epoch, end_offset = leader.log.epochs.end_offset_for(wanted.leader_epoch, leader.log.log_end_offset)
+    except KafkaError as error:
+        return EpochEndOffset(error_code=error.code, partition=wanted.partition, leader_epoch=-1, end_offset=-1)
+    except DiskFailure as failure:
+        broker.replicas.directory_failed(failure)
+        code = error_codes.KAFKA_STORAGE_ERROR
+        return EpochEndOffset(error_code=code, partition=wanted.partition, leader_epoch=-1, end_offset=-1)
+    return EpochEndOffset(
+        error_code=error_codes.NONE, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
+    )

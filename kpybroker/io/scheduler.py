@@ -1,0 +1,131 @@
+"""Time and deferral as the broker sees them: a clock, timers, "after this turn", and "in a thread".
+
+Pure packages get ``now_ms`` as an argument; the thin shells around them get a `Scheduler`. The real one sits on an
+asyncio loop; tests drive `ManualScheduler` by hand, so nothing has to wait for a clock.
+"""
+
+import asyncio
+import heapq
+import time
+from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol, TypeVar
+
+T = TypeVar("T")
+
+
+class Timer(Protocol):
+    """A callback that has been asked for and can still be called off."""
+
+    def cancel(self) -> None: ...
+
+
+class Scheduler(Protocol):
+    """What a shell may ask of the world about time."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch: what goes into files and messages."""
+
+    def monotonic_ms(self) -> float:
+        """A clock that never goes back: for waiting."""
+
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """Run after the current callback, in the same loop turn's successor."""
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer: ...
+
+    def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        """Run ``work`` in a thread, then ``done(result, None)`` or ``done(None, error)`` on the loop."""
+
+
+class LoopScheduler:
+    """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
+        self.loop = loop
+        self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
+        self.monotonic_ms = lambda: loop.time() * 1000.0
+        self.call_soon = loop.call_soon
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        return self.loop.call_later(delay_ms / 1000.0, callback, *arguments)
+
+    def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        def finished(future: Future[T]) -> None:
+            error = future.exception()
+            result = None if error is not None else future.result()
+            # A loop that closed in the meantime has nobody left to tell.
+            if not self.loop.is_closed():
+                self.loop.call_soon_threadsafe(done, result, error)
+
+        self.executor.submit(work).add_done_callback(finished)
+
+    def close(self) -> None:
+        """Wait for the threads' work and end them."""
+        self.executor.shutdown(wait=True)
+
+
+class _ManualTimer:
+    __slots__ = ("cancelled",)
+
+    def __init__(self) -> None:
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class ManualScheduler:
+    """A scheduler that moves only when told to: for tests and for the simulation."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+        self._start_ms = now_ms
+        self._order = 0
+        self._soon: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
+        self._timers: list[tuple[int, int, _ManualTimer, Callable[..., object], tuple[Any, ...]]] = []
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def monotonic_ms(self) -> float:
+        return float(self._now_ms - self._start_ms)
+
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self._soon.append((callback, arguments))
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        timer = _ManualTimer()
+        self._order += 1
+        heapq.heappush(self._timers, (self._now_ms + int(delay_ms), self._order, timer, callback, arguments))
+        return timer
+
+    def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        try:
+            result = work()
+        except Exception as error:
+            self.call_soon(done, None, error)
+        else:
+            self.call_soon(done, result, None)
+
+    def run(self) -> None:
+        """Everything that is due now, and what that makes due."""
+        while self._soon:
+            callback, arguments = self._soon.popleft()
+            callback(*arguments)
+
+    def advance(self, delay_ms: int) -> None:
+        """Let ``delay_ms`` pass, firing timers in their order."""
+        until_ms = self._now_ms + delay_ms
+        self.run()
+        while self._timers and self._timers[0][0] <= until_ms:
+            due_ms, _, timer, callback, arguments = heapq.heappop(self._timers)
+            self._now_ms = max(self._now_ms, due_ms)
+            if not timer.cancelled:
+                callback(*arguments)
+            self.run()
+        self._now_ms = until_ms

@@ -1,0 +1,152 @@
+"""How a broker comes into the cluster and leaves it (Kafka's BrokerLifecycleManager, KIP-631).
+
+It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts
+fenced and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its
+leaderships away and waits for leave, but not for ever.
+"""
+
+import logging
+from collections.abc import Callable
+from enum import IntEnum
+from typing import Any, Protocol
+
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpywire import error_codes
+from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kpywire.messages.broker_registration import BrokerRegistrationRequest
+
+log = logging.getLogger("kpybroker.lifecycle")
+
+RETRY_MS = 100
+REFUSALS = frozenset(
+    {
+        error_codes.INCONSISTENT_CLUSTER_ID,
+        error_codes.DUPLICATE_BROKER_REGISTRATION,
+        error_codes.BROKER_ID_NOT_REGISTERED,
+        error_codes.UNSUPPORTED_VERSION,
+        error_codes.INVALID_REGISTRATION,
+    }
+)
+"""What another attempt with the same words cannot change."""
+
+
+class BrokerState(IntEnum):
+    """Kafka's broker states, with its numbers."""
+
+    NOT_RUNNING = 0
+    STARTING = 1
+    RECOVERY = 2
+    RUNNING = 3
+    PENDING_CONTROLLED_SHUTDOWN = 6
+    SHUTTING_DOWN = 7
+
+
+class Send(Protocol):
+    """The way to the controller."""
+
+    def __call__(self, request: Any, reply: Callable[[Any], object]) -> None: ...
+
+
+class Lifecycle:
+    """One broker's registration. ``metadata_offset`` is how far this broker has applied the metadata log."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        send: Send,
+        registration: BrokerRegistrationRequest,
+        heartbeat_interval_ms: int,
+        metadata_offset: Callable[[], int],
+        offline_directories: Callable[[], list[bytes]],
+        refused: Callable[[str], None],
+    ) -> None:
+        self.scheduler = scheduler
+        self.send = send
+        self.registration = registration
+        self.heartbeat_interval_ms = heartbeat_interval_ms
+        self.metadata_offset = metadata_offset
+        self.offline_directories = offline_directories
+        self.refused = refused
+        self.state = BrokerState.STARTING
+        self.broker_epoch = -1
+        self._unfenced: list[Callable[[], None]] = []
+        self._may_stop: Callable[[], None] | None = None
+        self._timer: Timer | None = None
+
+    def start(self, unfenced: Callable[[], None]) -> None:
+        """Register; ``unfenced`` is called once when clients may be served."""
+        self._unfenced.append(unfenced)
+        self.send(self.registration, self._registered)
+
+    def stop(self, may_stop: Callable[[], None]) -> None:
+        """Ask for a controlled shutdown; ``may_stop`` is called when the controller lets go."""
+        self._may_stop = may_stop
+        if self.broker_epoch < 0:
+            self._let_go()
+            return
+        self.state = BrokerState.PENDING_CONTROLLED_SHUTDOWN
+        self._beat()
+
+    def _registered(self, response: Any) -> None:
+        code = response.error_code
+        if code == error_codes.NONE:
+            self.broker_epoch = response.broker_epoch
+            self.state = BrokerState.RECOVERY
+            self._beat()
+        elif code in REFUSALS:
+            self.refused(f"the controller refuses to register this broker: {error_codes.message(code)}")
+        else:
+            log.info("registering again: %s", error_codes.name(code))
+            self._timer = self.scheduler.call_later(RETRY_MS, self.send, self.registration, self._registered)
+
+    def _beat(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self.state == BrokerState.SHUTTING_DOWN:
+            return
+        self.send(
+            BrokerHeartbeatRequest(
+                broker_id=self.registration.broker_id,
+                broker_epoch=self.broker_epoch,
+                current_metadata_offset=self.metadata_offset(),
+                want_fence=False,
+                want_shut_down=self._may_stop is not None,
+                offline_log_dirs=self.offline_directories(),
+            ),
+            self._heard,
+        )
+
+    def _heard(self, response: Any) -> None:
+        if self.state == BrokerState.SHUTTING_DOWN:
+            return
+        wait_ms: float = self.heartbeat_interval_ms
+        if response.error_code != error_codes.NONE:
+            log.warning("a heartbeat was answered with %s", error_codes.name(response.error_code))
+            wait_ms = RETRY_MS
+        elif self._may_stop is not None:
+            wait_ms = RETRY_MS
+            if response.should_shut_down:
+                self._let_go()
+                return
+        elif response.is_fenced:
+            # Caught up soon: until then ask often, or a start would take a whole interval.
+            wait_ms = 1 if response.is_caught_up else RETRY_MS / 10
+        elif self.state == BrokerState.RECOVERY:
+            self.state = BrokerState.RUNNING
+            unfenced, self._unfenced = self._unfenced, []
+            for callback in unfenced:
+                callback()
+        self._timer = self.scheduler.call_later(wait_ms, self._beat)
+
+    def _let_go(self) -> None:
+        self.close()
+        if self._may_stop is not None:
+            self._may_stop()
+
+    def close(self) -> None:
+        """No more heartbeats."""
+        self.state = BrokerState.SHUTTING_DOWN
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None

@@ -1,0 +1,1 @@
+"""What the broker counts, and the small HTTP server that shows it: /metrics, /live, /ready."""

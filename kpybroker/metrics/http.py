@@ -1,0 +1,76 @@
+"""The second port: ``/metrics`` for Prometheus, ``/live`` and ``/ready`` for whoever supervises the process.
+
+GET only, one answer per connection. Nothing of it is imported by a node that has this port switched off.
+"""
+
+import asyncio
+from collections.abc import Callable
+from http import HTTPStatus
+
+MAX_REQUEST_BYTES = 8 * 1024
+READ_TIMEOUT_S = 5.0
+PLAIN = "text/plain; charset=utf-8"
+
+
+class HttpServer:
+    """Serves three paths. ``ready`` tells whether clients are served; ``exposition`` renders (content type, metrics)."""
+
+    def __init__(self, ready: Callable[[], bool], exposition: Callable[[str], tuple[str, bytes]]) -> None:
+        self.ready = ready
+        self.exposition = exposition
+        self._server: asyncio.Server | None = None
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which is the system's choice when 0 was asked for. Raises OSError."""
+        self._server = await asyncio.start_server(self._serve, host, port, limit=MAX_REQUEST_BYTES)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+            status, content_type, body = self._answer(head)
+            writer.write(
+                f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+            )
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await writer.drain()
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
+            # A peer that does not speak HTTP, or is gone: there is nobody to answer.
+            return
+        finally:
+            writer.close()
+
+    def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:
+        words = head.split(b"\r\n", 1)[0].split(b" ")
+        if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
+            return HTTPStatus.BAD_REQUEST, PLAIN, b"not HTTP/1\n"
+        if words[0] != b"GET":
+            return HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"GET only\n"
+        path = words[1].split(b"?", 1)[0]
+        if path == b"/live":
+            return HTTPStatus.OK, PLAIN, b"live\n"
+        if path == b"/ready":
+            if self.ready():
+                return HTTPStatus.OK, PLAIN, b"ready\n"
+            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"not ready\n"
+        if path == b"/metrics":
+            content_type, body = self.exposition(_header(head, b"accept"))
+            return HTTPStatus.OK, content_type, body
+        return HTTPStatus.NOT_FOUND, PLAIN, b"there are /metrics, /live and /ready\n"
+
+
+def _header(head: bytes, name: bytes) -> str:
+    for line in head.split(b"\r\n")[1:]:
+        key, _, value = line.partition(b":")
+        if key.strip().lower() == name:
+            return value.strip().decode("latin-1")
+    return ""

@@ -1,0 +1,134 @@
+"""This node leads a partition, in one leader epoch.
+
+The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. It knows how far
+every in-sync replica has come, hence the high watermark: the smallest log end offset over the in-sync replicas. With
+this node as the only one in sync, an append moves the high watermark at once.
+
+Invariants: the high watermark never goes back and never exceeds the log's end; nothing at or above it is shown to
+consumers; nothing at or above the last stable offset is shown to those that read committed.
+(Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kpybroker.errors import KafkaError
+from kpybroker.partition.validation import ValidationConfig, validate
+from kpystorage.log import Log, LogOffset, LogSlice
+from kpywire import error_codes
+
+READ_UNCOMMITTED = 0
+READ_COMMITTED = 1
+
+
+class Appended(NamedTuple):
+    """Where a produced batch went: ``[base_offset, next_offset)``."""
+
+    base_offset: int
+    next_offset: int
+    log_append_time_ms: int
+
+
+class Leader:
+    """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker."""
+
+    __slots__ = ("epoch", "follower_ends", "high_watermark", "isr", "log", "node_id", "partition_epoch", "replicas")
+
+    def __init__(
+        self,
+        log: Log,
+        node_id: int,
+        epoch: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        high_watermark: int,
+    ) -> None:
+        self.log = log
+        self.node_id = node_id
+        self.epoch = epoch
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
+        self.isr = frozenset(isr)
+        self.follower_ends: dict[int, LogOffset] = {}
+        bounded = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
+        self.high_watermark = log.position_of(bounded)
+        log.epochs.assign(epoch, log.log_end_offset)
+        self.advance_high_watermark()
+
+    # Writing
+
+    def append(self, records: memoryview, config: ValidationConfig, now_ms: int) -> Appended:
+        """Append one produced batch; it is stamped in place.
+
+        Raises:
+            KafkaError: the batch is refused; nothing was appended.
+            DiskFailure: the log's directory failed.
+        """
+        log = self.log
+        accepted = validate(records, config, now_ms, self.epoch, log.log_end_offset)
+        header = accepted.header
+        if header.is_transactional:
+            raise KafkaError(error_codes.INVALID_TXN_STATE)
+        if header.producer_id >= 0:
+            duplicate = log.producers.check(header)
+            if duplicate is not None:
+                append_time_ms = duplicate.timestamp if accepted.log_append_time_ms >= 0 else -1
+                return Appended(duplicate.first_offset, duplicate.last_offset + 1, append_time_ms)
+        log.append((header,), accepted.buffer, now_ms)
+        self.advance_high_watermark()
+        return Appended(header.base_offset, header.next_offset, accepted.log_append_time_ms)
+
+    def advance_high_watermark(self) -> bool:
+        """Take over what the in-sync replicas have reached; whether the high watermark moved."""
+        reached = self.log.end
+        for replica in self.isr:
+            if replica != self.node_id:
+                reached = min(reached, self.follower_ends.get(replica, self.high_watermark))
+        if reached.offset < self.high_watermark.offset:
+            return False
+        moved = reached.offset > self.high_watermark.offset
+        # Also where the offset is the same: after a roll it lies in another segment.
+        self.high_watermark = reached
+        return moved
+
+    # Reading
+
+    def last_stable_offset(self) -> LogOffset:
+        """The end of what is decided: no open transaction below it, and nothing above the high watermark."""
+        if self.log.producers.first_unstable is None:
+            return self.high_watermark
+        return self.log.last_stable_offset(self.high_watermark)
+
+    def end_for(self, isolation: int) -> LogOffset:
+        """The exclusive end of what a consumer of this isolation level may see."""
+        return self.last_stable_offset() if isolation == READ_COMMITTED else self.high_watermark
+
+    def read(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
+        """Batches from the one that holds ``offset``, below ``end``; None where there is nothing to read yet.
+
+        Raises:
+            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end.
+        """
+        log = self.log
+        if offset >= end.offset:
+            if offset > log.end.offset:
+                raise _out_of_range(log, offset)
+            return None
+        if offset < log.log_start_offset:
+            raise _out_of_range(log, offset)
+        return log.read(offset, max_bytes, end, min_one_batch=min_one_batch)
+
+    def check_epoch(self, epoch: int) -> None:
+        """Fence a request by the leader epoch its sender believes in (KIP-320); -1 is not checked."""
+        if epoch == -1 or epoch == self.epoch:
+            return
+        raise KafkaError(error_codes.FENCED_LEADER_EPOCH if epoch < self.epoch else error_codes.UNKNOWN_LEADER_EPOCH)
+
+
+def _out_of_range(log: Log, offset: int) -> KafkaError:
+    return KafkaError(
+        error_codes.OFFSET_OUT_OF_RANGE,
+        f"Received request for offset {offset} for partition {log.topic}-{log.partition}, but we only have log "
+        f"segments from offset {log.log_start_offset} to {log.log_end_offset}.",
+    )

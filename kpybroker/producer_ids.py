@@ -1,0 +1,68 @@
+"""Producer ids from the controller, a block at a time (Kafka's RPCProducerIdManager, KIP-730).
+
+A block is asked for at the first need and again when nine tenths of one are used, so that nobody waits in between.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from kpywire import error_codes
+from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+
+PREFETCH_AT = 0.9
+
+Receiver = Callable[[int | None], object]
+"""Gets a producer id, or None when there is none for now."""
+
+
+class ProducerIds:
+    """Hands out ids that no producer of the cluster ever had. ``send`` is the way to the controller."""
+
+    def __init__(
+        self, send: Callable[[Any, Callable[[Any], object]], None], node_id: int, broker_epoch: Callable[[], int]
+    ) -> None:
+        self._send = send
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._block = range(0)
+        self._next_block: range | None = None
+        self._used = 0
+        self._asking = False
+        self._waiting: deque[Receiver] = deque()
+
+    def next(self, receive: Receiver) -> None:
+        """Call ``receive`` with an id: at once while a block lasts."""
+        self._waiting.append(receive)
+        self._serve()
+
+    def _serve(self) -> None:
+        while self._waiting:
+            if self._used == len(self._block):
+                if self._next_block is None:
+                    break
+                self._block, self._next_block, self._used = self._next_block, None, 0
+            producer_id = self._block[self._used]
+            self._used += 1
+            self._waiting.popleft()(producer_id)
+        if self._next_block is None and self._used >= PREFETCH_AT * len(self._block):
+            self._ask()
+
+    def _ask(self) -> None:
+        if not self._asking:
+            self._asking = True
+            self._send(
+                AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch()), self._answered
+            )
+
+    def _answered(self, response: Any) -> None:
+        self._asking = False
+        if response.error_code != error_codes.NONE:
+            waiting, self._waiting = self._waiting, deque()
+            for receive in waiting:
+                receive(None)
+            return
+        start = response.producer_id_start
+        self._next_block = range(start, start + response.producer_id_len)
+        if self._waiting:
+            self._serve()

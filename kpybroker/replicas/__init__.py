@@ -1,0 +1,1 @@
+"""Which partitions this node holds and in which role; the job of Kafka's ReplicaManager."""

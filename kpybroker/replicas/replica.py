@@ -1,0 +1,162 @@
+"""This node's replica of one partition: its log, its role, and who wants to know when something changes.
+
+The log is opened, or made, when it is first needed: a node may hold thousands of partitions, and their start costs
+nothing then.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
+
+from kpybroker.errors import KafkaError
+from kpybroker.fetch.session import Entry
+from kpybroker.metadata.topic import Partition
+from kpybroker.partition.leader import Leader
+from kpybroker.partition.validation import ValidationConfig
+from kpystorage.log import Log
+from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.config.topic import TopicConfig
+
+UNKNOWN_OFFSET = -1
+
+
+class Waiter(Protocol):
+    """Somebody who waits for the high watermark or for the end of a leadership."""
+
+    def check(self) -> None: ...
+
+
+class HeldTopic:
+    """A topic of which this node holds partitions, with the configuration they share."""
+
+    __slots__ = ("bytes_in", "bytes_out", "config", "id", "name", "records_in", "replicas", "validation")
+
+    def __init__(self, name: str, topic_id: bytes, config: "TopicConfig", validation: ValidationConfig) -> None:
+        self.name = name
+        self.id = topic_id
+        self.config = config
+        self.validation = validation
+        self.replicas: dict[int, Replica] = {}
+        self.records_in = self.bytes_in = self.bytes_out = 0
+
+    def replica(self, index: int) -> "Replica":
+        """The replica of a partition; raises KafkaError when this node has none of it."""
+        replica = self.replicas.get(index)
+        if replica is None:
+            raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        return replica
+
+
+class Replica:
+    """One partition as this node holds it.
+
+    ``gone`` is set when the partition was deleted or moved away; ``offline`` when its log directory failed.
+    """
+
+    __slots__ = (
+        "_node_id",
+        "_open_log",
+        "checkpointed_high_watermark",
+        "commit_waits",
+        "gone",
+        "index",
+        "leader",
+        "offline",
+        "partition",
+        "topic",
+        "watchers",
+    )
+
+    def __init__(
+        self, topic: HeldTopic, index: int, partition: Partition, node_id: int, open_log: "Callable[[Replica], Log]"
+    ) -> None:
+        self.topic = topic
+        self.index = index
+        self.partition = partition
+        self.leader: Leader | None = None
+        self.gone = False
+        self.offline = False
+        self.checkpointed_high_watermark = 0
+        self.watchers: dict[Entry, None] = {}
+        self.commit_waits: dict[Waiter, None] = {}
+        self._node_id = node_id
+        self._open_log = open_log
+
+    def __str__(self) -> str:
+        return f"{self.topic.name}-{self.index}"
+
+    def led(self) -> Leader:
+        """The leader's role, taken up at the first need.
+
+        Raises:
+            KafkaError: NOT_LEADER_OR_FOLLOWER, KAFKA_STORAGE_ERROR, or UNKNOWN_TOPIC_OR_PARTITION when it is gone.
+            DiskFailure: its log could not be opened.
+        """
+        leader = self.leader
+        if leader is not None and not self.offline:
+            return leader
+        if self.gone:
+            raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.offline:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+        partition = self.partition
+        if partition.leader != self._node_id:
+            raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
+        self.leader = leader = Leader(
+            self._open_log(self),
+            self._node_id,
+            partition.leader_epoch,
+            partition.partition_epoch,
+            partition.replicas,
+            partition.isr,
+            self.checkpointed_high_watermark,
+        )
+        return leader
+
+    @property
+    def log(self) -> Log | None:
+        """The log, if it was needed yet."""
+        return None if self.leader is None else self.leader.log
+
+    def update(self, partition: Partition) -> None:
+        """The metadata say something new: another epoch is another role, which begins at its first use."""
+        leader = self.leader
+        before, self.partition = self.partition, partition
+        if leader is None:
+            return
+        if partition.leader_epoch != before.leader_epoch or partition.leader != before.leader:
+            self.checkpointed_high_watermark = leader.high_watermark.offset
+            self.leader = None
+        else:
+            leader.partition_epoch = partition.partition_epoch
+            leader.replicas = partition.replicas
+            leader.isr = frozenset(partition.isr)
+            leader.advance_high_watermark()
+        self.changed()
+
+    def appended(self, size_bytes: int, record_count: int) -> None:
+        """A batch was appended: count it and tell who waits."""
+        topic = self.topic
+        topic.records_in += record_count
+        topic.bytes_in += size_bytes
+        if self.watchers or self.commit_waits:
+            self.changed()
+
+    def changed(self) -> None:
+        """Records, high watermark, log start or leadership changed: tell sessions and waiting requests."""
+        for entry in list(self.watchers):
+            entry.touch()
+        for waiter in list(self.commit_waits):
+            waiter.check()
+
+    def forget(self) -> None:
+        """The partition is gone from this node."""
+        self.gone = True
+        self.leader = None
+        self.changed()
+
+    def fail(self) -> None:
+        """Its log directory failed."""
+        self.offline = True
+        self.changed()

@@ -1,0 +1,224 @@
+"""All partitions this node holds, kept in step with the committed metadata.
+
+`apply` is told of every committed change: it takes up new partitions, hands roles over to new epochs, passes on
+changed topic configs, and drops deleted topics, whose directories are renamed first and emptied later.
+"""
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from kpystorage.directory import LogDirectory
+
+from kpybroker.config.topic import TopicConfig
+from kpybroker.errors import KafkaError
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
+from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.replicas.replica import HeldTopic, Replica
+from kpystorage.errors import DiskFailure
+from kpystorage.log import Log
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.replicas")
+
+CREATE_SLICE = 8
+"""Logs made in one loop turn when many partitions appear at once; a request makes the one it needs itself."""
+
+TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
+
+
+class Replicas:
+    """The partitions of this node, by topic name and by topic id."""
+
+    def __init__(
+        self,
+        node_id: int,
+        directories: Sequence[LogDirectory],
+        scheduler: Scheduler,
+        topic_config: TopicConfigOf,
+        halt: Callable[[str], None],
+    ) -> None:
+        """``topic_config`` makes a topic's configuration of its overrides; ``halt`` ends a node without directories."""
+        self.node_id = node_id
+        self.directories = list(directories)
+        self.scheduler = scheduler
+        self.topic_config = topic_config
+        self.topics: dict[str, HeldTopic] = {}
+        self.by_id: dict[bytes, HeldTopic] = {}
+        self.failed_directories: list[LogDirectory] = []
+        self.directory_failures: list[Callable[[LogDirectory], None]] = []
+        self._halt = halt
+        self._to_create: list[Replica] = []
+        self._image: MetadataImage | None = None
+
+    # Looking up
+
+    def find(self, topic: str | bytes, index: int) -> Replica:
+        """A partition by topic name or id; raises KafkaError when the cluster or this node does not have it."""
+        held = self.topics.get(topic) if isinstance(topic, str) else self.by_id.get(topic)
+        if held is not None:
+            replica = held.replicas.get(index)
+            if replica is not None:
+                return replica
+        image = self._image
+        known = None
+        if image is not None:
+            known = image.topics.get(topic) if isinstance(topic, str) else image.topics_by_id.get(topic)
+        if known is not None and index in known.partitions:
+            raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
+        if known is None and isinstance(topic, bytes):
+            raise KafkaError(error_codes.UNKNOWN_TOPIC_ID)
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def __iter__(self) -> Iterator[Replica]:
+        for topic in self.topics.values():
+            yield from topic.replicas.values()
+
+    # Following the metadata
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take over a committed change."""
+        self._image = image
+        for topic in delta.deleted_topics.values():
+            self._drop(topic)
+        for topic_id, partitions in delta.partitions.items():
+            topic = image.topics_by_id[topic_id]
+            for index in partitions:
+                self._hold(image, topic, index, topic.partitions[index])
+        for resource_type, name in delta.configs:
+            if resource_type == TOPIC_RESOURCE and name in self.topics:
+                self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))
+
+    def _hold(self, image: MetadataImage, topic: Topic, index: int, partition: Partition) -> None:
+        held = self.by_id.get(topic.id)
+        if self.node_id not in partition.replicas:
+            if held is not None and index in held.replicas:
+                self._forget(held, held.replicas.pop(index))
+            return
+        if held is None:
+            config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
+            held = HeldTopic(topic.name, topic.id, config, config.validation())
+            self.topics[topic.name] = self.by_id[topic.id] = held
+        replica = held.replicas.get(index)
+        if replica is not None:
+            replica.update(partition)
+            return
+        replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self._open_log)
+        if self._find_log(replica) is None:
+            self._create_later(replica)
+
+    def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
+        """A topic's configuration changed, or a default below it."""
+        held.config = self.topic_config(overrides)
+        held.validation = held.config.validation()
+        log_config = held.config.log()
+        for replica in held.replicas.values():
+            found = self._find_log(replica)
+            if found is not None:
+                found.configure(log_config)
+
+    def configure_all(self) -> None:
+        """The broker's defaults for topics changed."""
+        if self._image is not None:
+            for held in self.topics.values():
+                self.configure(held, self._image.configs_of(TOPIC_RESOURCE, held.name))
+
+    def _drop(self, topic: Topic) -> None:
+        held = self.by_id.pop(topic.id, None)
+        if held is not None:
+            if self.topics.get(topic.name) is held:
+                del self.topics[topic.name]
+            for replica in held.replicas.values():
+                self._forget(held, replica)
+
+    def _forget(self, held: HeldTopic, replica: Replica) -> None:
+        found = self._find_log(replica)
+        replica.forget()
+        if found is not None:
+            try:
+                found.directory.delete_log(found)
+            except DiskFailure as failure:
+                self.directory_failed(failure)
+            else:
+                log.info("deleted the log of %s-%d", held.name, replica.index)
+
+    # Logs
+
+    def _find_log(self, replica: Replica) -> Log | None:
+        for directory in self.directories:
+            found = directory.find_log(replica.topic.name, replica.index, replica.topic.id)
+            if found is not None:
+                return found
+        return None
+
+    def _open_log(self, replica: Replica) -> Log:
+        """The log of a replica, made where it is missing."""
+        found = self._find_log(replica)
+        if found is None:
+            directory = self._directory_for_new_log(replica)
+            found = directory.create_log(
+                replica.topic.name, replica.index, replica.topic.id, replica.topic.config.log()
+            )
+        else:
+            directory = found.directory
+            found.configure(replica.topic.config.log())
+        replica.checkpointed_high_watermark = max(
+            replica.checkpointed_high_watermark, directory.high_watermark(replica.topic.name, replica.index)
+        )
+        return found
+
+    def _directory_for_new_log(self, replica: Replica) -> LogDirectory:
+        """The directory that the metadata assign, or the one with the fewest logs (``LogManager.nextLogDir``)."""
+        if not self.directories:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+        assigned = replica.partition.directory_of(self.node_id)
+        for directory in self.directories:
+            if directory.id == assigned:
+                return directory
+        return min(self.directories, key=lambda directory: directory.log_count)
+
+    def _create_later(self, replica: Replica) -> None:
+        """Make the files of a new partition soon: a few a turn, so that many of them do not stall the loop."""
+        if not self._to_create:
+            self.scheduler.call_soon(self._create_some)
+        self._to_create.append(replica)
+
+    def _create_some(self) -> None:
+        slice_, self._to_create = self._to_create[:CREATE_SLICE], self._to_create[CREATE_SLICE:]
+        for replica in slice_:
+            if replica.gone or replica.offline or replica.leader is not None:
+                continue
+            try:
+                replica.led()
+            except DiskFailure as failure:
+                self.directory_failed(failure)
+            except KafkaError as error:
+                log.debug("%s is not made yet: %s", replica, error)
+        if self._to_create:
+            self.scheduler.call_soon(self._create_some)
+
+    # Failing directories
+
+    def directory_failed(self, failure: DiskFailure) -> None:
+        """An I/O error: what lies in that directory is offline from now on; without any directory the node ends."""
+        for directory in [d for d in self.directories if d.failed]:
+            self.directories.remove(directory)
+            self.failed_directories.append(directory)
+            log.error("log directory %s is offline: %s", directory.path, failure)
+            for replica in self:
+                if replica.log is not None and replica.log.directory is directory:
+                    replica.fail()
+            for listener in self.directory_failures:
+                listener(directory)
+        if not self.directories:
+            self._halt("no log directory is left")
+
+    def stray_logs(self, image: MetadataImage) -> Iterable[Log]:
+        """Logs on disk that no topic of the metadata claims."""
+        for directory in self.directories:
+            for found in list(directory.logs()):
+                topic = image.topics_by_id.get(found.topic_id)
+                partition = None if topic is None else topic.partitions.get(found.partition)
+                if partition is None or self.node_id not in partition.replicas:
+                    yield found

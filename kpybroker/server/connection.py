@@ -1,0 +1,365 @@
+"""One client connection: frames in, replies out, in the order of the requests.
+
+It owns a non-blocking socket registered with the loop by ``add_reader``: no task, future or transport per connection,
+and one receive buffer for all of them; only an incomplete frame is copied. As in Kafka one request of a connection is
+served at a time, except that a Produce whose order is fixed by its append lets the next Produce start.
+While a reply cannot be sent because the client does not read, no further request of it is served.
+"""
+
+import errno
+import logging
+import socket
+from collections import deque
+from struct import Struct
+from typing import TYPE_CHECKING, Protocol
+
+from kpybroker.server.outbox import Item, Outbox
+from kpybroker.server.pending import Pending
+
+if TYPE_CHECKING:
+    from kpybroker.server.listener import Server
+
+log = logging.getLogger("kpybroker.server")
+
+_SIZE = Struct(">i")
+_API_KEY = Struct(">h")
+PRODUCE = 0
+SMALLEST_FRAME_BYTES = 8
+"""Api key, version and correlation id: less is not a request."""
+FIRST_BODY_BYTES = 64 * 1024
+FLUSH_BYTES = 64 * 1024
+"""Replies of pipelined requests are sent together up to this size."""
+FRAMES_PER_TURN = 64
+"""After so many frames of one connection the others get their turn."""
+_GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
+
+
+class CloseConnection(Exception):
+    """The peer broke the protocol: close, with this one line in the log. Kafka answers such input the same way."""
+
+
+class Dispatch(Protocol):
+    """Serves one request frame (header and body, without its size). The buffer is valid only during the call.
+
+    Returns the reply's buffers, a `Pending` that resolves to them, or None when the request has no reply.
+    Raises `CloseConnection` when the peer does not speak Kafka.
+    """
+
+    def __call__(self, connection: "Connection", frame: memoryview) -> "list[Item] | Pending | None": ...
+
+
+class Connection:
+    """A socket, what is half read from it, what is half written to it, and the replies that are still due."""
+
+    __slots__ = (
+        "_body",
+        "_body_filled",
+        "_body_size",
+        "_paused",
+        "_reading",
+        "_writing",
+        "client_host",
+        "client_port",
+        "client_software",
+        "close_when_sent",
+        "closed",
+        "last_active_ms",
+        "listener_name",
+        "outbox",
+        "principal",
+        "server",
+        "sock",
+        "waiting",
+    )
+
+    def __init__(self, server: "Server", sock: socket.socket, listener_name: str, peer: tuple[str, int]) -> None:
+        self.server = server
+        self.sock = sock
+        self.listener_name = listener_name
+        self.client_host, self.client_port = peer
+        self.client_software: tuple[str, str] = ("unknown", "unknown")
+        self.principal = "User:ANONYMOUS"
+        self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
+        self.waiting: deque[Pending] = deque()
+        self.closed = False
+        self.close_when_sent = False
+        self.last_active_ms = server.scheduler.monotonic_ms()
+        self._body: bytearray | None = None
+        self._body_filled = 0
+        self._body_size = 0
+        self._paused = False
+        self._reading = True
+        self._writing = False
+        server.loop.add_reader(sock.fileno(), self._on_readable)
+
+    def __str__(self) -> str:
+        return f"{self.client_host}:{self.client_port}"
+
+    # Reading
+
+    def _on_readable(self) -> None:
+        if self._paused:
+            self._stop_reading()
+            return
+        try:
+            if self._body is None:
+                self._read_frames()
+            else:
+                self._read_body()
+        except (BlockingIOError, InterruptedError):
+            return
+        except CloseConnection as why:
+            log.info("closing the connection of %s: %s", self, why)
+            self.close()
+        except OSError as error:
+            self._lost(error)
+
+    def _read_frames(self) -> None:
+        server = self.server
+        count = self.sock.recv_into(server.scratch)
+        if count == 0:
+            self.close()
+            return
+        self.last_active_ms = server.scheduler.monotonic_ms()
+        done = self._serve(server.scratch_view, count)
+        if done < count and not self.closed:
+            self._keep(server.scratch_view[done:count])
+
+    def _read_body(self) -> None:
+        """Go on filling the buffer of an incomplete frame; serve it when it is whole."""
+        body = self._body
+        assert body is not None
+        with memoryview(body) as view:
+            count = self.sock.recv_into(view[self._body_filled :])
+        if count == 0:
+            self.close()
+            return
+        self.last_active_ms = self.server.scheduler.monotonic_ms()
+        self._body_filled += count
+        if self._body_filled == 4 and self._body_size == 0:
+            self._body_size = 4 + self._checked_size(body)
+        if self._body_filled < self._body_size or self._body_size == 0:
+            if self._body_filled == len(body):
+                self._grow_body()
+            return
+        self._serve_kept()
+
+    def _serve_kept(self) -> None:
+        """Serve the frames in the kept buffer; what cannot be served yet is kept again."""
+        body, filled = self._body, self._body_filled
+        assert body is not None
+        self._body = None
+        view = memoryview(body)
+        done = self._serve(view, filled)
+        if self.closed:
+            return
+        if done < filled:
+            self._keep(view[done:filled])
+        else:
+            self.server.budget.release(self)
+        view.release()
+        self.server.recycle(body)
+
+    def _keep(self, rest: memoryview) -> None:
+        """Hold on to bytes that cannot be served now: an incomplete frame, or frames that must wait their turn."""
+        have = len(rest)
+        self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
+        wanted = max(4, have) if size <= have else min(size, max(2 * have, FIRST_BODY_BYTES))
+        body = self.server.body_buffer(wanted)
+        body[:have] = rest
+        self._body, self._body_filled = body, have
+        if not self.server.budget.grow(self, len(body), self.resume):
+            self._pause()
+
+    def _grow_body(self) -> None:
+        body = self._body
+        assert body is not None
+        wanted = min(self._body_size, max(2 * len(body), FIRST_BODY_BYTES))
+        if not self.server.budget.grow(self, wanted, self.resume):
+            self._pause()
+            return
+        body.extend(bytes(wanted - len(body)))
+
+    def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
+        size: int = _SIZE.unpack_from(buffer, position)[0]
+        if size < SMALLEST_FRAME_BYTES or size > self.server.max_request_bytes:
+            raise CloseConnection(f"a frame claims {size} bytes{_looks_like(bytes(buffer[position : position + 4]))}")
+        return size
+
+    # Serving
+
+    def _serve(self, view: memoryview, end: int) -> int:
+        """Serve whole frames of ``view[:end]`` in order; the position of the first byte that was not served."""
+        position = 0
+        frames = 0
+        dispatch = self.server.dispatch
+        outbox = self.outbox
+        while end - position >= 4:
+            stop = position + 4 + self._checked_size(view, position)
+            if stop > end:
+                break
+            if not self._may_start(view, position + 4):
+                self._pause()
+                break
+            if frames == FRAMES_PER_TURN:
+                self._pause()
+                self.server.loop.call_soon(self.resume)
+                break
+            frames += 1
+            reply = dispatch(self, view[position + 4 : stop])
+            position = stop
+            if reply is not None:
+                if isinstance(reply, Pending):
+                    self.waiting.append(reply)
+                    reply.when_resolved(self._on_resolved)
+                elif self.waiting:
+                    self._queue_resolved(reply)
+                else:
+                    outbox.put(reply)
+                    if outbox.queued_bytes > FLUSH_BYTES:
+                        self._flush()
+            if self.closed:
+                return position
+        if outbox:
+            self._flush()
+        return position
+
+    def _may_start(self, view: memoryview, header: int) -> bool:
+        """Whether the next request may be served while earlier replies are due or cannot be sent."""
+        if self._writing or self.close_when_sent:
+            return False
+        if not self.waiting:
+            return True
+        api_key: int = _API_KEY.unpack_from(view, header)[0]
+        return api_key == PRODUCE and all(pending.overlaps for pending in self.waiting)
+
+    def _queue_resolved(self, reply: list[Item]) -> None:
+        behind = Pending(overlaps=True)
+        behind.resolve(reply)
+        self.waiting.append(behind)
+
+    def _on_resolved(self, _reply: "list[Item] | None") -> None:
+        if self.closed:
+            return
+        waiting = self.waiting
+        while waiting and waiting[0].resolved:
+            reply = waiting.popleft().response
+            if reply is not None:
+                self.outbox.put(reply)
+        if self.outbox:
+            self._flush()
+        if self._paused and not self.closed:
+            self.server.loop.call_soon(self.resume)
+
+    def _pause(self) -> None:
+        self._paused = True
+
+    def _stop_reading(self) -> None:
+        """Readable although nothing may be served: either more requests, which can wait, or the end."""
+        try:
+            if self.sock.recv(1, socket.MSG_PEEK) == b"":
+                self.close()
+                return
+        except (BlockingIOError, InterruptedError):
+            return
+        except OSError as error:
+            self._lost(error)
+            return
+        self._reading = False
+        self.server.loop.remove_reader(self.sock.fileno())
+
+    def resume(self) -> None:
+        """Serve on: a reply left, the client read, or memory became free."""
+        if self.closed or not self._paused:
+            return
+        self._paused = False
+        try:
+            if self._body is not None:
+                self._serve_or_grow()
+        except CloseConnection as why:
+            log.info("closing the connection of %s: %s", self, why)
+            self.close()
+            return
+        except OSError as error:
+            self._lost(error)
+            return
+        if not self._paused and not self._reading and not self.closed:
+            self._reading = True
+            self.server.loop.add_reader(self.sock.fileno(), self._on_readable)
+
+    def _serve_or_grow(self) -> None:
+        body = self._body
+        assert body is not None
+        if self._body_size and self._body_filled >= self._body_size:
+            self._serve_kept()
+        elif self._body_filled == len(body):
+            self._grow_body()
+        elif not self.server.budget.grow(self, len(body), self.resume):
+            self._pause()
+
+    # Writing
+
+    def send(self, reply: list[Item]) -> None:
+        """Queue a reply outside the order of requests: only for the last words before `close_when_sent`."""
+        self.outbox.put(reply)
+        self._flush()
+
+    def _flush(self) -> None:
+        try:
+            done = self.outbox.flush()
+        except OSError as error:
+            self._lost(error)
+            return
+        if done:
+            if self._writing:
+                self._writing = False
+                self.server.loop.remove_writer(self.sock.fileno())
+                if self._paused:
+                    self.server.loop.call_soon(self.resume)
+            if self.close_when_sent:
+                self.close()
+        elif self.outbox.waits_for_disk:
+            if self._writing:
+                self.server.loop.remove_writer(self.sock.fileno())
+            self._writing = True
+        else:
+            self._writing = True
+            self.server.loop.add_writer(self.sock.fileno(), self._on_writable)
+
+    def _on_writable(self) -> None:
+        if not self.closed:
+            self.last_active_ms = self.server.scheduler.monotonic_ms()
+            self._flush()
+
+    # The end
+
+    def _lost(self, error: OSError) -> None:
+        if error.errno not in _GONE and not isinstance(error, ConnectionError):
+            log.warning("closing the connection of %s: %s", self, error)
+        self.close()
+
+    def close(self) -> None:
+        """Close the socket and forget everything that was due. Safe to call twice."""
+        if self.closed:
+            return
+        self.closed = True
+        loop, descriptor = self.server.loop, self.sock.fileno()
+        loop.remove_reader(descriptor)
+        loop.remove_writer(descriptor)
+        self.sock.close()
+        for pending in self.waiting:
+            pending.cancel()
+        self.waiting.clear()
+        self.outbox.clear()
+        self._body = None
+        self.server.budget.release(self)
+        self.server.forget(self)
+
+
+def _looks_like(start: bytes) -> str:
+    """A hint for the log: what the first four bytes are when they are not the size of a request."""
+    if start[:2] == b"\x16\x03":
+        return " (a TLS handshake on a plaintext listener?)"
+    if start in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
+        return " (HTTP on a Kafka listener?)"
+    return ""

@@ -1,0 +1,222 @@
+"""Listening sockets, their connections, and the limits on both.
+
+Kafka's keys: ``max.connections``, ``max.connections.per.ip`` and its overrides, ``connections.max.idle.ms``,
+``socket.request.max.bytes``, ``queued.max.request.bytes``, the socket buffers and the listen backlog.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.server.connection import Connection, Dispatch
+from kpybroker.server.memory import MemoryBudget
+
+log = logging.getLogger("kpybroker.server")
+
+SCRATCH_BYTES = 256 * 1024
+SPARE_BODY_BYTES = 4 * 1024 * 1024
+SPARE_BODIES_BYTES = 16 * 1024 * 1024
+FIRST_REUSED_BYTES = 128 * 1024
+ACCEPTS_PER_TURN = 64
+ACCEPT_RETRY_MS = 100
+
+
+class SocketLimits(NamedTuple):
+    """The part of the broker's configuration that is about sockets. Counts below 0 or 0 sizes: the system's own."""
+
+    max_request_bytes: int = 100 * 1024 * 1024
+    queued_max_request_bytes: int = -1
+    max_idle_ms: int = 600_000
+    max_connections: int = 2**31 - 1
+    max_connections_per_ip: int = 2**31 - 1
+    max_connections_per_ip_overrides: Mapping[str, int] = {}
+    send_buffer_bytes: int = -1
+    receive_buffer_bytes: int = -1
+    backlog: int = 50
+
+
+class Server:
+    """All listeners and connections of a node. They share one receive buffer, one budget and one dispatcher."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        scheduler: Scheduler,
+        dispatch: Dispatch,
+        limits: SocketLimits = SocketLimits(),  # noqa: B008 - a tuple of constants
+    ) -> None:
+        self.loop = loop
+        self.scheduler = scheduler
+        self.dispatch = dispatch
+        self.limits = limits
+        self.max_request_bytes = limits.max_request_bytes
+        self.budget = MemoryBudget(limits.queued_max_request_bytes)
+        self.scratch = bytearray(SCRATCH_BYTES)
+        self.scratch_view = memoryview(self.scratch)
+        self.connections: set[Connection] = set()
+        self.accepted_connections = 0
+        self.refused_connections = 0
+        self._per_ip: dict[str, int] = {}
+        self._listening: dict[socket.socket, str] = {}
+        self._spare_bodies: list[bytearray] = []
+        self._spare_bytes = 0
+        self._idle_timer: Timer | None = None
+
+    # Listening
+
+    def listen(self, name: str, host: str, port: int) -> int:
+        """Open a listener; the port, which is the system's choice when 0 was asked for. Raises OSError."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if self.limits.receive_buffer_bytes > 0:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
+            if family == socket.AF_INET6 and host == "::":
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+            sock.setblocking(False)
+            sock.bind((host, port))
+            sock.listen(max(self.limits.backlog, 1))
+        except BaseException:
+            sock.close()
+            raise
+        self._listening[sock] = name
+        bound: int = sock.getsockname()[1]
+        return bound
+
+    def start(self) -> None:
+        """Begin to accept on every listener."""
+        for sock in self._listening:
+            self.loop.add_reader(sock.fileno(), self._accept, sock)
+        self._schedule_idle_check()
+
+    def _accept(self, listening: socket.socket) -> None:
+        for _ in range(ACCEPTS_PER_TURN):
+            try:
+                sock, address = listening.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                self._accept_later(listening, error)
+                return
+            self._accepted(sock, self._listening[listening], (str(address[0]), int(address[1])))
+
+    def _accept_later(self, listening: socket.socket, error: OSError) -> None:
+        """Out of descriptors or memory: existing clients go on, new ones wait in the backlog."""
+        if listening.fileno() < 0:
+            return
+        hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
+        log.error("cannot accept connections for %d ms: %s%s", ACCEPT_RETRY_MS, error, hint)
+        self.loop.remove_reader(listening.fileno())
+
+        def again() -> None:
+            if listening in self._listening:
+                self.loop.add_reader(listening.fileno(), self._accept, listening)
+
+        self.scheduler.call_later(ACCEPT_RETRY_MS, again)
+
+    def _accepted(self, sock: socket.socket, listener_name: str, peer: tuple[str, int]) -> None:
+        host = peer[0].removeprefix("::ffff:")
+        count = self._per_ip.get(host, 0)
+        limit = self.limits.max_connections_per_ip_overrides.get(host, self.limits.max_connections_per_ip)
+        if count >= limit or len(self.connections) >= self.limits.max_connections:
+            self.refused_connections += 1
+            what = f"{limit} connections per address" if count >= limit else f"{self.limits.max_connections} connections"
+            log.info("refusing a connection of %s: the limit of %s is reached", host, what)
+            sock.close()
+            return
+        sock.setblocking(False)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if self.limits.send_buffer_bytes > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+        self._per_ip[host] = count + 1
+        self.accepted_connections += 1
+        self.connections.add(Connection(self, sock, listener_name, (host, peer[1])))
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has closed."""
+        self.connections.discard(connection)
+        host = connection.client_host
+        left = self._per_ip.get(host, 1) - 1
+        if left > 0:
+            self._per_ip[host] = left
+        else:
+            self._per_ip.pop(host, None)
+
+    # Idle connections
+
+    def _schedule_idle_check(self) -> None:
+        if self.limits.max_idle_ms > 0:
+            every_ms = max(min(self.limits.max_idle_ms / 4, 30_000), 10)
+            self._idle_timer = self.scheduler.call_later(every_ms, self._close_idle)
+
+    def _close_idle(self) -> None:
+        oldest_ms = self.scheduler.monotonic_ms() - self.limits.max_idle_ms
+        idle = [c for c in self.connections if c.last_active_ms < oldest_ms and not c.waiting]
+        for connection in idle:
+            log.debug("closing the idle connection of %s", connection)
+            connection.close()
+        self._schedule_idle_check()
+
+    # Buffers
+
+    def body_buffer(self, wanted_bytes: int) -> bytearray:
+        """A buffer of exactly ``wanted_bytes`` for a body; large ones are used again, since zeroing them costs."""
+        spare = self._spare_bodies
+        for index in range(len(spare) - 1, -1, -1):
+            if len(spare[index]) >= wanted_bytes > FIRST_REUSED_BYTES:
+                body = spare.pop(index)
+                self._spare_bytes -= len(body)
+                try:
+                    del body[wanted_bytes:]
+                except BufferError:
+                    # Somebody still looks at it: it must not be written again.
+                    continue
+                return body
+        return bytearray(wanted_bytes)
+
+    def recycle(self, body: bytearray) -> None:
+        """A served body's buffer, for the next one."""
+        size = len(body)
+        if FIRST_REUSED_BYTES < size <= SPARE_BODY_BYTES and self._spare_bytes + size <= SPARE_BODIES_BYTES:
+            self._spare_bodies.append(body)
+            self._spare_bytes += size
+
+    def read_in_thread(
+        self, descriptor: int, length: int, position: int, done: Callable[[bytes | None], object]
+    ) -> None:
+        """Read a cold piece of a file beside the loop."""
+
+        def finished(data: bytes | None, error: BaseException | None) -> None:
+            if error is not None:
+                log.error("cannot read a log file: %s", error)
+            done(data)
+
+        self.scheduler.submit_blocking(lambda: os.pread(descriptor, length, position), finished)
+
+    # The end
+
+    def stop_accepting(self) -> None:
+        """Close the listening sockets."""
+        for sock in self._listening:
+            self.loop.remove_reader(sock.fileno())
+            sock.close()
+        self._listening.clear()
+
+    def close(self) -> None:
+        """Close every socket."""
+        self.stop_accepting()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+            self._idle_timer = None
+        for connection in list(self.connections):
+            connection.close()
+
+
+

@@ -1,0 +1,59 @@
+"""A reply that is not there yet.
+
+A handler that cannot answer at once returns a `Pending` and resolves it later, exactly once, on the loop. The
+connection keeps its place in the order of replies.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Pending:
+    """One parked reply.
+
+    ``overlaps``: whether the connection may start the next request of the same kind before this one is answered
+    (only a Produce whose order is already fixed by its append).
+    """
+
+    __slots__ = ("_deliver", "_encode", "_forget", "overlaps", "resolved", "response")
+
+    def __init__(self, *, overlaps: bool = False) -> None:
+        self.overlaps = overlaps
+        self.resolved = False
+        self.response: Any = None
+        self._encode: Callable[[Any], Any] | None = None
+        self._deliver: Callable[[Any], None] | None = None
+        self._forget: Callable[[], None] | None = None
+
+    def resolve(self, response: Any) -> None:
+        """Answer. ``None`` ends the request without a reply. A second call is a mistake of the caller."""
+        assert not self.resolved, "a reply was resolved twice"
+        self.resolved = True
+        self.response = response if self._encode is None else self._encode(response)
+        deliver, self._deliver, self._forget = self._deliver, None, None
+        if deliver is not None:
+            deliver(self.response)
+
+    def encode_with(self, encode: Callable[[Any], Any]) -> None:
+        """How the handler's answer becomes the bytes of a reply."""
+        if self.resolved:
+            self.response = encode(self.response)
+        else:
+            self._encode = encode
+
+    def when_resolved(self, deliver: Callable[[Any], None]) -> None:
+        """Who gets the reply; called at once where it is there already."""
+        if self.resolved:
+            deliver(self.response)
+        else:
+            self._deliver = deliver
+
+    def when_cancelled(self, forget: Callable[[], None]) -> None:
+        """What to do when the connection is gone before the reply."""
+        self._forget = forget
+
+    def cancel(self) -> None:
+        """Nobody waits any more: a later `resolve` goes nowhere."""
+        forget, self._forget, self._deliver = self._forget, None, None
+        if forget is not None and not self.resolved:
+            forget()

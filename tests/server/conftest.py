@@ -1,0 +1,3 @@
+from conftest_server import start_server
+
+__all__ = ["start_server"]

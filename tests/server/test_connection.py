@@ -1,0 +1,296 @@
+"""Frames in, replies out: in order, whole, bounded, and without harm to others."""
+
+import os
+import socket
+import struct
+import tempfile
+import time
+from collections.abc import Callable
+
+import pytest
+from conftest_server import RunningServer, echo, frame, read_reply, reply_to, request
+
+from kpybroker.server.connection import Connection
+from kpybroker.server.listener import SocketLimits
+from kpybroker.server.pending import Pending
+
+StartServer = Callable[..., RunningServer]
+
+
+def closed_by_server(sock: socket.socket) -> bool:
+    try:
+        return sock.recv(1) == b""
+    except ConnectionResetError:
+        return True
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 20) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.005)
+
+
+@pytest.mark.parametrize("size", [8, 9, 1000, 300_000, 2_000_000])
+def test_a_request_of_any_size_is_answered_whole(start_server: StartServer, size: int) -> None:
+    server = start_server(echo)
+    with server.connect() as sock:
+        for number in range(3):
+            sock.sendall(request(number, size))
+            assert read_reply(sock) == (number, b"x" * (size - 8))
+
+
+def test_a_request_that_comes_byte_by_byte_is_served(start_server: StartServer) -> None:
+    server = start_server(echo)
+    with server.connect() as sock:
+        for byte in request(7, 40) + request(8, 12):
+            sock.sendall(bytes([byte]))
+        assert read_reply(sock) == (7, b"x" * 32)
+        assert read_reply(sock) == (8, b"x" * 4)
+
+
+def test_pipelined_requests_are_all_answered_in_order(start_server: StartServer) -> None:
+    server = start_server(echo)
+    with server.connect() as sock:
+        sock.sendall(b"".join(request(number, 8 + number % 50) for number in range(20_000)))
+        assert [read_reply(sock)[0] for _ in range(20_000)] == list(range(20_000))
+
+
+def test_replies_leave_in_request_order_whatever_is_ready_first(start_server: StartServer) -> None:
+    parked: list[Pending] = []
+
+    def park_produce(_connection: Connection, received: memoryview) -> Pending:
+        pending = Pending(overlaps=True)
+        number = struct.unpack_from(">i", received, 4)[0]
+        pending.encode_with(lambda _: reply_to(number))
+        parked.append(pending)
+        return pending
+
+    server = start_server(park_produce)
+    with server.connect() as sock:
+        sock.sendall(request(1, api_key=0) + request(2, api_key=0) + request(3, api_key=0))
+        wait_until(lambda: len(parked) == 3)
+        for pending in reversed(parked):
+            server.call(lambda pending=pending: pending.resolve(None))
+        assert [read_reply(sock)[0] for _ in range(3)] == [1, 2, 3]
+
+
+def test_only_a_produce_may_overtake_the_answer_of_a_produce(start_server: StartServer) -> None:
+    served: list[int] = []
+    parked: list[Pending] = []
+
+    def dispatch(_connection: Connection, received: memoryview) -> Pending | list[bytes]:
+        api_key, _, number = struct.unpack_from(">hhi", received)
+        served.append(number)
+        if api_key == 0:
+            pending = Pending(overlaps=True)
+            pending.encode_with(lambda _: reply_to(number))
+            parked.append(pending)
+            return pending
+        return reply_to(number)
+
+    server = start_server(dispatch)
+    with server.connect() as sock:
+        sock.sendall(request(1, api_key=0) + request(2, api_key=0) + request(3, api_key=3) + request(4, api_key=0))
+        wait_until(lambda: len(served) >= 2)
+        time.sleep(0.05)
+        assert served == [1, 2]
+        server.call(lambda: parked[0].resolve(None))
+        assert read_reply(sock)[0] == 1
+        assert served == [1, 2]
+        server.call(lambda: parked[1].resolve(None))
+        assert read_reply(sock)[0] == 2
+        assert read_reply(sock)[0] == 3
+        wait_until(lambda: served == [1, 2, 3, 4])
+
+
+def test_a_request_waits_for_the_parked_answer_before_it(start_server: StartServer) -> None:
+    parked: list[Pending] = []
+
+    def dispatch(_connection: Connection, received: memoryview) -> Pending | list[bytes]:
+        number = struct.unpack_from(">i", received, 4)[0]
+        if number == 1:
+            pending = Pending()
+            pending.encode_with(lambda _: reply_to(1))
+            parked.append(pending)
+            return pending
+        return reply_to(number)
+
+    server = start_server(dispatch)
+    with server.connect() as sock:
+        sock.sendall(request(1, api_key=1))
+        wait_until(lambda: bool(parked))
+        for number in (2, 3):
+            sock.sendall(request(number, 100_000))
+        server.call(lambda: parked[0].resolve(None))
+        assert [read_reply(sock)[0] for _ in range(3)] == [1, 2, 3]
+
+
+def test_a_client_that_leaves_cancels_what_it_waited_for(start_server: StartServer) -> None:
+    forgotten: list[bool] = []
+    parked: list[Pending] = []
+
+    def dispatch(_connection: Connection, _received: memoryview) -> Pending:
+        pending = Pending()
+        pending.when_cancelled(lambda: forgotten.append(True))
+        parked.append(pending)
+        return pending
+
+    server = start_server(dispatch)
+    with server.connect() as sock:
+        sock.sendall(request(1))
+        wait_until(lambda: bool(parked))
+    wait_until(lambda: forgotten == [True])
+    server.call(lambda: parked[0].resolve(None))
+    assert not server.server.connections
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        struct.pack(">i", -1) + b"x" * 20,
+        struct.pack(">i", 0) + b"x" * 20,
+        struct.pack(">i", 7) + b"x" * 20,
+        struct.pack(">i", 2**31 - 1) + b"x" * 20,
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+        b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n",
+    ],
+    ids=["negative", "zero", "too small", "huge", "TLS", "HTTP"],
+)
+def test_what_is_no_kafka_frame_closes_only_its_connection(
+    start_server: StartServer, sent: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start_server(echo)
+    with server.connect() as healthy, server.connect() as sock, caplog.at_level("INFO", "kpybroker"):
+        sock.sendall(sent)
+        assert closed_by_server(sock)
+        healthy.sendall(request(5, 20))
+        assert read_reply(healthy) == (5, b"x" * 12)
+    assert len(caplog.records) == 1
+
+
+def test_a_declared_size_costs_no_memory_until_its_bytes_come(start_server: StartServer) -> None:
+    server = start_server(echo)
+    socks = [server.connect() for _ in range(50)]
+    try:
+        for sock in socks:
+            sock.sendall(struct.pack(">i", 100 * 1024 * 1024) + b"x" * 1000)
+        wait_until(lambda: len(server.server.budget._held) == 50)
+        assert server.server.budget.used_bytes <= 50 * 128 * 1024
+    finally:
+        for sock in socks:
+            sock.close()
+    wait_until(lambda: server.server.budget.used_bytes == 0)
+
+
+def test_bodies_beyond_the_budget_wait_for_each_other_and_are_all_served(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(queued_max_request_bytes=1_000_000))
+    socks = [server.connect() for _ in range(6)]
+    body = request(3, 700_000)
+    for sock in socks:
+        sock.sendall(body[:200_000])
+    for sock in socks:
+        sock.settimeout(0.2)
+        rest = memoryview(body)[200_000:]
+        while rest:
+            try:
+                rest = rest[sock.send(rest) :]
+            except TimeoutError:
+                break
+    # Whoever is held back gets its turn when those before it are served.
+    done = 0
+    for sock in socks:
+        sock.settimeout(20)
+        assert read_reply(sock) == (3, b"x" * 699_992)
+        sock.close()
+        done += 1
+    assert done == 6
+
+
+def test_a_client_that_does_not_read_is_not_served_further(start_server: StartServer) -> None:
+    served: list[int] = []
+
+    def dispatch(_connection: Connection, received: memoryview) -> list[bytes]:
+        number = struct.unpack_from(">i", received, 4)[0]
+        served.append(number)
+        return reply_to(number, bytes(1_000_000))
+
+    server = start_server(dispatch)
+    with server.connect() as sock, server.connect() as healthy:
+        sock.sendall(b"".join(request(number) for number in range(1000)))
+        wait_until(lambda: len(served) > 0)
+        time.sleep(0.2)
+        assert len(served) < 50
+        healthy.sendall(request(77))
+        assert read_reply(healthy)[0] == 77
+        for number in range(1000):
+            assert read_reply(sock)[0] == number
+
+
+class TemporarySlice:
+    """A slice of a file as logs hand them out."""
+
+    def __init__(self, path: str, position: int, length: int, *, cold: bool) -> None:
+        self.descriptor = os.open(path, os.O_RDONLY)
+        self.position, self.length, self.cold = position, length, cold
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self.descriptor
+
+    def read(self) -> bytes:
+        return os.pread(self.descriptor, self.length, self.position)
+
+
+@pytest.mark.parametrize("cold", [False, True], ids=["near the tail", "cold"])
+@pytest.mark.parametrize("length", [10, 100_000, 5_000_000])
+def test_slices_of_files_arrive_whole_between_bytes(start_server: StartServer, length: int, cold: bool) -> None:
+    content = os.urandom(length + 10)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(content)
+        file.flush()
+
+        def dispatch(_connection: Connection, received: memoryview) -> list[object]:
+            number = struct.unpack_from(">i", received, 4)[0]
+            piece = TemporarySlice(file.name, 5, length, cold=cold)
+            return [struct.pack(">ii", 4 + 3 + length + 4, number), b"abc", piece, b"wxyz"]
+
+        server = start_server(dispatch)
+        with server.connect() as sock:
+            for number in range(3):
+                sock.sendall(request(number))
+                assert read_reply(sock) == (number, b"abc" + content[5 : 5 + length] + b"wxyz")
+
+
+def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(max_connections_per_ip=2))
+    with server.connect() as first, server.connect() as second:
+        for sock in (first, second):
+            sock.sendall(request(1))
+            assert read_reply(sock)[0] == 1
+        with server.connect() as third:
+            assert closed_by_server(third)
+    wait_until(lambda: not server.server.connections)
+    with server.connect() as again:
+        again.sendall(request(2))
+        assert read_reply(again)[0] == 2
+
+
+def test_idle_connections_are_closed(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(max_idle_ms=100))
+    with server.connect() as sock:
+        sock.sendall(request(1))
+        assert read_reply(sock)[0] == 1
+        assert closed_by_server(sock)
+
+
+def test_frames_cut_anywhere_are_put_together_again(start_server: StartServer) -> None:
+    server = start_server(echo)
+    stream = b"".join(frame(struct.pack(">hhi", 3, 0, number) + bytes(number % 9)) for number in range(30))
+    with server.connect() as sock:
+        for step in (1, 3, 7, 11):
+            for start in range(0, len(stream), step):
+                sock.sendall(stream[start : start + step])
+            assert [read_reply(sock)[0] for _ in range(30)] == list(range(30))
