@@ -9,13 +9,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from confluent_kafka import KafkaException
-from oracle import BrokerProcessError
 
 from benchmarks.clients.running import ClientError
 from benchmarks.figures import Comparison, Figure, compare
 from benchmarks.raw.load import LoadError
 from benchmarks.rows import Effort, RoundError, Row, all_rows
 from benchmarks.sides import Side
+from oracle import BrokerProcessError
 
 FAILURES = (RoundError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)

@@ -11,27 +11,28 @@ from typing import Final, Self
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
-from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 
 from benchmarks import processes
 from benchmarks.raw.load import Address
+from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S: Final = 30
+KPYBROKER: Final = Path(sys.executable).with_name("kpybroker")
 
 
 class Kpybroker(BrokerProcess):
-    """kpybroker as this interpreter's environment has it installed; ``launcher`` goes before ``kpybroker start``."""
+    """kpybroker as this interpreter's environment has it installed; ``launcher`` goes before its path."""
 
     program = "kpybroker"
 
-    def __init__(self, directory: Path, launcher: Sequence[str] = (sys.executable, "-m", "kpybroker")) -> None:
+    def __init__(self, directory: Path, launcher: Sequence[str] = ()) -> None:
         super().__init__(directory, free_port())
         self.launcher = launcher
 
     def command(self) -> Sequence[str]:
         data, listen = str(self.directory / "data"), self.bootstrap_servers
-        return [*self.launcher, "start", "--data", data, "--listen", listen]
+        return [*self.launcher, str(KPYBROKER), "start", "--data", data, "--listen", listen]
 
 
 def apache_kafka(directory: Path) -> BrokerProcess:
@@ -43,11 +44,14 @@ PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": a
 
 
 class Side:
-    """One broker of the comparison, used as a context manager: ``letter`` is A or B, ``program`` a key of PROGRAMS."""
+    """One broker of the comparison, used as a context manager: ``letter`` is A or B, ``program`` a key of PROGRAMS.
 
-    def __init__(self, letter: str, program: str, directory: Path) -> None:
+    ``broker`` is one of that program, of a directory of its own if none is given.
+    """
+
+    def __init__(self, letter: str, program: str, directory: Path, broker: BrokerProcess | None = None) -> None:
         self.letter, self.program, self.directory = letter, program, directory
-        self.broker = PROGRAMS[program](directory / "broker")
+        self.broker = broker or PROGRAMS[program](directory / "broker")
 
     def __enter__(self) -> Self:
         self.broker.__enter__()

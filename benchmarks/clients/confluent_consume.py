@@ -1,7 +1,7 @@
 """Reads COUNT records of a topic with confluent-kafka, all partitions assigned from their start.
 
-Prints how long it took. The client's queue is as long as the topic, for librdkafka stops fetching for a second when it is
-full, and then measures its own pause.
+Prints how long it took. The client's queue is as long as the topic, for librdkafka stops fetching for a second when it
+is full, and then measures its own pause.
 
     python -m benchmarks.clients.confluent_consume BOOTSTRAP TOPIC PARTITIONS COUNT
 """

@@ -6,9 +6,8 @@ import subprocess
 import sys
 from typing import Final, cast
 
-from oracle.jars import LOGGING, classpath
-
 from benchmarks import CHECKOUT
+from oracle.jars import LOGGING, classpath
 
 CLIENT_TIMEOUT_S: Final = 300
 TOOL_JVM: Final = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")

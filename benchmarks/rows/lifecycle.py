@@ -4,14 +4,13 @@ import socket
 import subprocess
 import time
 
-from oracle import BrokerProcess
-
 from benchmarks import processes
 from benchmarks.figures import Figure
 from benchmarks.raw import frames
 from benchmarks.raw.load import Address
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.sides import Side
+from oracle import BrokerProcess
 
 START = Figure("start to first answer", "ms", False)
 IDLE_RSS = Figure("RSS idle", "MB", False)

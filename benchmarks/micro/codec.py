@@ -1,0 +1,72 @@
+"""Decoding and encoding the requests and responses of the hot path."""
+
+from collections.abc import Iterator
+from time import time
+
+from benchmarks.micro.clock import Timing, timed
+from benchmarks.raw import frames
+from kpywire.codec import decode, decoder, encode, encoder
+from kpywire.header import decode_request_header
+from kpywire.messages import fetch, produce
+
+SIZE_PREFIX_BYTES = 4
+TOPIC_ID = bytes(range(16))
+VERSIONS = {"Produce": (9, 13), "Fetch": (12, 18)}
+MANY = 1000
+
+
+def timings() -> Iterator[Timing]:
+    frame = frames.produce("a-topic", [0], frames.batch_of_bytes(213, int(time() * 1000))).frame
+    header = memoryview(frame)[SIZE_PREFIX_BYTES:]
+    yield timed("request header, decode", lambda: decode_request_header(header, 0))
+    for version in VERSIONS["Produce"]:
+        for partitions in (1, 50):
+            yield from produce_timings(version, partitions)
+    for version in VERSIONS["Fetch"]:
+        for partitions in (1, MANY):
+            yield from fetch_timings(version, partitions)
+
+
+def produce_timings(version: int, partitions: int) -> Iterator[Timing]:
+    name, topic_id = ("a-topic", b"\0" * 16) if version < 13 else ("", TOPIC_ID)
+    batch = frames.batch_of_bytes(213, int(time() * 1000))
+    data = [produce.PartitionProduceData(index=i, records=batch) for i in range(partitions)]
+    topic = produce.TopicProduceData(name=name, topic_id=topic_id, partition_data=data)
+    request = produce.ProduceRequest(acks=1, timeout_ms=30_000, topic_data=[topic])
+    body = memoryview(encode(request, version))
+    read = decoder(produce.ProduceRequest, version)
+    yield timed(f"Produce v{version} request, decode", lambda: read(body, 0), per=partitions, unit="partition")
+
+    write = encoder(produce.ProduceResponse, version)
+
+    def answer() -> None:
+        answered = [produce.PartitionProduceResponse(index=i, base_offset=i) for i in range(partitions)]
+        of_topic = produce.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=answered)
+        write(produce.ProduceResponse(responses=[of_topic]), [])
+
+    yield timed(f"Produce v{version} response, build and encode", answer, per=partitions, unit="partition")
+
+
+def fetch_timings(version: int, partitions: int) -> Iterator[Timing]:
+    name, topic_id = ("a-topic", b"\0" * 16) if version < 13 else ("", TOPIC_ID)
+    asked = [fetch.FetchPartition(partition=i, fetch_offset=i, partition_max_bytes=1 << 20) for i in range(partitions)]
+    topic = fetch.FetchTopic(topic=name, topic_id=topic_id, partitions=asked)
+    request = fetch.FetchRequest(max_wait_ms=500, min_bytes=1, topics=[topic])
+    body = memoryview(encode(request, version))
+    assert len(decode(fetch.FetchRequest, version, body).topics[0].partitions) == partitions
+    read = decoder(fetch.FetchRequest, version)
+    yield timed(f"Fetch v{version} request, decode", lambda: read(body, 0), per=partitions, unit="partition")
+
+    write = encoder(fetch.FetchResponse, version)
+
+    def answer() -> None:
+        answered = [
+            fetch.PartitionData(
+                partition_index=i, high_watermark=i, last_stable_offset=i, log_start_offset=0, records=b""
+            )
+            for i in range(partitions)
+        ]
+        of_topic = fetch.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=answered)
+        write(fetch.FetchResponse(responses=[of_topic]), [])
+
+    yield timed(f"Fetch v{version} response, build and encode", answer, per=partitions, unit="partition")
