@@ -1,0 +1,37 @@
+"""What a new active controller writes first (Kafka's ``ActivationRecordsGenerator``)."""
+
+from typing import Any
+
+from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerState
+from kpybroker.metadata import metadata_version
+from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION
+from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
+from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
+from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+
+
+def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> list[Any]:
+    """The bootstrap records for an empty log; the end of what an earlier controller left half-written."""
+    records: list[Any] = []
+    if state.image.transaction_offset >= 0:
+        records.append(AbortTransactionRecord(reason="Controller failover"))
+    if state.image.metadata_version is not None:
+        return records
+    levels = {record.name: record.feature_level for record in bootstrap_records if type(record) is FeatureLevelRecord}
+    records.append(BeginTransactionRecord(name="Bootstrap records"))
+    records += bootstrap_records
+    if levels.get(ELR_VERSION, 0) > 0:
+        records.append(
+            ConfigRecord(
+                resource_type=BROKER_RESOURCE,
+                resource_name="",
+                name=MIN_INSYNC_REPLICAS,
+                value=str(state.settings.bootstrap_min_insync_replicas),
+            )
+        )
+    if levels[metadata_version.FEATURE_NAME] >= metadata_version.TRANSACTIONS:
+        return [*records, EndTransactionRecord()]
+    records.remove(BeginTransactionRecord(name="Bootstrap records"))
+    return records

@@ -1,0 +1,333 @@
+"""Registration, heartbeats, fencing and controlled shutdown (Kafka's ``ClusterControlManager`` and parts of the
+replication's).
+
+The epoch of a broker is the offset of its registration. It starts fenced, is unfenced once it has read its own
+registration, and is fenced again when it falls silent; then its leaderships move. Heartbeats themselves are not in
+the log.
+"""
+
+from collections.abc import Callable, Iterable
+from enum import Enum
+from typing import Any
+
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.partition_change import Election
+from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.metadata import metadata_version
+from kpybroker.metadata.broker import Broker, FeatureRange
+from kpybroker.metadata.topic import Partition, Topic, directory_is_reserved
+from kpywire import error_codes, uuid
+from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
+from kpywire.metadata_records.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
+
+FENCE = 1
+UNFENCE = -1
+IN_CONTROLLED_SHUTDOWN = 1
+
+
+def register_broker(state: ControllerState, request: ControllerRequest, now_ms: int) -> Decision:
+    """Register a broker, or a new incarnation of it, or amend what the present incarnation said."""
+    message: BrokerRegistrationRequest = request.message
+    cluster_id = state.image.cluster_id
+    if message.cluster_id != cluster_id:
+        text = f"Expected cluster ID {cluster_id}, but got cluster ID {message.cluster_id}"
+        raise ApiError(error_codes.INCONSISTENT_CLUSTER_ID, text)
+    existing = state.image.brokers.get(message.broker_id)
+    same_incarnation = existing is not None and existing.incarnation_id == message.incarnation_id
+    if existing is not None and not same_incarnation:
+        _check_session_is_over(state, Session(existing.id, existing.epoch), now_ms)
+    if message.is_migrating_zk_broker:
+        text = "Controller does not support registering ZK brokers."
+        raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, text)
+    with_directories = state.image.level >= metadata_version.DIRECTORY_ASSIGNMENT
+    if with_directories:
+        _check_directories(state, message)
+    _check_features(state, message)
+    epoch = state.next_write_offset()
+    record = _registration(message, with_directories)
+    records: list[Any] = []
+    if existing is not None and same_incarnation:
+        record.fenced = existing.fenced
+        record.in_controlled_shutdown = existing.in_controlled_shutdown
+        epoch = existing.epoch
+    else:
+        clean = existing is not None and existing.epoch == message.previous_broker_epoch
+        records += _leave_in_sync_sets(state, message.broker_id, clean)
+    record.broker_epoch = epoch
+    records.append(record)
+    return records, BrokerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, broker_epoch=epoch)
+
+
+def _check_session_is_over(state: ControllerState, session: Session, now_ms: int) -> None:
+    if state.heartbeats.has_valid_session(session, now_ms):
+        raise ApiError(
+            error_codes.DUPLICATE_BROKER_REGISTRATION,
+            "Another broker is registered with that broker id. If the broker was recently restarted this should "
+            "self-resolve once the heartbeat manager expires the broker's session.",
+        )
+
+
+def _registration(message: BrokerRegistrationRequest, with_directories: bool) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_epoch=-1,
+        broker_id=message.broker_id,
+        incarnation_id=message.incarnation_id,
+        rack=message.rack,
+        end_points=[
+            BrokerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in message.listeners
+        ],
+        features=[
+            BrokerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in message.features
+        ],
+        log_dirs=list(message.log_dirs) if with_directories else [],
+    )
+
+
+def _check_directories(state: ControllerState, message: BrokerRegistrationRequest) -> None:
+    problem = None
+    if not message.log_dirs:
+        problem = "No directories specified in request"
+    elif any(map(directory_is_reserved, message.log_dirs)):
+        problem = "Reserved directory ID in request"
+    elif len(set(message.log_dirs)) != len(message.log_dirs):
+        problem = "Duplicate directory ID in request"
+    else:
+        owners = {directory: broker.id for broker in state.image.brokers.values() for directory in broker.directories}
+        for directory in message.log_dirs:
+            owner = owners.get(directory, message.broker_id)
+            if owner != message.broker_id:
+                problem = f"Broker {owner} is already registered with directory {uuid.to_string(directory)}"
+                break
+    if problem is not None:
+        raise ApiError(error_codes.INVALID_REGISTRATION, problem)
+
+
+def _check_features(state: ControllerState, message: BrokerRegistrationRequest) -> None:
+    """Every finalised feature must lie in the range the broker supports; one it does not list it supports at 0 only."""
+    finalized = state.image.finalized_features
+    offered = {
+        feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
+        for feature in message.features
+    }
+    for name, levels in [*offered.items(), *((name, FeatureRange(0, 0)) for name in finalized if name not in offered)]:
+        if name == metadata_version.FEATURE_NAME and name not in offered:
+            text = f"Request features do not contain '{metadata_version.FEATURE_NAME}'"
+            raise ApiError(error_codes.INVALID_REGISTRATION, text)
+        level = finalized.get(name, 0)
+        if level not in levels:
+            raise ApiError(
+                error_codes.UNSUPPORTED_VERSION,
+                f"Unable to register because the broker does not support finalized version {level} of {name}. The "
+                f"broker wants a version between {levels.lowest} and {levels.highest}, inclusive.",
+            )
+
+
+def _leave_in_sync_sets(state: ControllerState, broker_id: int, clean: bool) -> list[Any]:
+    """A new incarnation may lack what the earlier one had: it leaves the in-sync sets, if unclean the eligible ones too."""
+    unclean = state.image.elr_enabled and not clean
+    if not unclean:
+        return _leave(state, broker_id, lambda _topic, partition: broker_id in partition.isr)
+
+    def held(_topic: Topic, partition: Partition) -> bool:
+        return broker_id in partition.isr or broker_id in partition.elr
+
+    return _leave(state, broker_id, held, unclean_shutdown=True)
+
+
+def _leave(
+    state: ControllerState,
+    broker_id: int,
+    concerns: Callable[[Topic, Partition], bool],
+    *,
+    unclean_shutdown: bool = False,
+) -> list[Any]:
+    """Take a broker out of the ISR of partitions, electing other leaders where it led."""
+    records = []
+    for topic, partition_id, partition in state.partitions():
+        if not concerns(topic, partition):
+            continue
+        change = state.change(topic, partition_id, lambda other: other != broker_id and state.is_active(other))
+        change.isr = [replica for replica in partition.isr if replica != broker_id]
+        if unclean_shutdown:
+            change.unclean_shutdown_replicas = [broker_id]
+        if state.unclean_election_allowed(topic.name):
+            change.election = Election.UNCLEAN
+        record = change.build()
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
+    """Give partitions without a leader one, now that a broker is back."""
+    records = []
+    for topic, partition_id, partition in state.partitions():
+        if partition.leader >= 0:
+            continue
+        change = state.change(topic, partition_id, lambda other: other == broker_id or state.is_active(other))
+        if state.unclean_election_allowed(topic.name):
+            change.election = Election.UNCLEAN
+        record = change.build()
+        if record is not None:
+            records.append(record)
+    return records
+
+
+def fence(state: ControllerState, broker: Broker) -> list[Any]:
+    """The records that fence a broker: first its partitions, then itself."""
+    records = _leave(state, broker.id, lambda _topic, partition: broker.id in partition.isr)
+    records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
+    return records
+
+
+def fence_stale_broker(state: ControllerState, now_ms: int) -> tuple[list[Any], bool]:
+    """Fence one broker that fell silent; the records, and whether there may be more such brokers."""
+    session = state.heartbeats.take_expired(now_ms)
+    if session is None:
+        return [], False
+    broker = state.image.brokers.get(session.broker_id)
+    if broker is None or broker.epoch != session.broker_epoch or broker.fenced:
+        return [], True
+    return fence(state, broker), True
+
+
+class _Condition(Enum):
+    FENCED = "fenced"
+    UNFENCED = "unfenced"
+    CONTROLLED_SHUTDOWN = "in controlled shutdown"
+    SHUTDOWN_NOW = "may shut down"
+
+
+def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -> Decision:
+    """Note that a broker lives, and grant what it wants: to be unfenced, fenced, or shut down."""
+    message: BrokerHeartbeatRequest = request.message
+    session = Session(message.broker_id, message.broker_epoch)
+    state.heartbeats.contact(session, now_ms)
+    broker = state.broker(*session)
+    now = _condition(state, broker)
+    after = _next_condition(state, broker, now, message)
+    records: list[Any] = []
+    if after is not now:
+        records += _transition(state, broker, after)
+    fenced = after in (_Condition.FENCED, _Condition.SHUTDOWN_NOW)
+    state.heartbeats.touch(broker.id, fenced, message.current_metadata_offset)
+    if state.image.level >= metadata_version.DIRECTORY_ASSIGNMENT:
+        records += _directories_offline(state, broker, message.offline_log_dirs)
+    if state.image.level >= metadata_version.CORDONED_LOG_DIRS:
+        records += _directories_cordoned(broker, message.cordoned_log_dirs)
+    if after is _Condition.CONTROLLED_SHUTDOWN:
+        state.heartbeats.begin_controlled_shutdown(broker.id, state.next_write_offset() + len(records))
+    response = BrokerHeartbeatResponse(
+        throttle_time_ms=0,
+        error_code=error_codes.NONE,
+        is_caught_up=message.current_metadata_offset >= broker.registered_offset,
+        is_fenced=fenced,
+        should_shut_down=after is _Condition.SHUTDOWN_NOW,
+    )
+    return records, response
+
+
+def _condition(state: ControllerState, broker: Broker) -> _Condition:
+    if state.heartbeats.is_shutting_down(broker.id):
+        return _Condition.CONTROLLED_SHUTDOWN
+    return _Condition.FENCED if broker.fenced else _Condition.UNFENCED
+
+
+def _next_condition(
+    state: ControllerState, broker: Broker, now: _Condition, message: BrokerHeartbeatRequest
+) -> _Condition:
+    if now is _Condition.FENCED:
+        if message.want_shut_down:
+            return _Condition.SHUTDOWN_NOW
+        caught_up = message.current_metadata_offset >= broker.registered_offset
+        return _Condition.UNFENCED if caught_up and not message.want_fence else _Condition.FENCED
+    if now is _Condition.UNFENCED:
+        if message.want_fence:
+            return _Condition.SHUTDOWN_NOW if message.want_shut_down else _Condition.FENCED
+        if not message.want_shut_down:
+            return _Condition.UNFENCED
+        return _Condition.CONTROLLED_SHUTDOWN if state.leads_any(broker.id) else _Condition.SHUTDOWN_NOW
+    if state.leads_any(broker.id):
+        return _Condition.CONTROLLED_SHUTDOWN
+    active = [
+        other.id
+        for other in state.image.brokers.values()
+        if not other.fenced and not state.heartbeats.is_shutting_down(other.id)
+    ]
+    lowest = state.heartbeats.lowest_offset(active)
+    if lowest is None or state.heartbeats.controlled_shutdown_offset(broker.id) <= lowest:
+        return _Condition.SHUTDOWN_NOW
+    return _Condition.CONTROLLED_SHUTDOWN
+
+
+def _transition(state: ControllerState, broker: Broker, after: _Condition) -> list[Any]:
+    if after in (_Condition.FENCED, _Condition.SHUTDOWN_NOW):
+        return fence(state, broker)
+    if after is _Condition.UNFENCED:
+        record = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE)
+        return [record, *_elect_with(state, broker.id)]
+    records: list[Any] = []
+    if not broker.in_controlled_shutdown:
+        records.append(
+            BrokerRegistrationChangeRecord(
+                broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN
+            )
+        )
+    return records + _leave(state, broker.id, lambda _topic, partition: broker.id in partition.isr)
+
+
+def _directories_offline(state: ControllerState, broker: Broker, offline: Iterable[bytes]) -> list[Any]:
+    newly_offline = [directory for directory in broker.directories if directory in set(offline)]
+    if not newly_offline:
+        return []
+
+    def lived_there(_topic: Topic, partition: Partition) -> bool:
+        return any(
+            replica == broker.id and directory in newly_offline
+            for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        )
+
+    online = [directory for directory in broker.directories if directory not in newly_offline]
+    change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
+    return [*_leave(state, broker.id, lived_there), change]
+
+
+def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[Any]:
+    """KIP-1066: which directories take no new replicas. Null until the broker has said it for the first time."""
+    if cordoned is None:
+        return []
+    known = broker.cordoned_directories
+    if known is not None and set(known) == set(cordoned):
+        return []
+    return [
+        BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned))
+    ]
+
+
+def unregister_broker(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Forget a broker; it must register again to come back (KIP-730)."""
+    message: UnregisterBrokerRequest = request.message
+    broker = state.image.brokers.get(message.broker_id)
+    if broker is None:
+        text = f"Broker ID {message.broker_id} is not currently registered"
+        raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, text)
+
+    def held(_topic: Topic, partition: Partition) -> bool:
+        return broker.id in partition.isr or broker.id in partition.elr
+
+    records = _leave(state, broker.id, held)
+    records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
+    return records, UnregisterBrokerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)

@@ -1,0 +1,185 @@
+"""AlterConfigs and IncrementalAlterConfigs (Kafka's ``ConfigurationControlManager``).
+
+Each resource succeeds or fails by itself; what succeeds is one batch. A value of a broker that is set again is written
+again, because brokers take that as "read your files again" (KAFKA-14136).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Protocol
+
+from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerRequest, ControllerState, Decision
+from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kpywire import error_codes
+from kpywire.messages import alter_configs as legacy
+from kpywire.messages import incremental_alter_configs as incremental
+from kpywire.metadata_records.clear_elr_record import ClearElrRecord
+from kpywire.metadata_records.config_record import ConfigRecord
+
+BROKER_LOGGER_RESOURCE = 8
+CLIENT_METRICS_RESOURCE = 16
+GROUP_RESOURCE = 32
+KNOWN_RESOURCES = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+_OPERATION_NAMES = ("SET", "DELETE", "APPEND", "SUBTRACT")
+
+Alterations = dict[str, str | None]
+"""What becomes of each config that a request names; None deletes it."""
+
+
+class _Resource(Protocol):
+    resource_type: int
+    resource_name: str
+    configs: list[Any]
+
+
+def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Set all configs of resources at once; what is not named is deleted."""
+    message: legacy.AlterConfigsRequest = request.message
+
+    def wanted(resource: _Resource, current: Mapping[str, str]) -> Alterations:
+        alterations: Alterations = {config.name: config.value for config in resource.configs}
+        return {**alterations, **dict.fromkeys(name for name in current if name not in alterations)}
+
+    records, outcomes = _alter(state, message.resources, wanted)
+    responses = [legacy.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    return [] if message.validate_only else records, legacy.AlterConfigsResponse(
+        throttle_time_ms=0, responses=responses
+    )
+
+
+def incremental_alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Change single configs of resources (KIP-339)."""
+    message: incremental.IncrementalAlterConfigsRequest = request.message
+
+    def wanted(resource: _Resource, current: Mapping[str, str]) -> Alterations:
+        return {
+            config.name: _operate(state, resource.resource_type, config, current.get(config.name))
+            for config in resource.configs
+        }
+
+    records, outcomes = _alter(state, message.resources, wanted)
+    responses = [incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
+    return [] if message.validate_only else records, incremental.IncrementalAlterConfigsResponse(
+        throttle_time_ms=0, responses=responses
+    )
+
+
+def _operate(
+    state: ControllerState, resource_type: int, config: incremental.AlterableConfig, current: str | None
+) -> str | None:
+    operation = config.config_operation
+    if operation == SET:
+        return config.value
+    if operation == DELETE:
+        return None
+    if operation not in (APPEND, SUBTRACT):
+        raise ApiError(error_codes.INVALID_REQUEST, f"Unknown operations type {operation}")
+    if not state.rules.is_list(resource_type, config.name):
+        raise ApiError(
+            error_codes.INVALID_CONFIG,
+            f"Can't {_OPERATION_NAMES[operation]} to key {config.name} because its type is not LIST.",
+        )
+    if current is None:
+        current = state.rules.default(resource_type, config.name)
+    parts = [part for part in (current or "").split(",") if part]
+    for part in (config.value or "").split(","):
+        if operation == APPEND and part not in parts:
+            parts.append(part)
+        elif operation == SUBTRACT and part in parts:
+            parts.remove(part)
+    return ",".join(parts)
+
+
+def _alter(
+    state: ControllerState,
+    resources: Iterable[_Resource],
+    wanted: Callable[[_Resource, Mapping[str, str]], Alterations],
+) -> tuple[list[Any], list[dict[str, Any]]]:
+    """The records of all alterations, and for each resource the fields of its response."""
+    by_key: dict[tuple[int, str], list[_Resource]] = {}
+    for resource in resources:
+        by_key.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
+    records: list[Any] = []
+    outcomes = []
+    for (resource_type, name), (resource, *duplicates) in by_key.items():
+        code, text = error_codes.NONE, None
+        try:
+            if resource_type not in KNOWN_RESOURCES:
+                raise ApiError(error_codes.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}.")
+            if duplicates:
+                raise ApiError(error_codes.INVALID_REQUEST, "Duplicate resource.")
+            current = state.image.configs_of(resource_type, name)
+            alterations = wanted(resource, current)
+            records += _records(state, resource_type, name, current, alterations)
+        except ApiError as error:
+            code, text = error.code, error.message
+        outcome = {"resource_type": resource_type, "resource_name": name, "error_code": code, "error_message": text}
+        outcomes.append(outcome)
+    return records + _clear_elr(state, records), outcomes
+
+
+def _records(
+    state: ControllerState,
+    resource_type: int,
+    name: str,
+    current: Mapping[str, str],
+    alterations: Alterations,
+) -> list[Any]:
+    after: dict[str, str | None] = dict(current)
+    records = []
+    for config, value in alterations.items():
+        if value == current.get(config) and resource_type != BROKER_RESOURCE:
+            continue
+        _check_min_insync_replicas(state, resource_type, name, config, value)
+        if value is None:
+            after.pop(config, None)
+        elif len(value) > MAX_VALUE_LENGTH:
+            raise ApiError(
+                error_codes.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{MAX_VALUE_LENGTH} bytes.",
+            )
+        else:
+            after[config] = value
+        records.append(ConfigRecord(resource_type=resource_type, resource_name=name, name=config, value=value))
+    state.rules.check(resource_type, name, after, current)
+    _check_exists(state, resource_type, name)
+    return records
+
+
+def _check_exists(state: ControllerState, resource_type: int, name: str) -> None:
+    if resource_type == TOPIC_RESOURCE and name not in state.image.topics:
+        raise ApiError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+    if resource_type == BROKER_RESOURCE and name:
+        node_id = int(name)
+        known = node_id in state.image.brokers or node_id in state.image.controllers
+        if not known and node_id != state.settings.node_id:
+            raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
+
+
+def _check_min_insync_replicas(
+    state: ControllerState, resource_type: int, name: str, config: str, value: str | None
+) -> None:
+    """With eligible leader replicas, ``min.insync.replicas`` must be one and the same for all brokers (KIP-966)."""
+    if config != MIN_INSYNC_REPLICAS or resource_type != BROKER_RESOURCE or not state.image.elr_enabled:
+        return
+    if name:
+        message = f"Broker-level {config} cannot be altered while ELR is enabled."
+        raise ApiError(error_codes.INVALID_CONFIG, message)
+    if value is None:
+        message = f"Cluster-level {config} cannot be removed while ELR is enabled."
+        raise ApiError(error_codes.INVALID_CONFIG, message)
+
+
+def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:
+    """Eligibility was judged by the old ``min.insync.replicas``: forget it."""
+    if not state.image.elr_enabled:
+        return []
+    return [
+        ClearElrRecord(topic_name=record.resource_name if record.resource_type == TOPIC_RESOURCE else "")
+        for record in records
+        if record.name == MIN_INSYNC_REPLICAS
+    ]

@@ -1,0 +1,129 @@
+"""The machine that the journal runs over the metadata log: one decision per request or timer.
+
+Requests come as :class:`~kpybroker.controller.state.ControllerRequest`, timers and the begin of a reign as the small
+events below. Exists on the active controller only, made from the committed image when its epoch has begun.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kpybroker.controller import brokers, configs, features, partitions, producer_ids, topics
+from kpybroker.controller.activation import activation_records
+from kpybroker.controller.error_responses import error_response, plain_error_response
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
+from kpybroker.metadata import metadata_version
+from kpywire import error_codes
+from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.alter_configs import AlterConfigsRequest
+from kpywire.messages.alter_partition import AlterPartitionRequest
+from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from kpywire.messages.broker_registration import BrokerRegistrationRequest
+from kpywire.messages.create_partitions import CreatePartitionsRequest
+from kpywire.messages.create_topics import CreateTopicsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest
+from kpywire.messages.elect_leaders import ElectLeadersRequest
+from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kpywire.messages.unregister_broker import UnregisterBrokerRequest
+from kpywire.messages.update_features import UpdateFeaturesRequest
+from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
+from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
+from kpywire.metadata_records.no_op_record import NoOpRecord
+
+MAX_ELECTIONS_AT_ONCE = 1_000
+RECORDS_IN_PLAIN_BATCH = 10_000
+
+
+class Activate(NamedTuple):
+    """The first input: write what the log lacks. ``bootstrap_records`` are for an empty one."""
+
+    bootstrap_records: list[Any]
+
+
+class Idle(NamedTuple):
+    """Nothing was written for a while: a NoOpRecord lets observers see how far behind they are (KIP-835)."""
+
+
+class FenceStaleBrokers(NamedTuple):
+    """Look for brokers that fell silent."""
+
+
+class ElectPreferredLeaders(NamedTuple):
+    """Move leaderships back to preferred replicas."""
+
+
+class ElectUncleanLeaders(NamedTuple):
+    """Give leaderless partitions of topics that allow it any leader."""
+
+
+_DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
+    AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
+    AlterConfigsRequest: configs.alter_configs,
+    AlterPartitionRequest: partitions.alter_partition,
+    BrokerHeartbeatRequest: brokers.heartbeat,
+    BrokerRegistrationRequest: brokers.register_broker,
+    CreatePartitionsRequest: partitions.create_partitions,
+    CreateTopicsRequest: topics.create_topics,
+    DeleteTopicsRequest: topics.delete_topics,
+    ElectLeadersRequest: partitions.elect_leaders,
+    IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
+    UnregisterBrokerRequest: brokers.unregister_broker,
+    UpdateFeaturesRequest: features.update_features,
+}
+
+
+def serves(request_class: type) -> bool:
+    """Whether requests of this class are the controller's."""
+    return request_class in _DECIDERS
+
+
+class Controller:
+    """Decides on the state it was given."""
+
+    def __init__(self, state: ControllerState) -> None:
+        self.state = state
+
+    def decide(self, event: Any, now_ms: int) -> Effects:
+        """What a request or a timer means now."""
+        if isinstance(event, ControllerRequest):
+            return self._answer(event, now_ms)
+        if isinstance(event, Activate):
+            return self._write(activation_records(self.state, event.bootstrap_records))
+        if isinstance(event, Idle):
+            return self._write([NoOpRecord()])
+        if isinstance(event, FenceStaleBrokers):
+            return self._fence_stale_brokers(now_ms)
+        if isinstance(event, ElectPreferredLeaders):
+            return self._write(partitions.elect_preferred_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+        if isinstance(event, ElectUncleanLeaders):
+            return self._write(partitions.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+        if isinstance(event, TooLarge):
+            return self._refuse_too_large(event.event)
+        raise TypeError(f"No decision on {type(event).__name__}")
+
+    def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
+        """Take one record into the state."""
+        self.state.apply(record, offset, producer)
+
+    def _answer(self, request: ControllerRequest, now_ms: int) -> Effects:
+        try:
+            records, response = _DECIDERS[type(request.message)](self.state, request, now_ms)
+        except ApiError as error:
+            return Effects(replies=[(request.ticket, error_response(request.message, error.code, error.message))])
+        return self._write(records)._replace(replies=[(request.ticket, response)])
+
+    def _write(self, records: list[Any]) -> Effects:
+        """Records as effects; more than fit in one batch are wrapped in a metadata transaction (KIP-868)."""
+        if len(records) > RECORDS_IN_PLAIN_BATCH and self.state.image.level >= metadata_version.TRANSACTIONS:
+            records = [BeginTransactionRecord(name="Large change"), *records, EndTransactionRecord()]
+        return Effects(records=records)
+
+    def _fence_stale_brokers(self, now_ms: int) -> Effects:
+        records, more = brokers.fence_stale_broker(self.state, now_ms)
+        return self._write(records)._replace(then=FenceStaleBrokers() if more else None)
+
+    def _refuse_too_large(self, event: Any) -> Effects:
+        if not isinstance(event, ControllerRequest):
+            return NOTHING
+        return Effects(replies=[(event.ticket, plain_error_response(event.message, error_codes.RECORD_LIST_TOO_LARGE))])

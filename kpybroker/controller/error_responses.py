@@ -1,0 +1,131 @@
+"""The response that says only "this request failed", per API (``getErrorResponse`` of Kafka's request classes)."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kpywire import error_codes
+from kpywire.messages import alter_configs, incremental_alter_configs
+from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kpywire.messages.create_partitions import (
+    CreatePartitionsRequest,
+    CreatePartitionsResponse,
+    CreatePartitionsTopicResult,
+)
+from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kpywire.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
+from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+
+
+def error_response(request: Any, code: int, message: str | None) -> Any:
+    """The response to a request of the controller that failed as a whole."""
+    return _RESPONSES[type(request)](request, code, message)
+
+
+def plain_error_response(request: Any, code: int) -> Any:
+    """The same with Kafka's standard message for the code."""
+    return error_response(request, code, error_codes.message(code))
+
+
+def _create_topics(request: CreateTopicsRequest, code: int, message: str | None) -> CreateTopicsResponse:
+    return CreateTopicsResponse(
+        throttle_time_ms=0,
+        topics=[
+            CreatableTopicResult(name=topic.name, error_code=code, error_message=message) for topic in request.topics
+        ],
+    )
+
+
+def _delete_topics(request: DeleteTopicsRequest, code: int, _message: str | None) -> DeleteTopicsResponse:
+    by_name = [DeletableTopicResult(name=name, error_code=code) for name in request.topic_names]
+    by_state = [
+        DeletableTopicResult(name=topic.name, topic_id=topic.topic_id, error_code=code) for topic in request.topics
+    ]
+    return DeleteTopicsResponse(throttle_time_ms=0, responses=by_name + by_state)
+
+
+def _create_partitions(request: CreatePartitionsRequest, code: int, message: str | None) -> CreatePartitionsResponse:
+    return CreatePartitionsResponse(
+        throttle_time_ms=0,
+        results=[
+            CreatePartitionsTopicResult(name=topic.name, error_code=code, error_message=message)
+            for topic in request.topics
+        ],
+    )
+
+
+def _alter_configs(
+    request: alter_configs.AlterConfigsRequest, code: int, message: str | None
+) -> alter_configs.AlterConfigsResponse:
+    responses = [
+        alter_configs.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    ]
+    return alter_configs.AlterConfigsResponse(throttle_time_ms=0, responses=responses)
+
+
+def _incremental_alter_configs(
+    request: incremental_alter_configs.IncrementalAlterConfigsRequest, code: int, message: str | None
+) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
+    responses = [
+        incremental_alter_configs.AlterConfigsResourceResponse(
+            error_code=code,
+            error_message=message,
+            resource_type=resource.resource_type,
+            resource_name=resource.resource_name,
+        )
+        for resource in request.resources
+    ]
+    return incremental_alter_configs.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses)
+
+
+def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
+    results = [
+        ReplicaElectionResult(
+            topic=topic.topic,
+            partition_result=[
+                PartitionResult(partition_id=partition_id, error_code=code, error_message=message)
+                for partition_id in topic.partitions
+            ],
+        )
+        for topic in request.topic_partitions or ()
+    ]
+    return ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results)
+
+
+_RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
+    CreateTopicsRequest: _create_topics,
+    DeleteTopicsRequest: _delete_topics,
+    CreatePartitionsRequest: _create_partitions,
+    alter_configs.AlterConfigsRequest: _alter_configs,
+    incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    ElectLeadersRequest: _elect_leaders,
+    UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    AlterPartitionRequest: lambda _, code, __: AlterPartitionResponse(throttle_time_ms=0, topics=[], error_code=code),
+    AllocateProducerIdsRequest: lambda _, code, __: AllocateProducerIdsResponse(
+        throttle_time_ms=0, producer_id_start=0, producer_id_len=0, error_code=code
+    ),
+    BrokerHeartbeatRequest: lambda _, code, __: BrokerHeartbeatResponse(
+        throttle_time_ms=0, should_shut_down=False, error_code=code
+    ),
+    BrokerRegistrationRequest: lambda _, code, __: BrokerRegistrationResponse(throttle_time_ms=0, error_code=code),
+}

@@ -1,0 +1,112 @@
+"""UpdateFeatures: raise or lower the level of a finalised feature (KIP-584), as far as every node supports it.
+
+``kraft.version`` lives in the quorum's control records and cannot be raised yet: a directory gets its level when it
+is formatted.
+"""
+
+from collections.abc import Mapping
+
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.metadata import features, metadata_version
+from kpybroker.metadata.broker import FeatureRange
+from kpybroker.metadata.image import KRAFT_VERSION
+from kpywire import error_codes
+from kpywire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+
+UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
+DISABLED = FeatureRange(0, 0)
+
+
+def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Change all features of a request, or none."""
+    message: UpdateFeaturesRequest = request.message
+    records = []
+    for update in message.feature_updates:
+        upgrade_type = update.upgrade_type
+        if request.api_version == 0:
+            upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+        try:
+            record = _update(state, update.feature, update.max_version_level, upgrade_type)
+        except ApiError as error:
+            text = f"The update failed for all features since the following feature had an error: {error.message}"
+            return [], UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=text)
+        if record is not None:
+            records.append(record)
+    results = []
+    if request.api_version <= 1:
+        results = [
+            UpdatableFeatureResult(
+                error_code=error_codes.NONE, feature=update.feature, error_message=error_codes.message(error_codes.NONE)
+            )
+            for update in message.feature_updates
+        ]
+    response = UpdateFeaturesResponse(
+        throttle_time_ms=0, error_code=error_codes.NONE, error_message=None, results=results
+    )
+    return [] if message.validate_only else records, response
+
+
+def _refuse(name: str, level: int, reason: str) -> ApiError:
+    text = f"Invalid update version {level} for feature {name}. {reason}"
+    return ApiError(error_codes.INVALID_UPDATE_VERSION, text)
+
+
+def _update(state: ControllerState, name: str, level: int, upgrade_type: int) -> FeatureLevelRecord | None:
+    if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
+        raise _refuse(name, level, "The controller does not support the given upgrade type.")
+    if level < 0:
+        raise _refuse(name, level, "A feature version cannot be less than 0.")
+    reason = _why_unsupported(state, name, level)
+    if reason is not None:
+        raise _refuse(name, level, reason)
+    current = state.finalized_level(name)
+    if level < current and upgrade_type == UPGRADE:
+        raise _refuse(
+            name,
+            level,
+            "Can't downgrade the version of this feature without setting the upgrade type to either safe or unsafe "
+            "downgrade.",
+        )
+    if level > current and upgrade_type != UPGRADE:
+        raise _refuse(name, level, "Can't downgrade to a newer version.")
+    if name == metadata_version.FEATURE_NAME:
+        _check_metadata_version(current, level, upgrade_type)
+    elif name == KRAFT_VERSION:
+        if level == current:
+            return None
+        if level < current:
+            raise _refuse(name, level, "Can't downgrade the version of this feature.")
+        raise _refuse(name, level, "The quorum was formatted without it.")
+    return FeatureLevelRecord(name=name, feature_level=level)
+
+
+def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None:
+    if level >= current or not metadata_version.metadata_changes_between(current, level):
+        return
+    reason = "Refusing to perform the requested downgrade because it might delete metadata information."
+    if upgrade_type == UNSAFE_DOWNGRADE:
+        reason = "Unsafe metadata downgrade is not supported in this version."
+    text = f"Unsupported metadata.version downgrade from {current} to {level}. {reason}"
+    raise ApiError(error_codes.INVALID_UPDATE_VERSION, text)
+
+
+def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:
+    nodes: list[tuple[str, Mapping[str, FeatureRange]]] = [
+        (f"Local controller {state.settings.node_id}", features.SUPPORTED)
+    ]
+    nodes += [(f"Broker {broker.id}", broker.features) for broker in state.image.brokers.values()]
+    nodes += [
+        (f"Controller {controller.id}", controller.features)
+        for controller in state.image.controllers.values()
+        if controller.id != state.settings.node_id
+    ]
+    for node, supported in nodes:
+        levels = supported.get(name, DISABLED)
+        if level not in levels:
+            if levels.highest == 0:
+                return f"{node} does not support this feature."
+            single = levels.lowest == levels.highest
+            return f"{node} only supports versions {levels.lowest if single else f'{levels.lowest}-{levels.highest}'}"
+    return None

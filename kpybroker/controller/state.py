@@ -1,0 +1,216 @@
+"""What deciders read: the metadata as appended so far, and what only the active controller knows.
+
+Durable state is the image, changed by ``apply`` alone. Soft state (heartbeats) begins anew with each controller.
+What can be found by a scan is scanned for: fencing a broker among 10 000 partitions takes milliseconds, and happens
+seldom.
+"""
+
+from collections.abc import Callable, Iterator
+from random import Random
+from typing import Any, NamedTuple
+
+from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.heartbeats import Heartbeats, Session
+from kpybroker.controller.partition_change import PartitionChange
+from kpybroker.controller.placement import UsableBroker
+from kpybroker.journal import ProducerEpoch
+from kpybroker.metadata.broker import Broker
+from kpybroker.metadata.delta import ConfigResource
+from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, MetadataImage
+from kpybroker.metadata.topic import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Partition, Topic
+from kpybroker.metadata.topic_name import may_collide, unify_collisions
+from kpywire import error_codes, uuid
+
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
+UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+
+class Settings(NamedTuple):
+    """The node's static settings that the controller decides by."""
+
+    node_id: int
+    default_partitions: int = 1
+    default_replication_factor: int = 1
+    delete_topics: bool = True
+    broker_session_timeout_ms: int = 9_000
+    bootstrap_min_insync_replicas: int = 1
+
+
+class ControllerRequest(NamedTuple):
+    """A request with what a decider may need to know about it."""
+
+    ticket: Any
+    message: Any
+    api_version: int
+    principal: str = "User:ANONYMOUS"
+
+
+Decision = tuple[list[Any], Any]
+"""The records to append as one batch, and the response."""
+
+
+class ControllerState:
+    """The state of the active controller."""
+
+    def __init__(
+        self,
+        image: MetadataImage,
+        settings: Settings,
+        rules: ConfigRules,
+        rng: Random,
+        next_write_offset: Callable[[], int],
+        kraft_version: int,
+        now_ms: int,
+    ) -> None:
+        """``image`` becomes this state's own; ``next_write_offset`` tells where the next record will be."""
+        self.image = image
+        self.settings = settings
+        self.rules = rules
+        self.rng = rng
+        self.next_write_offset = next_write_offset
+        self.kraft_version = kraft_version
+        self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
+        self._names_by_unified: dict[str, dict[str, None]] = {}
+        for topic in image.topics.values():
+            self.topic_created(topic)
+        for broker in image.brokers.values():
+            self.heartbeats.touch(broker.id, broker.fenced, -1)
+            if not broker.fenced:
+                self.heartbeats.contact(Session(broker.id, broker.epoch), now_ms)
+
+    def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
+        """Take one appended record into the state; the only mutator of what is durable."""
+        assert producer is None, "the metadata log has no transactional producers"
+        self.image.apply(record, offset, self)
+
+    def broker(self, broker_id: int, epoch: int) -> Broker:
+        """A registered broker; raises STALE_BROKER_EPOCH unless it is there in that epoch."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            message = f"No broker registration found for broker id {broker_id}"
+            raise ApiError(error_codes.STALE_BROKER_EPOCH, message)
+        if broker.epoch != epoch:
+            message = f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
+            raise ApiError(error_codes.STALE_BROKER_EPOCH, message)
+        return broker
+
+    def finalized_level(self, feature: str) -> int:
+        """The finalised level of a feature; 0 when it is off."""
+        return self.kraft_version if feature == KRAFT_VERSION else self.image.finalized_features.get(feature, 0)
+
+    def is_active(self, broker_id: int) -> bool:
+        """Whether a broker is there and may lead."""
+        broker = self.image.brokers.get(broker_id)
+        return broker is not None and broker.is_active
+
+    def usable_brokers(self) -> list[UsableBroker]:
+        """The brokers that may get new replicas: not those shutting down or with all directories cordoned."""
+        return [
+            UsableBroker(broker.id, broker.rack, broker.fenced)
+            for broker in self.image.brokers.values()
+            if broker.has_uncordoned_directory and not self.heartbeats.is_shutting_down(broker.id)
+        ]
+
+    def default_directory(self, broker_id: int) -> bytes:
+        """Where a broker puts a new replica: its only directory, or its own choice among several."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None:
+            return UNASSIGNED_DIRECTORY
+        if not broker.directories:
+            return MIGRATING_DIRECTORY
+        return broker.directories[0] if len(broker.directories) == 1 else UNASSIGNED_DIRECTORY
+
+    def partitions(self) -> Iterator[tuple[Topic, int, Partition]]:
+        """All partitions of all topics."""
+        for topic in self.image.topics.values():
+            for partition_id, partition in topic.partitions.items():
+                yield topic, partition_id, partition
+
+    def leads_any(self, broker_id: int) -> bool:
+        """Whether a broker leads a partition."""
+        return any(partition.leader == broker_id for _, _, partition in self.partitions())
+
+    def change(
+        self,
+        topic: Topic,
+        partition_id: int,
+        may_lead: Callable[[int], bool] | None = None,
+    ) -> PartitionChange:
+        """Begin a change of a partition. ``may_lead`` replaces "is active", where a broker's state is about to change."""
+        partition = topic.partitions[partition_id]
+        replication_factor = len(topic.partitions[0].replicas)
+        return PartitionChange(
+            topic.id,
+            partition_id,
+            partition,
+            level=self.image.level,
+            min_isr=min(int(self.topic_config(topic.name, MIN_INSYNC_REPLICAS)), replication_factor)
+            if self.image.elr_enabled
+            else 1,
+            elr_enabled=self.image.elr_enabled,
+            may_lead=may_lead or self.is_active,
+            default_directory=self.default_directory,
+        )
+
+    def topic_config(self, topic_name: str, config: str) -> str:
+        """The value of a config of a topic, whoever set it."""
+        return self.rules.effective_topic_config(
+            config, self.image.configs_of(TOPIC_RESOURCE, topic_name), *self.broker_configs()
+        )
+
+    def broker_configs(self) -> tuple[dict[str, str], dict[str, str]]:
+        """What is set in the metadata for this node, and for all nodes."""
+        node = self.image.configs_of(BROKER_RESOURCE, str(self.settings.node_id))
+        return dict(node), dict(self.image.configs_of(BROKER_RESOURCE, ""))
+
+    def unclean_election_allowed(self, topic_name: str) -> bool:
+        """Whether a topic prefers a leader that lost records to none."""
+        return self.topic_config(topic_name, UNCLEAN_LEADER_ELECTION) == "true"
+
+    def name_colliding_with(self, name: str) -> str | None:
+        """A topic whose metrics could be confused with those of ``name``; None when there is none."""
+        if not may_collide(name):
+            return None
+        return next(iter(self._names_by_unified.get(unify_collisions(name), ())), None)
+
+    def new_topic_id(self) -> bytes:
+        """A random id that no topic has."""
+        while True:
+            topic_id = uuid.random_uuid(self.rng.randbytes(uuid.UUID_BYTES))
+            if uuid.usable(topic_id) and topic_id not in self.image.topics_by_id:
+                return topic_id
+
+    def topic_created(self, topic: Topic) -> None:
+        if may_collide(topic.name):
+            self._names_by_unified.setdefault(unify_collisions(topic.name), {})[topic.name] = None
+
+    def topic_deleted(self, topic: Topic) -> None:
+        if may_collide(topic.name):
+            names = self._names_by_unified[unify_collisions(topic.name)]
+            del names[topic.name]
+            if not names:
+                del self._names_by_unified[unify_collisions(topic.name)]
+
+    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or (before is not None and before.epoch != broker.epoch):
+            self.heartbeats.forget(broker_id)
+
+    def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
+        """Nothing is derived from partitions."""
+
+    def controller_changed(self, controller_id: int) -> None:
+        """Nothing is derived from controllers."""
+
+    def config_changed(self, resource: ConfigResource, name: str) -> None:
+        """Nothing is derived from configs."""
+
+    def feature_changed(self, name: str) -> None:
+        """Nothing is derived from features."""
+
+    def producer_ids_changed(self) -> None:
+        """Nothing is derived from producer ids."""
+
+    def kept_changed(self, kind: str, key: object) -> None:
+        """Nothing is derived from what is only kept."""

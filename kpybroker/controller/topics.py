@@ -1,0 +1,314 @@
+"""CreateTopics and DeleteTopics (Kafka's ``ReplicationControlManager`` and the checks of ``ControllerApis``).
+
+A request with several topics is one atomic batch; each topic succeeds or fails by itself. Records of a topic:
+TopicRecord, its ConfigRecords, its PartitionRecords.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
+from kpybroker.controller.errors import ApiError
+from kpybroker.controller.placement import place
+from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.metadata.image import TOPIC_RESOURCE
+from kpybroker.metadata.topic import Partition
+from kpybroker.metadata.topic_name import CLUSTER_METADATA, reason_invalid
+from kpywire import error_codes
+from kpywire.messages.create_topics import (
+    CreatableTopic,
+    CreatableTopicConfigs,
+    CreatableTopicResult,
+    CreateTopicsRequest,
+    CreateTopicsResponse,
+)
+from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.metadata_records.topic_record import TopicRecord
+from kpywire.uuid import ZERO_UUID
+
+MAX_PARTITIONS_PER_REQUEST = 10_000
+
+
+def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Create topics, or with ``validate_only`` say what would become of the request."""
+    message: CreateTopicsRequest = request.message
+    occurrences = Counter(topic.name for topic in message.topics)
+    wanted = [topic for topic in message.topics if occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA]
+    _check_total_partitions(wanted, state.settings.default_partitions)
+    records: list[Any] = []
+    results = []
+    for topic in wanted:
+        try:
+            result, of_topic = _create_topic(state, topic)
+        except ApiError as error:
+            result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
+        else:
+            records += of_topic
+        results.append(result)
+    for name, times in occurrences.items():
+        if times > 1:
+            results.append(_invalid(name, "Duplicate topic name."))
+        elif name == CLUSTER_METADATA:
+            results.append(_invalid(name, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."))
+    return [] if message.validate_only else records, CreateTopicsResponse(throttle_time_ms=0, topics=results)
+
+
+def _invalid(name: str, message: str) -> CreatableTopicResult:
+    return CreatableTopicResult(name=name, error_code=error_codes.INVALID_REQUEST, error_message=message)
+
+
+def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> None:
+    total = 0
+    for topic in topics:
+        if topic.assignments:
+            total += len(topic.assignments)
+        elif topic.num_partitions == -1:
+            total += default_partitions
+        else:
+            total += max(topic.num_partitions, 0)
+    if total > MAX_PARTITIONS_PER_REQUEST:
+        raise ApiError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+
+
+def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Any]]:
+    _check_name(state, topic.name)
+    configs = _checked_configs(state, topic)
+    if topic.assignments:
+        partitions = _assigned_partitions(state, topic)
+    else:
+        partitions = _placed_partitions(state, topic)
+    topic_id = state.new_topic_id()
+    level = state.image.level
+    records = [
+        TopicRecord(name=topic.name, topic_id=topic_id),
+        *(
+            ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
+            for name, value in configs.items()
+        ),
+        *(
+            partition.to_record(topic_id, partition_id, level, state.image.elr_enabled)
+            for partition_id, partition in partitions.items()
+        ),
+    ]
+    result = CreatableTopicResult(
+        error_code=error_codes.NONE,
+        name=topic.name,
+        topic_id=topic_id,
+        error_message=None,
+        num_partitions=len(partitions),
+        replication_factor=len(partitions[0].replicas),
+        configs=[
+            CreatableTopicConfigs(
+                read_only=False,
+                name=config.name,
+                value=None if config.is_sensitive else config.value,
+                config_source=config.source,
+                is_sensitive=config.is_sensitive,
+            )
+            for config in state.rules.effective_topic_configs(configs, *state.broker_configs())
+        ],
+    )
+    return result, records
+
+
+def _check_name(state: ControllerState, name: str) -> None:
+    invalid = reason_invalid(name)
+    colliding = state.name_colliding_with(name)
+    if name in state.image.topics:
+        raise ApiError(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+    if colliding is not None:
+        message = f"Topic '{name}' collides with existing topic: {colliding}"
+        raise ApiError(error_codes.INVALID_TOPIC_EXCEPTION, message)
+    if invalid is not None:
+        raise ApiError(error_codes.INVALID_TOPIC_EXCEPTION, invalid)
+
+
+def _checked_configs(state: ControllerState, topic: CreatableTopic) -> dict[str, str]:
+    without_value = [config.name for config in topic.configs if config.value is None]
+    if without_value:
+        message = "Null value not supported for topic configs: " + ",".join(without_value)
+        raise ApiError(error_codes.INVALID_CONFIG, message)
+    configs = {config.name: config.value for config in topic.configs if config.value is not None}
+    for value in configs.values():
+        if len(value) > MAX_VALUE_LENGTH:
+            raise ApiError(
+                error_codes.INVALID_CONFIG,
+                "The configuration value cannot be added because it exceeds the maximum value size of "
+                f"{MAX_VALUE_LENGTH} bytes.",
+            )
+    if configs:
+        state.rules.check(TOPIC_RESOURCE, topic.name, configs, {})
+    return configs
+
+
+def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
+    if topic.replication_factor != -1:
+        message = "A manual partition assignment was specified, but replication factor was not set to -1."
+        raise ApiError(error_codes.INVALID_REQUEST, message)
+    if topic.num_partitions != -1:
+        message = "A manual partition assignment was specified, but numPartitions was not set to -1."
+        raise ApiError(error_codes.INVALID_REQUEST, message)
+    partitions: dict[int, Partition] = {}
+    replication_factor = None
+    for assignment in topic.assignments:
+        partition_id = assignment.partition_index
+        if partition_id in partitions:
+            message = f"Found multiple manual partition assignments for partition {partition_id}"
+            raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
+        partitions[partition_id] = assigned_partition(state, partition_id, assignment.broker_ids, replication_factor)
+        replication_factor = len(assignment.broker_ids)
+    if sorted(partitions) != list(range(len(partitions))):
+        message = "partitions should be a consecutive 0-based integer sequence"
+        raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
+    return dict(sorted(partitions.items()))
+
+
+def assigned_partition(
+    state: ControllerState, partition_id: int, replicas: Sequence[int], replication_factor: int | None
+) -> Partition:
+    """A new partition on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
+    _check_assignment(state, replicas, replication_factor)
+    if not any(map(state.is_active, replicas)):
+        raise ApiError(
+            error_codes.INVALID_REPLICA_ASSIGNMENT,
+            f"All brokers specified in the manual partition assignment for partition {partition_id} are fenced or in "
+            "controlled shutdown.",
+        )
+    return new_partition(state, replicas)
+
+
+def _check_assignment(state: ControllerState, replicas: Sequence[int], replication_factor: int | None) -> None:
+    problem = None
+    if not replicas:
+        problem = "includes an empty replica list."
+    previous = None
+    for broker_id in sorted(replicas):
+        if broker_id not in state.image.brokers:
+            problem = f"includes broker {broker_id}, but no such broker is registered."
+            break
+        if broker_id == previous:
+            problem = f"includes the broker {broker_id} more than once."
+            break
+        previous = broker_id
+    if problem is None and replication_factor is not None and len(replicas) != replication_factor:
+        problem = (
+            f"includes a partition with {len(replicas)} replica(s), but this is not consistent with previous "
+            f"partitions, which have {replication_factor} replica(s)."
+        )
+    if problem is not None:
+        raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
+
+
+def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
+    if topic.replication_factor < -1 or topic.replication_factor == 0:
+        message = "Replication factor must be larger than 0, or -1 to use the default value."
+        raise ApiError(error_codes.INVALID_REPLICATION_FACTOR, message)
+    if topic.num_partitions < -1 or topic.num_partitions == 0:
+        message = "Number of partitions was set to an invalid non-positive value."
+        raise ApiError(error_codes.INVALID_PARTITIONS, message)
+    settings = state.settings
+    count = settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
+    factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    try:
+        return dict(enumerate(placed_partitions(state, count, factor)))
+    except ApiError as error:
+        if error.code == error_codes.INVALID_REPLICATION_FACTOR:
+            message = f"Unable to replicate the partition {factor} time(s): {error.message}"
+            raise ApiError(error.code, message) from None
+        raise
+
+
+def placed_partitions(state: ControllerState, count: int, replication_factor: int) -> list[Partition]:
+    """New partitions on brokers that the controller chooses; raises INVALID_REPLICATION_FACTOR if there are too few."""
+    partitions = []
+    for replicas in place(state.usable_brokers(), count, replication_factor, state.rng):
+        if not any(map(state.is_active, replicas)):
+            message = "All brokers are currently fenced or in controlled shutdown."
+            raise ApiError(error_codes.INVALID_REPLICATION_FACTOR, message)
+        partitions.append(new_partition(state, replicas))
+    return partitions
+
+
+def new_partition(state: ControllerState, replicas: Sequence[int]) -> Partition:
+    """A partition in epoch 0, in sync on those of its brokers that are active, led by the first of them."""
+    isr = [broker_id for broker_id in replicas if state.is_active(broker_id)]
+    directories = [state.default_directory(broker_id) for broker_id in replicas]
+    return Partition(replicas, isr, isr[0], directories=directories)
+
+
+def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Delete topics, each named by its name or by its id."""
+    message: DeleteTopicsRequest = request.message
+    if not state.settings.delete_topics:
+        if request.api_version < 3:
+            raise ApiError(error_codes.INVALID_REQUEST, "This version does not support topic deletion.")
+        raise ApiError.plain(error_codes.TOPIC_DELETION_DISABLED)
+    names = Counter(message.topic_names)
+    ids: Counter[bytes] = Counter()
+    results = []
+    for wanted in message.topics:
+        if wanted.name is None and wanted.topic_id == ZERO_UUID:
+            results.append(_refusal(None, ZERO_UUID, "Neither topic name nor id were specified."))
+        elif wanted.name is None:
+            ids[wanted.topic_id] += 1
+        elif wanted.topic_id == ZERO_UUID:
+            names[wanted.name] += 1
+        else:
+            results.append(_refusal(wanted.name, wanted.topic_id, "You may not specify both topic name and topic id."))
+    results += [_refusal(name, ZERO_UUID, "Duplicate topic name.") for name, times in names.items() if times > 1]
+    results += [_refusal(None, topic_id, "Duplicate topic id.") for topic_id, times in ids.items() if times > 1]
+    doomed: dict[bytes, str] = {}
+    results += _find_by_id(state, ids, doomed)
+    results += _find_by_name(state, names, ids, doomed)
+    results += [
+        DeletableTopicResult(error_code=error_codes.NONE, name=name, topic_id=topic_id)
+        for topic_id, name in doomed.items()
+    ]
+    records = [RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed]
+    return records, DeleteTopicsResponse(throttle_time_ms=0, responses=results)
+
+
+def _refusal(name: str | None, topic_id: bytes, message: str) -> DeletableTopicResult:
+    return DeletableTopicResult(
+        name=name, topic_id=topic_id, error_code=error_codes.INVALID_REQUEST, error_message=message
+    )
+
+
+def _find_by_id(state: ControllerState, ids: "Counter[bytes]", doomed: dict[bytes, str]) -> list[DeletableTopicResult]:
+    missing = []
+    for topic_id, times in ids.items():
+        if times > 1:
+            continue
+        topic = state.image.topics_by_id.get(topic_id)
+        if topic is None:
+            code = error_codes.UNKNOWN_TOPIC_ID
+            missing.append(
+                DeletableTopicResult(
+                    name=None, topic_id=topic_id, error_code=code, error_message=error_codes.message(code)
+                )
+            )
+        else:
+            doomed[topic_id] = topic.name
+    return missing
+
+
+def _find_by_name(
+    state: ControllerState, names: "Counter[str]", ids: "Counter[bytes]", doomed: dict[bytes, str]
+) -> list[DeletableTopicResult]:
+    refused = []
+    for name, times in names.items():
+        if times > 1:
+            continue
+        topic = state.image.topics.get(name)
+        if topic is None:
+            code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            refused.append(DeletableTopicResult(name=name, error_code=code, error_message=error_codes.message(code)))
+        elif topic.id in ids:
+            doomed.pop(topic.id, None)
+            refused.append(_refusal(name, topic.id, "The provided topic name maps to an ID that was already supplied."))
+        else:
+            doomed[topic.id] = name
+    return refused

@@ -1,0 +1,125 @@
+"""What one or more metadata records changed, and what was there before.
+
+The image calls a :class:`Changes` while it applies a record; :class:`MetadataDelta` is the one that remembers
+everything for those who must act on it. Since partitions and brokers are immutable, remembering costs a reference.
+"""
+
+from typing import Protocol
+
+from kpybroker.metadata.broker import Broker
+from kpybroker.metadata.topic import Partition, Topic
+
+ConfigResource = tuple[int, str]
+
+
+class Changes(Protocol):
+    """Is told of each change right after the image made it."""
+
+    def topic_created(self, topic: Topic) -> None:
+        """A topic is there; its partitions follow."""
+
+    def topic_deleted(self, topic: Topic) -> None:
+        """A topic and all its partitions are gone; ``topic`` still lists them."""
+
+    def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
+        """A partition was created (``before`` is None) or changed."""
+
+    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+        """A broker registered, changed or, if the image has it no more, was unregistered."""
+
+    def controller_changed(self, controller_id: int) -> None:
+        """A controller registered."""
+
+    def config_changed(self, resource: ConfigResource, name: str) -> None:
+        """A config of (resource type, resource name) was set, set again to the same value, or deleted."""
+
+    def feature_changed(self, name: str) -> None:
+        """A feature has another finalised level."""
+
+    def producer_ids_changed(self) -> None:
+        """The next block of producer ids moved on."""
+
+    def kept_changed(self, kind: str, key: object) -> None:
+        """An ACL, client quota, SCRAM credential or delegation token changed; ``kind`` names the image's dictionary."""
+
+
+class MetadataDelta:
+    """The difference between two states of one image.
+
+    ``first_offset`` and ``next_offset`` bound the records it covers; ``from_snapshot`` tells that they came from one.
+    """
+
+    __slots__ = (
+        "brokers",
+        "configs",
+        "controllers",
+        "created_topics",
+        "deleted_topics",
+        "features",
+        "first_offset",
+        "from_snapshot",
+        "kept",
+        "next_offset",
+        "partitions",
+        "producer_ids",
+    )
+
+    def __init__(self, first_offset: int = 0, *, from_snapshot: bool = False) -> None:
+        self.first_offset = first_offset
+        self.next_offset = first_offset
+        self.from_snapshot = from_snapshot
+        self.created_topics: dict[bytes, Topic] = {}
+        self.deleted_topics: dict[bytes, Topic] = {}
+        self.partitions: dict[bytes, dict[int, Partition | None]] = {}
+        """Per topic id: each changed partition and what it was before, None if new. Not those of deleted topics."""
+        self.brokers: dict[int, Broker | None] = {}
+        """Each changed broker and what it was before, None if it is new."""
+        self.controllers: set[int] = set()
+        self.configs: dict[ConfigResource, set[str]] = {}
+        self.features: set[str] = set()
+        self.producer_ids = False
+        self.kept: dict[str, set[object]] = {}
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing changed but offsets (as after a NoOpRecord)."""
+        return not (
+            self.created_topics
+            or self.deleted_topics
+            or self.partitions
+            or self.brokers
+            or self.controllers
+            or self.configs
+            or self.features
+            or self.producer_ids
+            or self.kept
+        )
+
+    def topic_created(self, topic: Topic) -> None:
+        self.created_topics[topic.id] = topic
+
+    def topic_deleted(self, topic: Topic) -> None:
+        self.partitions.pop(topic.id, None)
+        if self.created_topics.pop(topic.id, None) is None:
+            self.deleted_topics[topic.id] = topic
+
+    def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
+        self.partitions.setdefault(topic.id, {}).setdefault(partition_id, before)
+
+    def broker_changed(self, broker_id: int, before: Broker | None) -> None:
+        self.brokers.setdefault(broker_id, before)
+
+    def controller_changed(self, controller_id: int) -> None:
+        self.controllers.add(controller_id)
+
+    def config_changed(self, resource: ConfigResource, name: str) -> None:
+        self.configs.setdefault(resource, set()).add(name)
+
+    def feature_changed(self, name: str) -> None:
+        self.features.add(name)
+
+    def producer_ids_changed(self) -> None:
+        self.producer_ids = True
+
+    def kept_changed(self, kind: str, key: object) -> None:
+        self.kept.setdefault(kind, set()).add(key)

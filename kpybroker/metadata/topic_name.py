@@ -1,0 +1,34 @@
+"""What a topic may be called (Kafka's ``Topic`` in clients' ``common.internals``)."""
+
+import re
+
+MAX_NAME_LENGTH = 249
+CLUSTER_METADATA = "__cluster_metadata"
+INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
+
+
+def reason_invalid(name: str) -> str | None:
+    """Why no topic can have this name, in Kafka's words; None when one can."""
+    if not name:
+        reason = "the empty string is not allowed"
+    elif name in (".", ".."):
+        reason = f"'{name}' is not allowed"
+    elif len(name) > MAX_NAME_LENGTH:
+        reason = f"the length of '{name}' is longer than the max allowed length {MAX_NAME_LENGTH}"
+    elif not _LEGAL.fullmatch(name):
+        reason = f"'{name}' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
+    else:
+        return None
+    return f"Topic name is invalid: {reason}"
+
+
+def may_collide(name: str) -> bool:
+    """Whether metrics could confuse this name with another, since they write ``_`` for ``.``."""
+    return "_" in name or "." in name
+
+
+def unify_collisions(name: str) -> str:
+    """What metrics write for this name: equal for names that collide."""
+    return name.replace(".", "_")
