@@ -2,9 +2,9 @@
 
     python -m benchmarks.profile_broker ROW [--by sample|cprofile|perf|strace] [--rounds N] [--top N]
 
-``sample`` looks at the Python stack every millisecond and disturbs least; ``cprofile`` counts calls and makes small functions
-look expensive; ``perf`` shows the C functions and the kernel (needs Linux's perf); ``strace`` counts system calls (needs
-strace).
+``sample`` looks at the Python stack every millisecond and disturbs least; ``cprofile`` counts calls and makes small
+functions look expensive; ``perf`` shows the C functions and the kernel (needs Linux's perf); ``strace`` counts system
+calls (needs strace).
 """
 
 import json
@@ -36,7 +36,7 @@ def launcher(by: str, output: Path) -> Sequence[str]:
         case "cprofile":
             return [sys.executable, "-m", "cProfile", "-o", str(output)]
         case "strace":
-            return ["strace", "-f", "-c", "-S", "calls", "-o", str(output)]
+            return ["strace", "-D", "-f", "-c", "-S", "calls", "-o", str(output)]
         case _:
             return []
 

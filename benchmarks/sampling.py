@@ -3,8 +3,8 @@
     python benchmarks/sampling.py OUTPUT SCRIPT [ARGUMENT]...
 
 A look falls after the C call that was running, so a line's share includes the system calls and C functions it makes. At
-the end of the script, a clean stop by SIGTERM included, OUTPUT gets JSON: shares by line, by function, and by function with
-everything it calls. It imports nothing of this package, for the script's start is under the lens too.
+the end of the script, a clean stop by SIGTERM included, OUTPUT gets JSON: looks by line, by function, and by function
+with everything it calls. It imports nothing of this package, for the script's start is under the lens too.
 """
 
 import atexit

@@ -40,7 +40,7 @@ def produce_timings(version: int, partitions: int) -> Iterator[Timing]:
     write = encoder(produce.ProduceResponse, version)
 
     def answer() -> None:
-        answered = [produce.PartitionProduceResponse(index=i, base_offset=i) for i in range(partitions)]
+        answered = [produce.PartitionProduceResponse(index=i, error_code=0, base_offset=i) for i in range(partitions)]
         of_topic = produce.TopicProduceResponse(name=name, topic_id=topic_id, partition_responses=answered)
         write(produce.ProduceResponse(responses=[of_topic]), [])
 
@@ -62,11 +62,11 @@ def fetch_timings(version: int, partitions: int) -> Iterator[Timing]:
     def answer() -> None:
         answered = [
             fetch.PartitionData(
-                partition_index=i, high_watermark=i, last_stable_offset=i, log_start_offset=0, records=b""
+                partition_index=i, error_code=0, high_watermark=i, aborted_transactions=None, records=b""
             )
             for i in range(partitions)
         ]
         of_topic = fetch.FetchableTopicResponse(topic=name, topic_id=topic_id, partitions=answered)
-        write(fetch.FetchResponse(responses=[of_topic]), [])
+        write(fetch.FetchResponse(throttle_time_ms=0, responses=[of_topic]), [])
 
     yield timed(f"Fetch v{version} response, build and encode", answer, per=partitions, unit="partition")
