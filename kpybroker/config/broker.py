@@ -1,0 +1,228 @@
+"""The configuration of one node: what a server.properties, overrides and defaults come to, typed and checked.
+
+Not the place where it is used. Once built it never changes: a dynamic update makes another one (``with_dynamic``). A
+node that has a BrokerConfig may start: whatever Kafka would refuse, and whatever would leave the node less protected
+than its owner asked for, was refused while building it, in one line.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kpybroker.config import checks, refusals
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
+from kpybroker.config.definition import ConfigError, ConfigValue, missing
+from kpybroker.config.endpoints import (
+    Address,
+    Listener,
+    listener_name,
+    parse_bootstrap_servers,
+    parse_listeners,
+    parse_map,
+    parse_voters,
+    security_protocol,
+)
+from kpybroker.config.properties import Property, read_properties
+from kpybroker.config.synonyms import broker_synonyms
+from kpybroker.config.topic import TopicConfig
+
+_HOUR_MS = 3_600_000
+_MINUTE_MS = 60_000
+
+
+class BrokerConfig:
+    """Every broker config by Kafka's name (``config["log.segment.bytes"]``), and those needed often as attributes.
+
+    ``static`` is what the file, the overrides and the defaults for a single node set, ``dynamic_default`` and
+    ``dynamic_broker`` what AlterConfigs set for all brokers and for this one; all are texts. ``warnings`` are sentences
+    for the log of the start.
+    """
+
+    def __init__(
+        self,
+        static: Mapping[str, str],
+        *,
+        dynamic_default: Mapping[str, str] | None = None,
+        dynamic_broker: Mapping[str, str] | None = None,
+    ) -> None:
+        self.static = with_standalone_defaults(static)
+        self.dynamic_default = dict(dynamic_default or {})
+        self.dynamic_broker = dict(dynamic_broker or {})
+        self.originals = dict(self.static)
+        for layer in (self.dynamic_default, self.dynamic_broker):
+            for name in layer:
+                for synonym in broker_synonyms(name, match_listener_override=False):
+                    self.originals.pop(synonym, None)
+            self.originals.update(layer)
+        refusals.check_names(self.originals)
+        self._set = {
+            name: BROKER_CONFIGS[name].parse(text) for name, text in self.originals.items() if name in BROKER_CONFIGS
+        }
+        for key in BROKER_CONFIGS.values():
+            if key.required and key.name not in self._set:
+                raise missing(key.name)
+        self._read_identity()
+        self._read_listeners()
+        self._read_limits()
+        self._read_log()
+        # What topics that set nothing work with; filled by topic.effective.
+        self.topic_defaults: TopicConfig | None = None
+        refusals.check_security(self)
+        checks.check(self)
+        self.warnings = refusals.check_features(self)
+
+    @classmethod
+    def load(
+        cls,
+        path: Path | None = None,
+        overrides: Mapping[str, str] | None = None,
+        *,
+        defaults: Mapping[str, str] = NO_FILE,
+    ) -> "BrokerConfig":
+        """The config of a server.properties file and ``overrides`` of it; without a file ``defaults`` stand for one.
+
+        ConfigError says in one line what is wrong, and in which line of the file.
+        """
+        overrides = overrides or {}
+        if path is None:
+            return cls({**defaults, **overrides})
+        properties = read_properties(path)
+        static = {name: entry.value for name, entry in properties.items()}
+        try:
+            return cls({**static, **overrides})
+        except ConfigError as error:
+            raise _at_line(error, path, {k: v for k, v in properties.items() if k not in overrides}) from None
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
+        """This config with the dynamic configs of all brokers and of this broker in place of earlier ones."""
+        return BrokerConfig(self.static, dynamic_default=default, dynamic_broker=broker)
+
+    def __getitem__(self, name: str) -> Any:
+        """The typed value of a config: int, float, bool, str, tuple of str, Password, or None when absent."""
+        return self._set[name] if name in self._set else BROKER_CONFIGS[name].default
+
+    def value(self, name: str) -> ConfigValue:
+        """The same, for callers that take any value."""
+        value: ConfigValue = self[name]
+        return value
+
+    def is_set(self, name: str) -> bool:
+        """Whether somebody set this config, so that its value is no default."""
+        return name in self.originals
+
+    def _read_identity(self) -> None:
+        self.node_id: int = self["node.id"]
+        self.process_roles: tuple[str, ...] = self["process.roles"]
+        self.is_broker = "broker" in self.process_roles
+        self.is_controller = "controller" in self.process_roles
+        self.rack: str | None = self["broker.rack"]
+        self.log_dirs: tuple[str, ...] = self["log.dirs"] or self["log.dir"]
+        self.metadata_log_dir: str = self["metadata.log.dir"] or (self.log_dirs[0] if self.log_dirs else "")
+        self.quorum_voters: dict[int, Address] = parse_voters(self["controller.quorum.voters"])
+        servers = "controller.quorum.bootstrap.servers"
+        self.quorum_bootstrap_servers: list[Address] = parse_bootstrap_servers(servers, self[servers])
+        # A quorum of one that nobody else knows: broker and controller in this process.
+        self.standalone = not self.quorum_voters and not self.quorum_bootstrap_servers
+
+    def _read_listeners(self) -> None:
+        names = [name.upper() for name in self["controller.listener.names"]]
+        self.controller_listener_names: tuple[str, ...] = tuple(names)
+        self.listener_protocols = self._listener_protocols()
+        self.listeners = parse_listeners(self["listeners"], self.listener_protocols, distinct_ports=True)
+        self.broker_listeners = [listener for listener in self.listeners if listener.name not in names]
+        self.controller_listeners = [listener for listener in self.listeners if listener.name in names]
+        advertised = self.listeners
+        if self["advertised.listeners"] is not None:
+            uris = self["advertised.listeners"]
+            advertised = parse_listeners(uris, self.listener_protocols, distinct_ports=False)
+        self.advertised_listeners = [listener for listener in advertised if listener.name not in names]
+        self.advertised_controller_listeners = self._advertised_controller_listeners(advertised)
+        self.inter_broker_listener_name, self.inter_broker_protocol = self._inter_broker_listener()
+
+    def _listener_protocols(self) -> dict[str, str]:
+        """The security protocol of every listener name; controller listeners are PLAINTEXT unless something is not."""
+        name = "listener.security.protocol.map"
+        protocols = {
+            listener.upper(): security_protocol(protocol, name)
+            for listener, protocol in parse_map(name, self[name]).items()
+        }
+        if not self.is_set(name):
+            used = {listener_name(uri) for uri in self["listeners"]}.union(self.controller_listener_names)
+            if not used & {"SSL", "SASL_PLAINTEXT", "SASL_SSL"}:
+                protocols.update((listener, "PLAINTEXT") for listener in self.controller_listener_names)
+        return protocols
+
+    def _advertised_controller_listeners(self, advertised: list[Listener]) -> list[Listener]:
+        by_name = {listener.name: listener for listener in [*self.controller_listeners, *advertised]}
+        return [by_name[name] for name in self.controller_listener_names if name in by_name]
+
+    def _inter_broker_listener(self) -> tuple[str, str]:
+        name = self["inter.broker.listener.name"]
+        if name is None:
+            protocol = security_protocol(self["security.inter.broker.protocol"], "security.inter.broker.protocol")
+            return protocol, protocol
+        if self.is_set("security.inter.broker.protocol"):
+            raise ConfigError(
+                "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set."
+            )
+        if name.upper() not in self.listener_protocols:
+            raise ConfigError(
+                f"Listener with name {name.upper()} defined in inter.broker.listener.name not found in "
+                "listener.security.protocol.map."
+            )
+        return name.upper(), self.listener_protocols[name.upper()]
+
+    def _read_limits(self) -> None:
+        self.socket_request_max_bytes: int = self["socket.request.max.bytes"]
+        self.queued_max_requests: int = self["queued.max.requests"]
+        self.queued_max_request_bytes: int = self["queued.max.request.bytes"]
+        self.connections_max_idle_ms: int = self["connections.max.idle.ms"]
+        self.max_connections: int = self["max.connections"]
+        self.max_connections_per_ip: int = self["max.connections.per.ip"]
+        self.max_connections_per_ip_overrides = self._connections_per_ip_overrides()
+        self.max_connection_creation_rate: int = self["max.connection.creation.rate"]
+        self.request_timeout_ms: int = self["request.timeout.ms"]
+        self.message_max_bytes: int = self["message.max.bytes"]
+        self.fetch_max_bytes: int = self["fetch.max.bytes"]
+        self.max_fetch_sessions: int = self["max.incremental.fetch.session.cache.slots"]
+        self.max_request_partitions: int = self["max.request.partition.size.limit"]
+        self.auto_create_topics_enable: bool = self["auto.create.topics.enable"]
+        self.delete_topic_enable: bool = self["delete.topic.enable"]
+        self.num_partitions: int = self["num.partitions"]
+        self.default_replication_factor: int = self["default.replication.factor"]
+        self.replica_lag_time_max_ms: int = self["replica.lag.time.max.ms"]
+        self.producer_id_expiration_ms: int = self["producer.id.expiration.ms"]
+
+    def _connections_per_ip_overrides(self) -> dict[str, int]:
+        name = "max.connections.per.ip.overrides"
+        overrides = parse_map(name, self[name])
+        for address, limit in overrides.items():
+            if not limit.isdecimal():
+                raise ConfigError(f"Error parsing configuration property '{name}': {address} has no number: '{limit}'")
+        return {address: int(limit) for address, limit in overrides.items()}
+
+    def _read_log(self) -> None:
+        """Times that can be given in several units: the finest unit that is set wins, as in Kafka."""
+        minutes = self["log.retention.minutes"]
+        coarse_ms = self["log.retention.hours"] * _HOUR_MS if minutes is None else minutes * _MINUTE_MS
+        retention_ms = _first(self["log.retention.ms"], coarse_ms)
+        self.log_retention_ms = -1 if retention_ms < 0 else retention_ms
+        self.log_roll_ms = _first(self["log.roll.ms"], self["log.roll.hours"] * _HOUR_MS)
+        self.log_roll_jitter_ms = _first(self["log.roll.jitter.ms"], self["log.roll.jitter.hours"] * _HOUR_MS)
+        self.log_flush_interval_ms = _first(self["log.flush.interval.ms"], self["log.flush.scheduler.interval.ms"])
+
+
+def _first(value: int | None, otherwise: int) -> int:
+    return otherwise if value is None else value
+
+
+def _at_line(error: ConfigError, path: Path, properties: Mapping[str, Property]) -> ConfigError:
+    """The error with the file, and the line of the config that its sentence names first."""
+    places = [
+        (error.message.find(name), -len(name), entry.line)
+        for name, entry in properties.items()
+        if name in error.message
+    ]
+    place = f"{path}:{min(places)[2]}" if places else str(path)
+    return ConfigError(f"{place}: {error.message}", error.code)

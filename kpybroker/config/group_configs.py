@@ -1,0 +1,58 @@
+"""Every config of a group and of a client metrics subscription, and where a group's defaults come from.
+
+Generated from Apache Kafka's definitions by oracle.render_configs; do not edit. Texts are in documentation.json.
+"""
+
+from collections.abc import Mapping
+
+from kpybroker.config.definition import BOOLEAN, INT, LIST, MEDIUM, STRING, ConfigKey, Definitions, define
+from kpybroker.config.validators import ShareOffsetReset, at_least, list_of, one_of
+
+GROUP_CONFIGS: Definitions = define(
+    (
+        ConfigKey("consumer.assignment.interval.ms", INT, 1_000, MEDIUM, at_least(0)),
+        ConfigKey("consumer.heartbeat.interval.ms", INT, 5_000, MEDIUM, at_least(1)),
+        ConfigKey("consumer.session.timeout.ms", INT, 45_000, MEDIUM, at_least(1)),
+        ConfigKey("share.assignment.interval.ms", INT, 1_000, MEDIUM, at_least(0)),
+        ConfigKey("share.auto.offset.reset", STRING, "latest", MEDIUM, ShareOffsetReset()),
+        ConfigKey("share.delivery.count.limit", INT, 5, MEDIUM, at_least(2)),
+        ConfigKey("share.heartbeat.interval.ms", INT, 5_000, MEDIUM, at_least(1)),
+        ConfigKey(
+            "share.isolation.level", STRING, "read_uncommitted", MEDIUM, one_of("read_committed", "read_uncommitted")
+        ),
+        ConfigKey("share.partition.max.record.locks", INT, 2_000, MEDIUM, at_least(100)),
+        ConfigKey("share.record.lock.duration.ms", INT, 30_000, MEDIUM, at_least(1_000)),
+        ConfigKey("share.renew.acknowledge.enable", BOOLEAN, True, MEDIUM),
+        ConfigKey("share.session.timeout.ms", INT, 45_000, MEDIUM, at_least(1)),
+        ConfigKey("streams.assignment.interval.ms", INT, 1_000, MEDIUM, at_least(0)),
+        ConfigKey("streams.heartbeat.interval.ms", INT, 5_000, MEDIUM, at_least(1)),
+        ConfigKey("streams.initial.rebalance.delay.ms", INT, 3_000, MEDIUM, at_least(0)),
+        ConfigKey("streams.num.standby.replicas", INT, 0, MEDIUM, at_least(0)),
+        ConfigKey("streams.session.timeout.ms", INT, 45_000, MEDIUM, at_least(1)),
+    )
+)
+
+CLIENT_METRICS_CONFIGS: Definitions = define(
+    (
+        ConfigKey("interval.ms", INT, 300_000, MEDIUM),
+        ConfigKey("match", LIST, (), MEDIUM, list_of()),
+        ConfigKey("metrics", LIST, (), MEDIUM, list_of()),
+    )
+)
+
+GROUP_SYNONYMS: Mapping[str, str] = {
+    "consumer.assignment.interval.ms": "group.consumer.assignment.interval.ms",
+    "consumer.heartbeat.interval.ms": "group.consumer.heartbeat.interval.ms",
+    "consumer.session.timeout.ms": "group.consumer.session.timeout.ms",
+    "share.assignment.interval.ms": "group.share.assignment.interval.ms",
+    "share.delivery.count.limit": "group.share.delivery.count.limit",
+    "share.heartbeat.interval.ms": "group.share.heartbeat.interval.ms",
+    "share.partition.max.record.locks": "group.share.partition.max.record.locks",
+    "share.record.lock.duration.ms": "group.share.record.lock.duration.ms",
+    "share.session.timeout.ms": "group.share.session.timeout.ms",
+    "streams.assignment.interval.ms": "group.streams.assignment.interval.ms",
+    "streams.heartbeat.interval.ms": "group.streams.heartbeat.interval.ms",
+    "streams.initial.rebalance.delay.ms": "group.streams.initial.rebalance.delay.ms",
+    "streams.num.standby.replicas": "group.streams.num.standby.replicas",
+    "streams.session.timeout.ms": "group.streams.session.timeout.ms",
+}

@@ -1,0 +1,17 @@
+"""Broker configs that Kafka takes from dynamic updates only, never from a file.
+
+Generated from Apache Kafka's definitions by oracle.render_configs; do not edit. Texts are in documentation.json.
+"""
+
+from kpybroker.config.definition import CLUSTER_WIDE, LONG, LONG_MAX, MEDIUM, ConfigKey, Definitions, define
+from kpybroker.config.validators import at_least
+
+QUOTA_CONFIGS: Definitions = define(
+    (
+        ConfigKey("follower.replication.throttled.rate", LONG, LONG_MAX, MEDIUM, at_least(0), update=CLUSTER_WIDE),
+        ConfigKey("leader.replication.throttled.rate", LONG, LONG_MAX, MEDIUM, at_least(0), update=CLUSTER_WIDE),
+        ConfigKey(
+            "replica.alter.log.dirs.io.max.bytes.per.second", LONG, LONG_MAX, MEDIUM, at_least(0), update=CLUSTER_WIDE
+        ),
+    )
+)

@@ -1,0 +1,157 @@
+"""What a node must not start with: settings that ask for protection or for a feature this broker does not have.
+
+Running open where the owner asked for a lock, or alone where he asked for a cluster, is worse than not running. The
+rest of what is not understood is only worth a warning. Each feature that lands takes its lines out of here.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Final
+
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.definition import ConfigError
+from kpybroker.config.honoured import HONOURED, NEVER
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
+from kpybroker.config.synonyms import base_of_listener_config
+
+if TYPE_CHECKING:
+    from kpybroker.config.broker import BrokerConfig
+
+_SECURITY_PREFIXES: Final = (
+    "allow.everyone.if.no.acl.found",
+    "authorizer.",
+    "connections.max.reauth.ms",
+    "delegation.token.",
+    "listener.name.",
+    "principal.",
+    "sasl.",
+    "security.",
+    "ssl.",
+    "super.users",
+)
+# Configs of no effect unless a listener uses their protocol; then that listener is refused.
+_INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
+_SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
+_MISSING_FEATURES: Final = {
+    "alter.config.policy.class.name": "policies written in Java cannot be loaded",
+    "client.quota.callback.class": "callbacks written in Java cannot be loaded",
+    "config.providers": "config providers are not available yet",
+    "create.topic.policy.class.name": "policies written in Java cannot be loaded",
+    "remote.log.storage.system.enable": "tiered storage is not available yet",
+}
+_REPLICA_SELECTORS: Final = (
+    "org.apache.kafka.common.replica.LeaderSelector",
+    "org.apache.kafka.common.replica.RackAwareReplicaSelector",
+)
+_JMX_REPORTER: Final = "org.apache.kafka.common.metrics.JmxReporter"
+# Keys of old brokers, and what stands in their place.
+_REMOVED: Final = {
+    "advertised.host.name": "advertised.listeners",
+    "advertised.port": "advertised.listeners",
+    "broker.id.generation.enable": "node.id",
+    "control.plane.listener.name": "controller.listener.names",
+    "host.name": "listeners",
+    "inter.broker.protocol.version": "the feature metadata.version",
+    "log.message.format.version": "nothing; there is one format now",
+    "log.message.timestamp.difference.max.ms": (
+        "log.message.timestamp.before.max.ms and log.message.timestamp.after.max.ms"
+    ),
+    "port": "listeners",
+}
+
+
+def check_names(originals: Mapping[str, str]) -> None:
+    """Raise ConfigError for a key that is about security but not understood, or that belongs to ZooKeeper mode."""
+    if originals.get("zookeeper.connect"):
+        raise ConfigError(
+            "zookeeper.connect: ZooKeeper is not available yet; remove it to run with the built-in quorum"
+        )
+    for name in originals:
+        if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
+            continue
+        base = base_of_listener_config(name)
+        if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
+            continue
+        known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
+        why = _SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
+        raise ConfigError(f"{name}: {why}")
+
+
+def check_security(config: "BrokerConfig") -> None:
+    """Raise ConfigError if any listener or setting asks for a protection that is not there."""
+    for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
+        if listener.protocol != "PLAINTEXT":
+            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {_SECURITY_WORK}")
+    if config.inter_broker_protocol != "PLAINTEXT":
+        raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {_SECURITY_WORK}")
+    for name in _explicit(config, BROKER_CONFIGS):
+        if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
+            raise ConfigError(f"{name}: {_SECURITY_WORK}")
+
+
+def check_features(config: "BrokerConfig") -> list[str]:
+    """Raise ConfigError for a feature that is not there; sentences about what the node starts without."""
+    _refuse_missing_features(config)
+    _refuse_quorum(config)
+    return [*_unknown_keys(config.originals), *_foreign_classes(config), *_without_effect(config)]
+
+
+def _refuse_missing_features(config: "BrokerConfig") -> None:
+    for name in _explicit(config, _MISSING_FEATURES):
+        raise ConfigError(f"{name}: {_MISSING_FEATURES[name]}")
+
+
+def _refuse_quorum(config: "BrokerConfig") -> None:
+    """Only a quorum of one can be run, and a node that thinks it is one must not be part of another."""
+    if not (config.is_broker and config.is_controller):
+        roles = ",".join(config.process_roles)
+        raise ConfigError(
+            f"process.roles={roles}: a cluster of several nodes is not available yet; use broker,controller"
+        )
+    if len(config.quorum_voters) > 1:
+        raise ConfigError("controller.quorum.voters: a quorum of several controllers is not available yet")
+    ports = {listener.port for listener in config.controller_listeners + config.advertised_controller_listeners}
+    others = [server for server in config.quorum_bootstrap_servers if server.port not in ports and 0 not in ports]
+    if others or len(config.quorum_bootstrap_servers) > 1:
+        raise ConfigError("controller.quorum.bootstrap.servers: a quorum of several controllers is not available yet")
+
+
+def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
+    """Those of ``names`` that were given a value that is not the default."""
+    return [name for name in names if config.is_set(name) and config[name] != BROKER_CONFIGS[name].default]
+
+
+def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
+    warnings = []
+    for name in sorted(originals):
+        if name in BROKER_CONFIGS or name in QUOTA_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
+            continue
+        if name in _REMOVED:
+            warnings.append(f"{name} is no longer a config; its place was taken by {_REMOVED[name]}")
+            continue
+        from difflib import get_close_matches
+
+        similar = get_close_matches(name, BROKER_CONFIGS, n=1, cutoff=0.8)
+        hint = f"; did you mean {similar[0]}?" if similar else ""
+        warnings.append(f"{name} is not a config that is known here, it is ignored{hint}")
+    return warnings
+
+
+def _foreign_classes(config: "BrokerConfig") -> list[str]:
+    warnings = [
+        f"metric.reporters: {reporter} is a Java class, it is ignored; metrics are served over HTTP at /metrics"
+        for reporter in config["metric.reporters"]
+        if reporter != _JMX_REPORTER
+    ]
+    selector = config["replica.selector.class"]
+    if selector and selector not in _REPLICA_SELECTORS:
+        warnings.append(f"replica.selector.class: {selector} is not known, consumers read from leaders")
+    return warnings
+
+
+def _without_effect(config: "BrokerConfig") -> list[str]:
+    names = [name for name in _explicit(config, BROKER_CONFIGS) if name not in HONOURED and name not in NEVER]
+    inert = [name for name in names if name.startswith(_INERT_PREFIXES)]
+    # Those of internal topics get their value from the defaults of a node alone, nobody asked for them.
+    yet = [name for name in names if name not in inert and not name.endswith((".replication.factor", ".min.isr"))]
+    warnings = [f"without effect, since every listener is PLAINTEXT: {', '.join(inert)}"] if inert else []
+    return [*warnings, f"without effect yet: {', '.join(yet)}"] if yet else warnings

@@ -1,0 +1,159 @@
+"""The configuration of a topic: what a request may set, and what a partition of the topic then works with.
+
+A value set on the topic wins over the broker configs it is a synonym of (``retention.ms`` over ``log.retention.ms`` and
+its coarser units), these over Kafka's default. Errors are worded as Kafka's ``LogConfig`` words them. Pure.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from kpybroker.config.definition import ConfigError, ConfigValue
+from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+
+if TYPE_CHECKING:
+    from kpybroker.config.broker import BrokerConfig
+
+_REMOTE_DISABLED = (
+    "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
+)
+_REMOTE_KEPT = (
+    "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data and "
+    "turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want to disable "
+    "remote storage and delete all remote data, please set "
+    "`remote.storage.enable=false,remote.log.delete.on.disable=true`."
+)
+# Broker attributes that hold the value of several broker configs together.
+_OF_UNITS = {
+    "retention.ms": "log_retention_ms",
+    "segment.ms": "log_roll_ms",
+    "segment.jitter.ms": "log_roll_jitter_ms",
+    "flush.ms": "log_flush_interval_ms",
+}
+
+
+class TopicConfig:
+    """The effective configs of one topic, typed. Shared by topics that set nothing; never changed once built.
+
+    Sizes are bytes, times milliseconds; -1 is "no limit" for retention. ``overrides`` are the texts set on the topic.
+    """
+
+    __slots__ = (
+        "compact",
+        "compression_gzip_level",
+        "compression_lz4_level",
+        "compression_type",
+        "compression_zstd_level",
+        "delete",
+        "delete_retention_ms",
+        "file_delete_delay_ms",
+        "flush_messages",
+        "flush_ms",
+        "follower_throttled_replicas",
+        "index_interval_bytes",
+        "leader_throttled_replicas",
+        "log_append_time",
+        "max_compaction_lag_ms",
+        "max_message_bytes",
+        "message_timestamp_after_max_ms",
+        "message_timestamp_before_max_ms",
+        "min_cleanable_dirty_ratio",
+        "min_compaction_lag_ms",
+        "min_insync_replicas",
+        "overrides",
+        "preallocate",
+        "retention_bytes",
+        "retention_ms",
+        "segment_bytes",
+        "segment_index_bytes",
+        "segment_jitter_ms",
+        "segment_ms",
+        "unclean_leader_election_enable",
+        "values",
+    )
+
+    def __init__(self, values: Mapping[str, Any], overrides: Mapping[str, str]) -> None:
+        self.values: Mapping[str, ConfigValue] = values
+        self.overrides = overrides
+        policies: tuple[str, ...] = values["cleanup.policy"]
+        self.compact = "compact" in policies
+        self.delete = "delete" in policies
+        self.compression_type: str = values["compression.type"]
+        self.compression_gzip_level: int = values["compression.gzip.level"]
+        self.compression_lz4_level: int = values["compression.lz4.level"]
+        self.compression_zstd_level: int = values["compression.zstd.level"]
+        self.delete_retention_ms: int = values["delete.retention.ms"]
+        self.file_delete_delay_ms: int = values["file.delete.delay.ms"]
+        self.flush_messages: int = values["flush.messages"]
+        self.flush_ms: int = values["flush.ms"]
+        self.follower_throttled_replicas: tuple[str, ...] = values["follower.replication.throttled.replicas"]
+        self.leader_throttled_replicas: tuple[str, ...] = values["leader.replication.throttled.replicas"]
+        self.index_interval_bytes: int = values["index.interval.bytes"]
+        self.log_append_time: bool = values["message.timestamp.type"] == "LogAppendTime"
+        self.max_compaction_lag_ms: int = values["max.compaction.lag.ms"]
+        self.max_message_bytes: int = values["max.message.bytes"]
+        self.message_timestamp_after_max_ms: int = values["message.timestamp.after.max.ms"]
+        self.message_timestamp_before_max_ms: int = values["message.timestamp.before.max.ms"]
+        self.min_cleanable_dirty_ratio: float = values["min.cleanable.dirty.ratio"]
+        self.min_compaction_lag_ms: int = values["min.compaction.lag.ms"]
+        self.min_insync_replicas: int = values["min.insync.replicas"]
+        self.preallocate: bool = values["preallocate"]
+        self.retention_bytes: int = values["retention.bytes"]
+        self.retention_ms: int = values["retention.ms"]
+        self.segment_bytes: int = values["internal.segment.bytes"] or values["segment.bytes"]
+        self.segment_index_bytes: int = values["segment.index.bytes"]
+        self.segment_jitter_ms: int = values["segment.jitter.ms"]
+        self.segment_ms: int = values["segment.ms"]
+        self.unclean_leader_election_enable: bool = values["unclean.leader.election.enable"]
+
+    @property
+    def max_segment_ms(self) -> int:
+        """How long a segment may stay active: a compacted one no longer than its records may stay uncompacted."""
+        if self.compact and self.max_compaction_lag_ms > 0:
+            return min(self.max_compaction_lag_ms, self.segment_ms)
+        return self.segment_ms
+
+
+def broker_defaults(config: "BrokerConfig") -> dict[str, ConfigValue]:
+    """The value of every topic config for a topic that sets nothing (``KafkaConfig.extractLogConfigMap``)."""
+    values: dict[str, ConfigValue] = {name: key.default for name, key in TOPIC_CONFIGS.items()}
+    values.update((name, config.value(synonyms[0][0])) for name, synonyms in TOPIC_SYNONYMS.items())
+    values.update((name, getattr(config, attribute)) for name, attribute in _OF_UNITS.items())
+    return values
+
+
+def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> TopicConfig:
+    """What a topic with these configs works with. ConfigError if a value cannot be read (they were validated when set).
+
+    Names that are not topic configs are left out: a newer broker may have written them.
+    """
+    if config.topic_defaults is None:
+        config.topic_defaults = TopicConfig(broker_defaults(config), {})
+    if not overrides:
+        return config.topic_defaults
+    values = dict(config.topic_defaults.values)
+    values.update((name, TOPIC_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in TOPIC_CONFIGS)
+    return TopicConfig(values, dict(overrides))
+
+
+def validate(overrides: Mapping[str, str], config: "BrokerConfig", existing: Mapping[str, str] | None = None) -> None:
+    """Raise ConfigError if a topic cannot have these configs (``LogConfig.validate``); it has ``existing`` now."""
+    for name in overrides:
+        if name not in TOPIC_CONFIGS:
+            raise ConfigError(f"Unknown topic config name: {name}")
+    values = effective(overrides, config).values
+    check_compaction_lag(values["min.compaction.lag.ms"], values["max.compaction.lag.ms"])
+    if values["remote.storage.enable"]:
+        if not config["remote.log.storage.system.enable"]:
+            raise ConfigError(_REMOTE_DISABLED)
+    elif (existing or {}).get("remote.storage.enable", "").lower() == "true" and not values[
+        "remote.log.delete.on.disable"
+    ]:
+        raise ConfigError(_REMOTE_KEPT)
+
+
+def check_compaction_lag(min_lag_ms: Any, max_lag_ms: Any) -> None:
+    """A record must not have to be compacted before it may be."""
+    if min_lag_ms > max_lag_ms:
+        raise ConfigError(
+            f"conflict topic config setting min.compaction.lag.ms ({min_lag_ms}) > max.compaction.lag.ms ({max_lag_ms})"
+        )
