@@ -15,8 +15,8 @@ def values(text: str) -> dict[str, str]:
 
 
 def named(pairs: dict[str, str]) -> dict[str, str]:
-    """Without a nameless pair of nothing, which Java finds after some lone backslashes at the end of a file."""
-    return {key: value for key, value in pairs.items() if key or value}
+    """Without the pair of an empty key: Java makes one of some lone backslashes at the end of a file."""
+    return {key: value for key, value in pairs.items() if key}
 
 
 @pytest.mark.parametrize(
