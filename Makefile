@@ -1,0 +1,99 @@
+# kpybroker, from a fresh checkout. A machine needs Python 3.11 or newer; for the comparison with Apache Kafka and for
+# Spark also a JDK and Maven. Nothing is installed outside .venv, nothing but jars and results is kept in build/.
+
+SHELL := /bin/sh
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST := $(BIN)/python -m pytest
+CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docs conftest.py
+
+DATA ?= ./data
+LISTEN ?= 127.0.0.1:9092
+TARGET ?= kpybroker
+
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+## Using it
+
+.PHONY: help
+help: ## show this list
+	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: run
+run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:9092)
+	@exec $(BIN)/kpybroker start --data $(DATA) --listen $(LISTEN)
+
+.PHONY: demo
+demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
+	@$(BIN)/python -m examples.flights
+
+.PHONY: setup
+setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
+
+## Working on it
+
+.PHONY: test
+test: setup ## all tests: what continuous integration runs
+	$(MAKE) --no-print-directory lint
+	$(PYTEST) tests -m "not slow and not java and not spark"
+	$(PYTEST) tests -m "slow or java or spark"
+	$(PYTEST) compat-tests --target kpybroker -m "not slow"
+
+.PHONY: test-fast
+test-fast: setup ## the tests that take seconds and need no Java
+	$(PYTEST) tests -m "not slow and not java and not spark"
+
+.PHONY: lint
+lint: setup ## ruff, mypy, import rules
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+.PHONY: format
+format: setup ## bring every file into the house style
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+.PHONY: compat
+compat: setup ## the suites of real clients, slow ones too (TARGET=kpybroker or apache-kafka)
+	$(PYTEST) compat-tests --target $(TARGET)
+
+.PHONY: bench
+bench: setup ## compare the speed with Apache Kafka's, in alternating rounds
+	$(BIN)/python -m benchmarks
+
+.PHONY: bench-quick
+bench-quick: setup ## the same with small rounds
+	$(BIN)/python -m benchmarks --quick
+
+.PHONY: tables
+tables: setup ## write the tables in docs/ that are made from the code
+	$(BIN)/python docs/tables.py
+
+.PHONY: clean
+clean: ## remove caches and what was built; .venv and data stay
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# The environment: one for running, which `make run` is content with, and one with everything.
+
+$(BIN)/python:
+	@for name in $(PYTHON) python3 python3.13 python3.12 python3.11 python; do \
+	    $$name -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || continue; \
+	    echo "Setting up $(VENV) with $$name"; \
+	    $$name -m venv $(VENV) && exit 0; \
+	    rm -rf $(VENV); exit 1; \
+	done; \
+	echo "kpybroker needs Python 3.11 or newer, and none was found (make PYTHON=/path/to/python3 names one)." >&2; exit 1
+
+$(VENV)/.runs: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(VENV)/.tests: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable '.[test,demo]'
+	@touch $(VENV)/.runs $@

@@ -1,0 +1,36 @@
+"""For every suite: a test that needs a program which is not on this machine is skipped, and says so."""
+
+import importlib.util
+import shutil
+
+import pytest
+
+from oracle import jars
+
+JDK = ("java", "javac")
+
+
+def missing_for_java() -> str | None:
+    """What the comparison with Apache Kafka lacks here, in one line."""
+    absent = [program for program in JDK if shutil.which(program) is None]
+    if absent:
+        return f"needs a JDK: {' and '.join(absent)} not found"
+    fetched = jars.BUILD / f"kafka-{jars.KAFKA_VERSION}" / ".complete"
+    if shutil.which("mvn") is None and not fetched.exists():
+        return "needs Maven, which fetches Apache Kafka's jars: mvn not found"
+    return None
+
+
+def missing_for_spark() -> str | None:
+    """What Spark lacks here, in one line."""
+    if shutil.which("java") is None:
+        return "needs Java: java not found"
+    return None if importlib.util.find_spec("pyspark") else "needs PySpark, which the test extra installs"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    reasons = {"java": missing_for_java(), "spark": missing_for_spark()}
+    for item in items:
+        for name, reason in reasons.items():
+            if reason and item.get_closest_marker(name):
+                item.add_marker(pytest.mark.skip(reason=reason))
