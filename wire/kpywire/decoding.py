@@ -4,7 +4,8 @@ Adjacent fields of fixed size, and the length that follows them, are read by one
 raise by themselves, except slices, which come out short: so no slice is checked, and the position is checked once at
 the end. Counts are checked before anything is made of them: against the bytes that remain, and against a budget.
 
-Invariant: decoding makes at most `MAX_ELEMENTS` array elements, and none that the bytes at hand could not hold.
+Invariant: decoding makes no element that the bytes at hand could not hold, and of all elements together no more than
+`MAX_OBJECT_BYTES`: some bytes of a request can ask for a hundred times as many bytes of objects.
 """
 
 from struct import Struct, calcsize, unpack_from
@@ -20,12 +21,35 @@ FORMATS = {
     "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
 }  # fmt: skip
 MAX_STRING_BYTES = 0x7FFF
-MAX_ELEMENTS = 1_000_000
+MAX_OBJECT_BYTES = 1 << 28
+
+# What CPython spends on a value, besides the bytes of a string or buffer, rounded up.
+_OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
+_NUMBER_BYTES = 32
+_STRUCT_BYTES = 40
+_SLOT_BYTES = 8
 
 
-def string_length(buffer: Buffer, position: int) -> tuple[int, int]:
-    """A compact string's length plus one, when it takes several bytes, and the position after it."""
-    length, position = decode_unsigned_varint(buffer, position)
+def long_number(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """The value of an unsigned varint whose ``first`` byte is before ``position``, and the position after it.
+
+    Malformed from 2**31 on: Kafka takes those for negative numbers.
+    """
+    value = first & 0x7F
+    for shift in (7, 14, 21, 28):
+        byte = buffer[position]
+        position += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            if value > 0x7FFF_FFFF:
+                break
+            return value, position
+    raise Malformed("a length or count beyond 2**31")
+
+
+def long_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
+    """Like `long_number`, for a string's length plus one. Malformed beyond what Kafka allows."""
+    length, position = long_number(buffer, position, first)
     if length > MAX_STRING_BYTES + 1:
         raise Malformed(f"a string of {length - 1} bytes")
     return length, position
@@ -34,7 +58,7 @@ def string_length(buffer: Buffer, position: int) -> tuple[int, int]:
 def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
     """The position after a tagged section of unknown fields; ``position`` is behind the first byte of its count."""
     if count > 0x7F:
-        count, position = decode_unsigned_varint(buffer, position - 1)
+        count, position = long_number(buffer, position, count)
     last = -1
     for _ in range(count):
         tag, position = decode_unsigned_varint(buffer, position)
@@ -59,6 +83,26 @@ def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = Fal
     return sum(sizes) + flexible
 
 
+def object_bytes(shape: Shape, version: int) -> int:
+    """About how much memory a decoded value of this shape takes, without what depends on its length."""
+    if shape.struct is None:
+        return _OBJECT_BYTES.get(shape.kind, _NUMBER_BYTES)
+    total = _STRUCT_BYTES
+    for each in fields_of(shape.struct):
+        total += _SLOT_BYTES
+        if version in each.versions:
+            total += object_bytes(each.shape, version)
+        elif isinstance(each.default, list):
+            total += _OBJECT_BYTES["array"]
+    return total
+
+
+def holds_records(cls: type) -> bool:
+    """Whether a field of the class, or of a struct in it, is of Kafka's type "records"."""
+    shapes = [each.shape.element or each.shape for each in fields_of(cls)]
+    return any(shape.kind == "record_batches" or (shape.struct and holds_records(shape.struct)) for shape in shapes)
+
+
 class DecoderSource(Source):
     """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
 
@@ -70,7 +114,8 @@ class DecoderSource(Source):
         self.depth = 0
         self.names: dict[str, Any] = {
             "Malformed": Malformed, "StructError": StructError, "unpack_from": unpack_from, "new": object.__new__,
-            "varint": decode_unsigned_varint, "string_length": string_length, "skip": skip_tagged_fields,
+            "varint": decode_unsigned_varint, "long_number": long_number, "long_string_length": long_string_length,
+            "skip": skip_tagged_fields,
         }  # fmt: skip
 
     def compile(self) -> Any:
@@ -78,7 +123,9 @@ class DecoderSource(Source):
         self.add("def decode(buffer, pos):")
         self.indentation = 1
         self.add("limit = len(buffer)")
-        self.add(f"budget = {MAX_ELEMENTS}")
+        if holds_records(self.cls):
+            self.add("view = buffer if type(buffer) is memoryview else memoryview(buffer)")
+        self.add(f"budget = {MAX_OBJECT_BYTES:#x}")
         self.add("try:")
         self.indentation = 2
         self.structure(self.cls, "message")
@@ -119,19 +166,15 @@ class DecoderSource(Source):
     def structure(self, cls: type, target: str) -> None:
         """Make an instance and read its fields."""
         self.add(f"{target} = new({self.name_of(cls)})")
-        tagged = []
         for each in fields_of(cls):
-            present = self.version in each.versions
-            if present and each.tag is None:
+            if each.tag is None and self.version in each.versions:
                 self.field(each, f"{target}.{each.name}")
             else:
                 self.add(f"{target}.{each.name} = {self.default(each)}")
-                if present:
-                    tagged.append(each)
         if self.flexible:
             self.run.append(("B", "tags"))
             self.flush()
-            self.tagged_section(tagged, target)
+            self.tagged_section([each for each in fields_of(cls) if each.tag is not None], target)
 
     def default(self, each: Field) -> str:
         value = each.default
@@ -154,8 +197,8 @@ class DecoderSource(Source):
             return
         self.depth += 1
         tag, last, end = (f"{word}_{self.depth}" for word in ("tag", "last_tag", "tag_end"))
-        self.add("if tags > 127:")
-        self.add("    tags, pos = varint(buffer, pos - 1)")
+        self.add("if tags > 0x7F:")
+        self.add("    tags, pos = long_number(buffer, pos, tags)")
         self.add(f"{last} = -1")
         self.add("for _ in range(tags):")
         self.indentation += 1
@@ -169,9 +212,12 @@ class DecoderSource(Source):
             self.add(f"{word} {tag} == {each.tag}:")
             word = "elif"
             self.indentation += 1
-            self.field(each, f"{target}.{each.name}")
-            self.flush()
-            self.fail(f"pos != {end}", f"the size of {each.name} lies")
+            if self.version in each.versions:
+                self.field(each, f"{target}.{each.name}")
+                self.flush()
+                self.fail(f"pos != {end}", f"the size of {each.name} lies")
+            else:
+                self.fail("True", f"{each.name} belongs to later versions")
             self.indentation -= 1
         self.add("else:")
         self.add(f"    pos = {end}")
@@ -180,16 +226,21 @@ class DecoderSource(Source):
 
     def field(self, each: Field, target: str) -> None:
         flexible = self.flexible and not each.never_flexible
-        self.value(each.shape, each.name, target, flexible, self.version in each.nullable)
+        nullable = self.version in each.nullable
+        if each.shape.kind == "struct":
+            self.nested(each.shape, each.name, target, nullable, tagged=each.tag is not None)
+        else:
+            self.value(each.shape, each.name, target, flexible, nullable)
 
     def value(self, shape: Shape, name: str, target: str, flexible: bool, nullable: bool) -> None:
         if shape.kind in FORMATS:
             self.run.append((FORMATS[shape.kind], target))
         elif shape.kind == "struct":
-            self.nested(shape, name, target, nullable)
+            self.nested(shape, name, target, nullable, tagged=False)
         else:
             self.length(shape, flexible)
-            self.null(name, target, flexible, nullable)
+            if nullable or shape.kind != "array":
+                self.null(name, target, flexible, nullable)
             if shape.kind == "array":
                 self.array(shape, name, target, flexible)
             else:
@@ -205,8 +256,8 @@ class DecoderSource(Source):
             return
         self.run.append(("B", "n"))
         self.flush()
-        self.add("if n > 127:")
-        self.add(f"    n, pos = {'string_length' if shape.kind == 'string' else 'varint'}(buffer, pos - 1)")
+        self.add("if n > 0x7F:")
+        self.add(f"    n, pos = {'long_string_length' if shape.kind == 'string' else 'long_number'}(buffer, pos, n)")
 
     def null(self, name: str, target: str, flexible: bool, nullable: bool) -> None:
         is_null = "not n" if flexible else "n < 0"
@@ -221,7 +272,7 @@ class DecoderSource(Source):
     def sized(self, kind: str, target: str, flexible: bool) -> None:
         self.add(f"end = pos + n{' - 1' if flexible else ''}")
         part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
-        self.add(f"{target} = {part.get(kind, 'memoryview(buffer)[pos:end]')}")
+        self.add(f"{target} = {part.get(kind, 'view[pos:end]')}")
         self.add("pos = end")
 
     def array(self, shape: Shape, name: str, target: str, flexible: bool) -> None:
@@ -230,12 +281,13 @@ class DecoderSource(Source):
             self.add("n -= 1")
         element = shape.element
         least = max(1, least_bytes(element, self.version, flexible))
-        self.add("budget -= n")
-        room = "limit - pos" if least == 1 else f"(limit - pos) // {least}"
-        self.fail(f"n > {room} or budget < 0", f"more {name} than bytes, or than {MAX_ELEMENTS} elements")
+        self.add(f"budget -= n * {_SLOT_BYTES + object_bytes(element, self.version)}")
+        self.fail(
+            f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
+        )
         if element.kind in FORMATS and element.kind != "uuid":
             self.add(f"{target} = list(unpack_from(f'>{{n}}{FORMATS[element.kind]}', buffer, pos))")
-            self.add(f"pos += n * {least}" if least > 1 else "pos += n")
+            self.add(f"pos += n * {least}")
             return
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
@@ -248,12 +300,13 @@ class DecoderSource(Source):
         self.indentation -= 1
         self.depth -= 1
 
-    def nested(self, shape: Shape, name: str, target: str, nullable: bool) -> None:
+    def nested(self, shape: Shape, name: str, target: str, nullable: bool, tagged: bool) -> None:
+        """Read a struct in a struct. Null is a byte below zero, except that it is 0 in a tagged field."""
         assert shape.struct is not None
         if nullable:
-            self.run.append(("b", "n"))
+            self.run.append(("B" if tagged else "b", "n"))
             self.flush()
-            self.null(name, target, False, True)
+            self.null(name, target, tagged, True)
         self.depth += 1
         if "." in target:
             part = f"{name}_{self.depth}"

@@ -56,7 +56,10 @@ class EncoderSource(Source):
         return compile_function(f"encode {self.title}", self.text(), self.names)
 
     def packed(self, run: list[tuple[str, str]]) -> str:
+        """An expression: the bytes of these values."""
         layout = "".join(code for code, _ in run)
+        if all(code == "B" and value.isdigit() for code, value in run):
+            return repr(bytes(int(value) for _, value in run))
         name = f"write_{layout}".replace("?", "t")
         self.names.setdefault(name, Struct(">" + layout).pack)
         return f"{name}({', '.join(value for _, value in run)})"
@@ -99,17 +102,23 @@ class EncoderSource(Source):
         if not tagged:
             self.run.append(("B", "0"))
             return
+        conditions = [self.differs(each, f"{source}.{each.name}") for each in tagged]
         self.depth += 1
         flags = [f"has_{each.name}_{self.depth}" for each in tagged]
-        for each, flag in zip(tagged, flags, strict=True):
-            self.add(f"{flag} = True if {self.differs(each, f'{source}.{each.name}')} else False")
-        self.run.append(("B", " + ".join(flags)))
-        self.flush()
+        waiting, self.run = self.run, []
+        self.add(f"if {' or '.join(conditions)}:")
+        self.indentation += 1
+        for flag, condition in zip(flags, conditions, strict=True):
+            self.add(f"{flag} = bool({condition})")
+        self.add(f"{self.out} += {self.packed([*waiting, ('B', ' + '.join(flags))])}")
         for each, flag in zip(tagged, flags, strict=True):
             self.add(f"if {flag}:")
             self.indentation += 1
             self.tagged_field(each, f"{source}.{each.name}")
             self.indentation -= 1
+        self.indentation -= 1
+        self.add("else:")
+        self.add(f"    {self.out} += {self.packed([*waiting, ('B', '0')])}")
         self.depth -= 1
 
     def tagged_field(self, each: Field, value: str) -> None:
@@ -124,13 +133,17 @@ class EncoderSource(Source):
 
     def field(self, each: Field, value: str) -> None:
         flexible = self.flexible and not each.never_flexible
-        self.value(each.shape, each.name, value, flexible, self.version in each.nullable)
+        nullable = self.version in each.nullable
+        if each.shape.kind == "struct":
+            self.nested(each.shape, each.name, value, nullable, tagged=each.tag is not None)
+        else:
+            self.value(each.shape, each.name, value, flexible, nullable)
 
     def value(self, shape: Shape, name: str, value: str, flexible: bool, nullable: bool) -> None:
         if shape.kind in FORMATS:
             self.run.append((FORMATS[shape.kind], value))
         elif shape.kind == "struct":
-            self.nested(shape, name, value, nullable)
+            self.nested(shape, name, value, nullable, tagged=False)
         elif shape.kind == "array":
             self.array(shape, name, value, flexible, nullable)
         else:
@@ -148,15 +161,22 @@ class EncoderSource(Source):
         self.add("else:")
         self.add(f"    n = {number}")
 
-    def number(self, layout: str, flexible: bool, long: str) -> None:
-        """Write what waits, followed by ``n``."""
+    def number(self, kind: str, flexible: bool) -> None:
+        """Write what waits, followed by ``n``, a length or count."""
         if not flexible:
-            self.run.append((layout, "n"))
+            self.run.append(("h" if kind == "string" else "i", "n"))
             self.flush()
             return
-        self.add("if n < 128:")
+        self.add("if n < 0x80:")
         self.add(f"    {self.out} += {self.packed([*self.run, ('B', 'n')])}")
+        if kind in ("bytes", "record_batches"):
+            low, middle = ("B", "n & 0x7F | 0x80"), ("B", "n >> 7 & 0x7F | 0x80")
+            self.add("elif n < 0x4000:")
+            self.add(f"    {self.out} += {self.packed([*self.run, low, ('B', 'n >> 7')])}")
+            self.add("elif n < 0x200000:")
+            self.add(f"    {self.out} += {self.packed([*self.run, low, middle, ('B', 'n >> 14')])}")
         self.add("else:")
+        long = "long_string" if kind == "string" else "varint"
         waiting = f"{self.packed(self.run)} + " if self.run else ""
         self.add(f"    {self.out} += {waiting}{long}(n)")
         self.run.clear()
@@ -166,7 +186,7 @@ class EncoderSource(Source):
             encoded = f"{value}.encode()"
             value = f"None if {value} is None else {encoded}" if nullable else encoded
         self.counted("part", value, flexible, nullable)
-        self.number("h" if kind == "string" else "i", flexible, "long_string" if kind == "string" else "varint")
+        self.number(kind, flexible)
         if kind != "record_batches":
             self.add(f"{self.out} += part")
             return
@@ -181,7 +201,7 @@ class EncoderSource(Source):
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
         self.counted(items, value, flexible, nullable)
-        self.number("i", flexible, "varint")
+        self.number("array", flexible)
         layout = FORMATS.get(shape.element.kind)
         if layout is None or layout == "16s":
             self.add(f"for {item} in {items}:")
@@ -193,15 +213,18 @@ class EncoderSource(Source):
             self.add(f"{self.out} += pack(f'>{{len({items})}}{layout}', *{items})")
         self.depth -= 1
 
-    def nested(self, shape: Shape, name: str, value: str, nullable: bool) -> None:
+    def nested(self, shape: Shape, name: str, value: str, nullable: bool, tagged: bool) -> None:
+        """Write a struct in a struct. Null is -1 and the rest follows a 1, except that null is 0 in a tagged field."""
         assert shape.struct is not None
         self.depth += 1
-        part = f"{name}_{self.depth}"
-        self.add(f"{part} = {value}")
+        part = value
+        if "." in value:
+            part = f"{name}_{self.depth}"
+            self.add(f"{part} = {value}")
         if nullable:
             self.flush()
             self.add(f"if {part} is None:")
-            self.add(f"    {self.out} += b'\\xff'")
+            self.add(f"    {self.out} += {bytes(1) if tagged else bytes((0xFF,))!r}")
             self.add("else:")
             self.indentation += 1
             self.run.append(("B", "1"))

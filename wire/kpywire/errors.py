@@ -1,9 +1,9 @@
 """The errors of the wire format, and nothing of what a broker answers to them (that is `kpywire.error_codes`)."""
 
 
-class Malformed(ValueError):  # noqa: N818
+class Malformed(ValueError):
     """These bytes are not what they claim to be. The one error that decoding raises, whatever the bytes."""
 
 
-class UnsupportedVersion(ValueError):  # noqa: N818
+class UnsupportedVersion(ValueError):
     """A version that a message does not have, or a value that the version cannot carry (UNSUPPORTED_VERSION, 35)."""

@@ -18,6 +18,7 @@ from kpywire.varint import Buffer
 _FIRST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
 _NEVER = 0x7FFF
+_tuple = tuple.__new__  # twice as fast as calling the class
 _FLEXIBLE_FROM = {key: api.flexible_version for key, api in API_KEYS.items()}
 
 
@@ -65,7 +66,7 @@ def decode_request_header(buffer: Buffer, position: int = 0) -> RequestHeader:
         raise Malformed("a request header is cut off") from None
     if position > len(buffer):
         raise Malformed("a request header is cut off")
-    return RequestHeader(api_key, api_version, correlation_id, client_id, position)
+    return _tuple(RequestHeader, (api_key, api_version, correlation_id, client_id, position))
 
 
 def encode_response_header(api_key: int, api_version: int, correlation_id: int) -> bytes:

@@ -1,0 +1,152 @@
+"""Our bytes are Apache Kafka's bytes: every message at every version, against Kafka's own classes."""
+
+import json
+import re
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from all_messages import java_name, specifications, versions_of_messages
+from message_values import random_message, to_json
+
+import oracle
+from kpywire import codec
+from kpywire.api import API_KEYS, API_VERSIONS
+from kpywire.errors import Malformed, UnsupportedVersion
+from kpywire.generator.names import snake_case
+from kpywire.header import request_header_version, response_header_version
+
+pytestmark = pytest.mark.java
+MESSAGES_PER_VERSION = 12
+
+
+def ask(questions: list[str]) -> list[str]:
+    """Kafka's answers, one for each question."""
+    classes = oracle.compile_java(Path(oracle.__file__).with_name("ByteOracle.java"))
+    finished = oracle.java("ByteOracle", classes=[classes], stdin="\n".join(questions) + "\n", heap="512m")
+    assert finished.returncode == 0, finished.stderr
+    return finished.stdout.splitlines()
+
+
+@pytest.fixture(scope="module")
+def names() -> dict[str, str]:
+    """Kafka's JSON spelling of our field names."""
+    found: dict[str, str] = {}
+    for specification in specifications(oracle.jars_directory()).values():
+        for struct in specification.structs:
+            for each in struct.fields:
+                camel = each.name[0].lower() + each.name[1:]
+                assert found.setdefault(snake_case(each.name), camel) == camel
+    return found
+
+
+def question(*words: object) -> str:
+    return "\t".join(map(str, words))
+
+
+def json_line(message: Any, version: int, names: dict[str, str]) -> str:
+    return json.dumps(to_json(message, version, names))
+
+
+def test_every_message_at_every_version_has_kafkas_bytes(names: dict[str, str]) -> None:
+    rng = Random(20261120)
+    questions, expected = [], []
+    for cls, version in versions_of_messages():
+        for _ in range(MESSAGES_PER_VERSION):
+            message = random_message(cls, version, rng)
+            ours = codec.encode(message, version)
+            assert codec.decode(cls, version, ours) == message
+            text = json_line(message, version, names)
+            questions.append(question("compare", java_name(cls), version, text, ours.hex()))
+            expected.append(f"{ours.hex()}\ttrue")
+    answers = ask(questions)
+    assert len(answers) == len(questions)
+    for asked, ours, kafkas in zip(questions, expected, answers, strict=True):
+        assert kafkas == ours, asked
+
+
+def test_a_new_message_has_kafkas_defaults() -> None:
+    versions = versions_of_messages()
+    answers = ask([question("default", java_name(cls), version) for cls, version in versions])
+    for (cls, version), kafkas in zip(versions, answers, strict=True):
+        assert codec.encode(cls(), version).hex() == kafkas, (cls, version)
+
+
+def test_values_that_a_version_lacks_are_dropped_or_refused_as_kafka_does(names: dict[str, str]) -> None:
+    rng = Random(42)
+    questions, expected = [], []
+    for cls, version in versions_of_messages():
+        for _ in range(3):
+            newest = cls.VERSIONS[-1]
+            message = random_message(cls, newest, rng)
+            json_text = json_line(message, newest, names)
+            questions.append(question("write", java_name(cls), version, json_text, newest))
+            try:
+                expected.append(codec.encode(message, version).hex())
+            except UnsupportedVersion:
+                expected.append("!UnsupportedVersionException")
+            except (AttributeError, TypeError):
+                expected.append("!NullPointerException")
+    refused = 0
+    for asked, ours, kafkas in zip(questions, expected, ask(questions), strict=True):
+        assert kafkas == ours, asked
+        refused += kafkas.startswith("!")
+    assert 100 < refused < len(questions) - 100
+
+
+def test_apis_have_kafkas_versions_and_headers() -> None:
+    asked = [(key, version) for key in range(120) for version in range(24)]
+    answers = ask([question("api", key, version) for key, version in asked])
+    for (key, version), answer in zip(asked, answers, strict=True):
+        api = API_KEYS.get(key)
+        served = api is not None and api.min_version <= version <= api.max_version
+        assert served == answer.startswith("true"), (key, version)
+        if served or key == API_VERSIONS:
+            headers = request_header_version(key, version), response_header_version(key, version)
+            assert answer.split("\t")[1:] == [str(header) for header in headers], (key, version)
+
+
+def test_kafka_and_we_refuse_the_same_bytes() -> None:
+    """Mutated messages. We refuse more in tagged sections alone: sizes that lie and tags out of order (KIP-482)."""
+    rng = Random(4)
+    questions, ours = [], []
+    for cls, version in versions_of_messages():
+        for _ in range(8):
+            mutated = bytes(mutate(codec.encode(random_message(cls, version, rng, 2), version), rng))
+            questions.append(question("read", java_name(cls), version, mutated.hex()))
+            ours.append(refusal(cls, version, mutated))
+    stricter = 0
+    for asked, refused, kafkas in zip(questions, ours, ask(questions), strict=True):
+        if refused is None or kafkas.startswith("!"):
+            assert (refused is not None) == kafkas.startswith("!"), (asked, refused, kafkas)
+        else:
+            assert re.search("tagged field|the size of|variable-length|cut off", refused), (asked, refused)
+            stricter += 1
+    assert stricter < len(questions) // 100
+
+
+def mutate(message: bytes, rng: Random) -> bytearray:
+    mutated = bytearray(message) or bytearray(1)
+    for _ in range(rng.choice([1, 1, 1, 2, 3])):
+        at = rng.randrange(len(mutated))
+        match rng.randrange(5):
+            case 0:
+                mutated[at] ^= 1 << rng.randrange(8)
+            case 1:
+                mutated[at] = rng.choice([0, 1, 2, 127, 128, 255])
+            case 2:
+                mutated.insert(at, rng.randrange(256))
+            case 3:
+                mutated += rng.randbytes(3)
+            case 4 if at:
+                del mutated[at:]
+    return mutated
+
+
+def refusal(cls: Any, version: int, mutated: bytes) -> str | None:
+    try:
+        codec.decode(cls, version, mutated)
+    except Malformed as refused:
+        return str(refused)
+    return None
