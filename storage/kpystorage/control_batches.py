@@ -1,0 +1,49 @@
+"""What a log has to understand of control batches: the markers that end transactions (Kafka's EndTransactionMarker)."""
+
+from struct import Struct
+
+from kpystorage.log_offset import LogOffset
+from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
+from kpywire.batch import BatchHeader
+from kpywire.errors import Malformed
+from kpywire.record import read_records
+from kpywire.varint import Buffer
+
+ABORT = 0
+COMMIT = 1
+_KEY = Struct(">hh")  # version, type
+_VALUE = Struct(">hi")  # version, coordinator epoch
+
+
+def transaction_marker(header: BatchHeader, data: Buffer, position: int) -> TransactionMarker | None:
+    """The marker in the control batch at ``position`` of ``data``; None if it holds none (the cleaner may empty it).
+
+    Raises:
+        Malformed: its record is not readable.
+    """
+    if header.record_count == 0 or not header.has_producer_id:
+        return None
+    with memoryview(data) as view:
+        record = next(iter(read_records(view[position : position + header.size])), None)
+    if record is None or record.key is None or record.value is None or len(record.key) < _KEY.size:
+        raise Malformed(f"control batch at offset {header.base_offset} has no readable record")
+    kind = _KEY.unpack_from(record.key)[1]
+    if kind not in (ABORT, COMMIT):
+        return None
+    if len(record.value) < _VALUE.size:
+        raise Malformed(f"transaction marker at offset {header.base_offset} is cut off")
+    return TransactionMarker(kind == COMMIT, _VALUE.unpack_from(record.value)[1])
+
+
+def apply_producer(
+    producers: ProducerStates, header: BatchHeader, data: Buffer, position: int, place: LogOffset
+) -> EndedTransaction | None:
+    """Apply a batch with a producer id; the transaction it ended, if any, still has to be completed.
+
+    The batch lies at ``position`` of ``data``, which is looked at only if it is a control batch.
+    """
+    if not header.is_control:
+        producers.apply(header, place)
+        return None
+    marker = transaction_marker(header, data, position)
+    return None if marker is None else producers.apply_marker(header, marker, header.max_timestamp)

@@ -1,0 +1,295 @@
+"""A log directory: one place on disk with many logs, its checkpoints, its lock (Kafka's LogManager, for one directory).
+
+Not here: which of its logs a broker should have, when to flush and to checkpoint, what goes to which directory.
+
+A directory fails as a whole: the first write or fsync that fails takes it offline for good (``failure`` is set), and
+everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever tried again.
+"""
+
+from collections.abc import Callable, Iterator
+from types import TracebackType
+from typing import Protocol
+
+from kpystorage import checkpoint, names, partition_metadata
+from kpystorage.disk import Disk, Lock, remove_tree
+from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure
+from kpystorage.leader_epochs import LeaderEpochs
+from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
+from kpystorage.producer_states import ProducerStates
+from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
+from kpystorage.segment import Segment
+from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
+
+METADATA_TOPIC = "__cluster_metadata"
+
+TopicPartition = tuple[str, int]
+
+
+class Randomness(Protocol):
+    """A source of random bits, such as ``random.Random``."""
+
+    def getrandbits(self, k: int, /) -> int: ...
+
+
+class LogDirectory:
+    """One log directory in use by this process."""
+
+    def __init__(
+        self, path: str, disk: Disk, rng: Randomness, report: Callable[[str], None], default_config: LogConfig
+    ) -> None:
+        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured."""
+        self.path = path.rstrip("/") or "/"
+        self.disk = disk
+        self.report = report
+        self.default_config = default_config
+        self.failure: OSError | None = None
+        """What took the directory offline; None while it works."""
+        self.on_failure: Callable[[LogDirectory], None] | None = None
+        """Called once, in the thread that met the failure."""
+        self.shutdown = Shutdown.UNCLEAN
+        """How the last writer ended."""
+        self.previous_broker_epoch = NO_BROKER_EPOCH
+        """What the clean shutdown file said, for the registration of the broker (KIP-966); -1 after an unclean stop."""
+        self.logs: dict[TopicPartition, Log] = {}
+        """Every partition with a directory here, opened or not."""
+        self.leftovers: list[str] = []
+        """Names of directories that wait for their removal."""
+        self.strays: list[str] = []
+        """Names of directories that had no place in the cluster once."""
+        self.high_watermarks: dict[TopicPartition, int] = {}
+        """As checkpointed; the broker keeps it up to date before it has it written."""
+        self.recovery_points: dict[TopicPartition, int] = {}
+        self.log_starts: dict[TopicPartition, int] = {}
+        self._rng = rng
+        self._lock: Lock | None = None
+        self._session = Session(disk, self.path)
+        self._now_ms = 0
+        self._guard = _FailureGuard(self)
+
+    # Taking over and leaving.
+
+    def open(self, now_ms: int) -> None:
+        """Lock the directory, read its checkpoints, list its logs. Opens no log; see :meth:`recover`.
+
+        Raises:
+            DirectoryLocked: another process uses it.
+            CorruptFile: a checkpoint is malformed.
+            DiskFailure: it cannot be read or written; the directory is offline.
+        """
+        self._now_ms = now_ms
+        with self._guard:
+            self._lock = self.disk.lock(self._file(names.LOCK))
+            if self._lock is None:
+                raise DirectoryLocked(f"{self.path} is in use by another process")
+            self.shutdown = self._session.last_shutdown()
+            if self.shutdown is Shutdown.CLEAN:
+                self.previous_broker_epoch = read_broker_epoch(self.disk, self.path) or NO_BROKER_EPOCH
+            self.recovery_points = checkpoint.read_offsets(self.disk, self._file(names.RECOVERY_POINTS))
+            self.log_starts = checkpoint.read_offsets(self.disk, self._file(names.LOG_STARTS))
+            self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
+            self._list_logs()
+            self._session.begin()
+
+    def _list_logs(self) -> None:
+        for name in sorted(self.disk.list_directory(self.path)):
+            marked = names.parse_marked_directory(name)
+            if marked is not None:
+                if marked[2] == names.DELETE_DIRECTORY:
+                    self.leftovers.append(name)
+                elif marked[2] == names.STRAY_DIRECTORY:
+                    self.strays.append(name)
+                continue
+            parsed = names.parse_partition_directory(name)
+            if parsed is not None:
+                self.logs[parsed] = Log(self, *parsed, None, self.default_config)
+
+    def recover(self) -> Iterator[tuple[int, int]]:
+        """Open all logs if the last stop was not clean, checking what has to be checked; yields (done, in all).
+
+        A log whose flushed data is damaged is reported and left out: using it raises CorruptLog.
+
+        Raises:
+            DiskFailure: the directory goes offline.
+        """
+        if self.shutdown is not Shutdown.CLEAN:
+            for done, log in enumerate(list(self.logs.values()), 1):
+                try:
+                    log.open()
+                except CorruptLog as error:
+                    self.report(str(error))
+                yield done, len(self.logs)
+
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
+        """A clean stop: complete and flush every open log, write the checkpoints and the clean shutdown file, unlock.
+
+        An offline directory is only unlocked.
+        """
+        try:
+            if self.failure is None:
+                with self._guard:
+                    for log in self.logs.values():
+                        log.close()
+                        if log.is_open:
+                            log.flush()
+                    self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
+                    self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
+                    self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
+                    self._session.end(broker_epoch)
+        finally:
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Let go of the directory as it is, as if the process had died, but unlock it."""
+        for log in self.logs.values():
+            log.abandon()
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+
+    # Failure.
+
+    def fail(self, error: OSError) -> DiskFailure:
+        """Take the directory offline; the exception to raise. May be called from any thread."""
+        if self.failure is None:
+            self.failure = error
+            if self.on_failure is not None:
+                self.on_failure(self)
+        return self.offline()
+
+    def offline(self) -> DiskFailure:
+        """The exception for whoever asks something of an offline directory."""
+        return DiskFailure(f"log directory {self.path} is offline: {self.failure}")
+
+    def failing(self) -> "_FailureGuard":
+        """``with directory.failing():`` an OSError inside takes the directory offline and becomes a DiskFailure."""
+        return self._guard
+
+    # Logs.
+
+    def load(self, log: Log) -> None:
+        """Open ``log`` (used by the log itself)."""
+        if self.failure is not None:
+            raise self.offline()
+        key = (log.topic, log.partition)
+        with self._guard:
+            loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report)
+            log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
+
+    def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
+        """A new empty log at offset 0. Nothing is flushed: the log's first flush makes its names durable.
+
+        Raises:
+            DiskFailure: the directory is offline, or goes offline now.
+        """
+        if self.failure is not None:
+            raise self.offline()
+        log = Log(self, topic, partition, topic_id, config)
+        with self._guard:
+            self.disk.make_directory(log.path)
+            metadata = f"{log.path}/{names.PARTITION_METADATA}"
+            self.disk.write(metadata, partition_metadata.render(topic_id), synchronize=False)
+            segment = Segment.create(self.disk, log.path, 0, now_ms, config.index_interval_bytes)
+            self._session.changed()
+        log.adopt(
+            LoadedLog([segment], 0, 0, 0, LeaderEpochs(), ProducerStates(f"{topic}-{partition}"), [], [metadata], True)
+        )
+        self.logs[topic, partition] = log
+        return log
+
+    def read_topic_id(self, topic: str, partition: int) -> bytes | None:
+        """The topic id in a log's ``partition.metadata``; None if it has none. DiskFailure, CorruptLog."""
+        path = f"{self.path}/{names.partition_directory(topic, partition)}/{names.PARTITION_METADATA}"
+        with self._guard:
+            try:
+                return partition_metadata.parse(self.disk.read(path), path)
+            except FileNotFoundError:
+                return None
+            except CorruptFile as error:
+                raise CorruptLog(str(error)) from error
+
+    def mark(self, log: Log, mark: str = names.DELETE_DIRECTORY) -> str:
+        """Take a log out of use: its directory gets a name that waits for removal (or says ``-stray``); that name.
+
+        Slices of it that are held stay valid. Remove it later with :meth:`remove`.
+        """
+        name = names.marked_directory(log.topic, log.partition, self._rng.getrandbits(128), mark)
+        log.abandon()
+        with self._guard:
+            self.disk.rename(log.path, self._file(name))
+            self._session.changed()
+        key = (log.topic, log.partition)
+        for known in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
+            known.pop(key, None)
+        (self.leftovers if mark == names.DELETE_DIRECTORY else self.strays).append(name)
+        return name
+
+    def remove(self, name: str) -> Iterator[str]:
+        """Remove a marked directory one file at a time; yields each path, so that the caller may pause."""
+        with self._guard:
+            yield from remove_tree(self.disk, self._file(name))
+            self._session.changed()
+        if name in self.leftovers:
+            self.leftovers.remove(name)
+
+    def draw_jitter_ms(self, config: LogConfig) -> int:
+        """How much earlier than ``segment.ms`` a segment is rolled."""
+        if config.segment_jitter_ms <= 0:
+            return 0
+        return self._rng.getrandbits(31) % max(min(config.segment_jitter_ms, config.segment_ms), 1)
+
+    # Checkpoints: rendered by the owner's thread, written by any, then noted.
+
+    def render_recovery_points(self) -> bytes:
+        """Everything below these offsets is durable. Written by :meth:`write_checkpoint`."""
+        for key, log in self.logs.items():
+            if key[0] != METADATA_TOPIC:
+                if log.is_open:
+                    self.recovery_points[key] = log.recovery_point
+                else:
+                    self.recovery_points.setdefault(key, 0)
+        return checkpoint.render_offsets(self.recovery_points)
+
+    def render_log_starts(self) -> bytes:
+        """The log starts that lie above the first segment's."""
+        for key, log in self.logs.items():
+            if log.is_open and key[0] != METADATA_TOPIC:
+                if log.log_start_offset > log.segments[0].base_offset:
+                    self.log_starts[key] = log.log_start_offset
+                else:
+                    self.log_starts.pop(key, None)
+        return checkpoint.render_offsets(self.log_starts)
+
+    def render_high_watermarks(self) -> bytes:
+        return checkpoint.render_offsets(self.high_watermarks)
+
+    def write_checkpoint(self, name: str, data: bytes) -> None:
+        """Replace a checkpoint. May run in a thread; call :meth:`noted` in the owner's afterwards. DiskFailure."""
+        with self._guard:
+            checkpoint.write_atomically(self.disk, self._file(name), data)
+
+    def noted(self) -> None:
+        """A checkpoint was written: keep the session file in step, or the next start checks more than it must."""
+        with self._guard:
+            self._session.changed()
+
+    def _file(self, name: str) -> str:
+        return f"{self.path}/{name}"
+
+
+class _FailureGuard:
+    """Turns an OSError into the directory's failure."""
+
+    __slots__ = ("_directory",)
+
+    def __init__(self, directory: LogDirectory) -> None:
+        self._directory = directory
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, OSError):
+            raise self._directory.fail(error) from error

@@ -1,0 +1,132 @@
+"""The file protocol: every call storage makes on a file system. Nothing in this package goes past it.
+
+A :class:`File` belongs to the thread that owns its log. A :class:`Descriptor` may be used by any thread and outlives
+the file's renaming and removal while somebody holds it; so what a thread needs (fsync, a cold read) is taken as a
+descriptor first. Whole-file calls of :class:`Disk` (``read``, ``write``, ``rename``, ``synchronize_directory``) may
+run in any thread.
+
+Invariant: a call does all of what it says or raises OSError; nothing is ever retried here.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple, Protocol
+
+from kpywire.varint import Buffer
+
+
+class Descriptor(Protocol):
+    """An open file. It stays open as long as somebody holds it."""
+
+    def pread(self, length: int, position: int) -> bytes:
+        """``length`` bytes from ``position`` on; fewer only where the file ends."""
+
+    def fsync(self) -> None:
+        """Make everything written so far durable. After an error what was written must be given up."""
+
+    def fileno(self) -> int:
+        """The operating system's descriptor, or -1 where there is none (a disk in memory)."""
+
+
+class File(Protocol):
+    """A file by its path; opened at first use, and again after its descriptor had to be given up for others."""
+
+    path: str
+
+    def descriptor(self) -> Descriptor:
+        """The open file, to be kept as long as needed."""
+
+    def pread(self, length: int, position: int) -> bytes:
+        """``length`` bytes from ``position`` on; fewer only where the file ends."""
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        """Write all of ``data`` at ``position``. On OSError any part of it may have been written."""
+
+    def size(self) -> int:
+        """Bytes of the file."""
+
+    def truncate(self, length: int) -> None:
+        """Cut or extend (with zeros) to ``length`` bytes."""
+
+    def fsync(self) -> None:
+        """Make everything written so far durable."""
+
+    def release(self) -> None:
+        """Give the descriptor back; the next use opens it again."""
+
+
+class FileStatus(NamedTuple):
+    """What recovery asks about a path. ``inode`` and ``device`` identify it; ``modified_ns`` is the time of change."""
+
+    size: int
+    modified_ns: int
+    inode: int
+    device: int
+    is_directory: bool
+
+
+class Lock(Protocol):
+    """An exclusive lock on a file, held until released or the process ends."""
+
+    def release(self) -> None: ...
+
+
+class Disk(Protocol):
+    """A file system. Paths are absolute strings with ``/``."""
+
+    def file(self, path: str) -> File:
+        """The file at ``path``, which may not exist yet; nothing is opened."""
+
+    def create(self, path: str) -> File:
+        """A new empty file at ``path``; an existing one is emptied."""
+
+    def read(self, path: str) -> bytes:
+        """All bytes of a small file. FileNotFoundError if it is not there."""
+
+    def write(self, path: str, data: Buffer, *, synchronize: bool) -> None:
+        """Create or replace a file and, with ``synchronize``, fsync it. Not atomic: ``write_atomically`` is."""
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory, over an existing file if there is one."""
+
+    def unlink(self, path: str) -> None:
+        """Remove a file. FileNotFoundError if it is not there."""
+
+    def list_directory(self, path: str) -> list[str]:
+        """The names in a directory, in no particular order."""
+
+    def make_directory(self, path: str) -> None:
+        """Create a directory. FileExistsError if it is there."""
+
+    def remove_directory(self, path: str) -> None:
+        """Remove an empty directory."""
+
+    def status(self, path: str) -> FileStatus | None:
+        """What is at ``path``, None if nothing."""
+
+    def synchronize_directory(self, path: str) -> None:
+        """Make the names in a directory durable."""
+
+    def lock(self, path: str) -> Lock | None:
+        """Take the exclusive lock on the file ``path``, which is created if need be; None if another process has it."""
+
+    def free_bytes(self, path: str) -> int:
+        """Bytes an unprivileged user may still write on the file system of ``path``."""
+
+    def total_bytes(self, path: str) -> int:
+        """Bytes the file system of ``path`` has in all."""
+
+    def boot_id(self) -> str:
+        """Names this start of the machine; empty where that cannot be known."""
+
+
+def remove_tree(disk: Disk, path: str) -> Iterable[str]:
+    """Remove a directory with its files one step at a time: yields each path as it goes, so that a caller may pause.
+
+    Log directories hold no directories; one inside is an error (OSError), not followed.
+    """
+    for name in disk.list_directory(path):
+        entry = f"{path}/{name}"
+        disk.unlink(entry)
+        yield entry
+    disk.remove_directory(path)
+    yield path

@@ -1,0 +1,98 @@
+"""A file of entries of one size, appended to in memory and written some at a time: what an index is made of.
+
+Unwritten entries are lost with the process. That is harmless for an index: recovery goes on behind the last entry
+that reached the file. Reading sees written and unwritten entries alike.
+
+Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()`` is both together.
+"""
+
+from collections.abc import Callable
+
+from kpystorage.disk import File
+
+ENTRIES_PER_WRITE = 64
+_BLOCK_BYTES = 4096
+
+
+class EntryFile:
+    """Entries of ``entry_bytes`` each; whoever owns it keeps them in ascending order of its search key."""
+
+    __slots__ = ("_tail", "_written", "entry_bytes", "file")
+
+    def __init__(self, file: File, entry_bytes: int, count: int | None = None) -> None:
+        """``count`` is the number of entries in the file; None asks the file (a rest of an entry is ignored)."""
+        self.file = file
+        self.entry_bytes = entry_bytes
+        self._written = file.size() // entry_bytes if count is None else count
+        self._tail = bytearray()
+
+    def __len__(self) -> int:
+        return self._written + len(self._tail) // self.entry_bytes
+
+    @property
+    def unwritten(self) -> int:
+        """Entries that are only in memory."""
+        return len(self._tail) // self.entry_bytes
+
+    def append(self, entry: bytes) -> None:
+        """Add an entry in memory."""
+        self._tail += entry
+
+    def flush(self) -> None:
+        """Write the entries that are only in memory (to the page cache)."""
+        if self._tail:
+            self.file.pwrite(self._tail, self._written * self.entry_bytes)
+            self._written += len(self._tail) // self.entry_bytes
+            self._tail = bytearray()
+
+    def read(self, first: int, count: int) -> bytes:
+        """Entries ``first .. first + count``, as many of them as there are."""
+        size = self.entry_bytes
+        if first >= self._written:
+            start = (first - self._written) * size
+            return bytes(self._tail[start : start + count * size])
+        in_file = min(count, self._written - first)
+        data = self.file.pread(in_file * size, first * size)
+        if in_file < count and len(data) == in_file * size:
+            data += self._tail[: (count - in_file) * size]
+        return data
+
+    def truncate(self, count: int) -> None:
+        """Keep the first ``count`` entries, and write them: the file then holds these and nothing else."""
+        if count >= self._written:
+            del self._tail[(count - self._written) * self.entry_bytes :]
+            self.flush()
+        else:
+            self._tail = bytearray()
+            self._written = count
+        self.file.truncate(count * self.entry_bytes)
+
+    def last_not_above(self, target: int, key: Callable[[bytes, int], int]) -> int:
+        """The number of the last entry whose key is <= ``target``; -1 if there is none.
+
+        ``key(entries, position)`` reads the key of the entry at a byte position. Costs one read where the entry lies in
+        the tail or in the file's last block, else one per halving.
+        """
+        size = self.entry_bytes
+        per_block = _BLOCK_BYTES // size
+        low, high = 0, len(self)  # the answer is in low - 1 .. high - 1
+        first = self._written if self._tail else high - min(high, per_block)
+        block = self.read(first, high - first)
+        if block and key(block, 0) > target:
+            high = first
+            while high - low > per_block:
+                middle = (low + high) // 2
+                if key(self.read(middle, 1), 0) <= target:
+                    low = middle + 1
+                else:
+                    high = middle
+            first = max(low - 1, 0)
+            block = self.read(first, high - first)
+        low, high = 0, len(block) // size
+        while low < high:
+            middle = (low + high) // 2
+            if key(block, middle * size) <= target:
+                low = middle + 1
+            else:
+                high = middle
+        return first + low - 1

@@ -1,0 +1,501 @@
+"""One partition's log on one disk: append, read, look up, roll, truncate (Kafka's UnifiedLog and LocalLog).
+
+Not here: who may append and up to where readers may see (the partition's role object), when things are flushed,
+deleted and checkpointed (the broker), how a log is brought up after a start (:mod:`kpystorage.recovery`).
+
+A ``Log`` begins unopened and costs nothing then: the first use of what is in its files opens it (blocking calls and
+possibly :class:`DiskFailure`, wherever that use is). It belongs to one thread; what other threads may run is a
+:class:`LogSlice` and a :class:`Flush`.
+
+Invariants: ``end`` is where the next batch goes, in the active segment, and everything before it is in the files.
+Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-written is visible.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from kpystorage import names, producer_snapshot
+from kpystorage.checkpoint import render_epochs, write_atomically
+from kpystorage.control_batches import apply_producer
+from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
+from kpystorage.flush import Flush
+from kpystorage.leader_epochs import LeaderEpochs
+from kpystorage.log_config import LogConfig
+from kpystorage.log_offset import LogOffset
+from kpystorage.log_slice import LogSlice
+from kpystorage.producer_states import ProducerStates
+from kpystorage.segment import Segment
+from kpystorage.transaction_index import AbortedTransaction
+from kpywire.batch import LENGTH_END, NO_PRODUCER_ID, BatchHeader
+from kpywire.errors import Malformed
+from kpywire.varint import Buffer
+
+if TYPE_CHECKING:
+    from kpystorage.directory import LogDirectory
+    from kpystorage.recovery import LoadedLog
+
+_BOUNDARIES_KEPT = 64
+_OPENED = (
+    "_base_offsets",
+    "_boundaries",
+    "_flushing",
+    "_new_directory",
+    "_new_files",
+    "_sealed",
+    "_unsnapshotted_bytes",
+    "active",
+    "end",
+    "epochs",
+    "log_start_offset",
+    "producers",
+    "recovery_point",
+    "segments",
+    "snapshots",
+    "unflushed_bytes",
+)
+_SNAPSHOT_INTERVAL_BYTES = 16 << 20
+
+
+class OffsetForTimestamp(NamedTuple):
+    """Where a record of a time is: its timestamp, offset and leader epoch (-1 if its batch has none)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int
+
+
+class Log:
+    """The log of one partition."""
+
+    __slots__ = ("config", "directory", "partition", "path", "topic", "topic_id", *_OPENED)
+
+    topic_id: bytes | None
+    """The id in ``partition.metadata``, read when it is asked for; None if the log has none."""
+    active: Segment
+    """The segment that is written to, the last of ``segments``."""
+    end: LogOffset
+    """Where the next batch goes."""
+    epochs: LeaderEpochs
+    log_start_offset: int
+    """The first offset that may be read."""
+    producers: ProducerStates
+    recovery_point: int
+    """Everything below is known to be durable."""
+    segments: list[Segment]
+    """Ascending, at least one."""
+    snapshots: list[int]
+    """Offsets of the producer snapshots on disk, ascending."""
+    unflushed_bytes: int
+    """Bytes appended since the last flush began."""
+
+    def __init__(
+        self, directory: "LogDirectory", topic: str, partition: int, topic_id: bytes | None, config: LogConfig
+    ) -> None:
+        self.directory = directory
+        self.topic = topic
+        self.partition = partition
+        if topic_id is not None:
+            self.topic_id = topic_id
+        self.config = config
+        self.path = f"{directory.path}/{names.partition_directory(topic, partition)}"
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            if name == "topic_id":
+                self.topic_id = self.directory.read_topic_id(self.topic, self.partition)
+            elif name in _OPENED:
+                self.open()
+            else:
+                raise AttributeError(f"'Log' object has no attribute {name!r}")
+            return object.__getattribute__(self, name)
+
+    @property
+    def name(self) -> str:
+        """``topic-partition``."""
+        return f"{self.topic}-{self.partition}"
+
+    # Opening and closing.
+
+    @property
+    def is_open(self) -> bool:
+        try:
+            object.__getattribute__(self, "segments")
+        except AttributeError:
+            return False
+        return True
+
+    def open(self) -> None:
+        """Read what the files say, if that has not happened yet.
+
+        Raises:
+            DiskFailure: the directory is offline, or goes offline now; CorruptLog if only this log is unusable.
+        """
+        if not self.is_open:
+            self.directory.load(self)
+
+    def adopt(self, loaded: "LoadedLog") -> None:
+        """Take over what loading or creating found; the log is open then."""
+        segments = loaded.segments
+        self._base_offsets = [segment.base_offset for segment in segments]
+        self._boundaries: dict[int, int] = {}
+        self._sealed: list[Segment] = []
+        self._new_files: list[str] = loaded.new_files
+        self._new_directory = loaded.new_directory
+        self._flushing: Flush | None = None
+        self.active = segments[-1]
+        self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
+        self.end = LogOffset(loaded.end_offset, self.active.base_offset, self.active.size)
+        self.log_start_offset = loaded.log_start_offset
+        self.recovery_point = loaded.recovery_point
+        self.epochs = loaded.epochs
+        self.producers = loaded.producers
+        self.snapshots = loaded.snapshots
+        self._unsnapshotted_bytes = 0
+        self.unflushed_bytes = 0
+        for segment in segments[:-1]:
+            if segment.base_offset >= loaded.recovery_point:
+                self._sealed.append(segment)
+        if loaded.recovery_point < loaded.end_offset:
+            self.unflushed_bytes = self.active.size
+        self.segments = segments
+
+    def configure(self, config: LogConfig) -> None:
+        """Go on with another configuration."""
+        self.config = config
+        if self.is_open:
+            self.active.jitter_ms = self.directory.draw_jitter_ms(config)
+            self.active.index_interval_bytes = config.index_interval_bytes
+
+    def close(self) -> None:
+        """Complete the files as Kafka does at a clean stop: indexes, producer snapshot, epochs. Flush the log after it.
+
+        Does nothing to a log that was not opened.
+        """
+        if self.is_open:
+            with self.directory.failing():
+                self.active.seal()
+                self.take_snapshot()
+                self.write_epochs()
+
+    def abandon(self) -> None:
+        """Let go of the files as they are; the log is unopened again."""
+        if self.is_open:
+            for segment in self.segments:
+                segment.release()
+            for name in _OPENED:
+                delattr(self, name)
+
+    # Appending.
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset the next record gets."""
+        return self.end.offset
+
+    def append(self, headers: Sequence[BatchHeader], data: Buffer, now_ms: int) -> None:
+        """Write batches that lie back to back in ``data``, stamped with offsets and epochs; ``headers`` are theirs.
+
+        Raises:
+            DiskFailure: the directory is offline, or goes offline now; nothing of the batches stays visible.
+            UnexpectedAppendOffset: they begin below the log end.
+            RecordBatchTooLarge: they are larger than a segment.
+            Malformed: a transaction marker among them is not readable.
+        """
+        directory = self.directory
+        if directory.failure is not None:
+            raise directory.offline()
+        first = last = headers[0]
+        max_timestamp = first.max_timestamp
+        if len(headers) > 1:
+            last = headers[-1]
+            max_timestamp = max([header.max_timestamp for header in headers])
+        base_offset = first.base_offset
+        end = self.end
+        if base_offset < end.offset:
+            raise UnexpectedAppendOffset(
+                f"{self.name}: offset {base_offset} is below the log end {end.offset}", base_offset
+            )
+        size = len(data)
+        last_offset = last.base_offset + last.last_offset_delta
+        segment, config = self.active, self.config
+        try:
+            if segment.must_roll(size, max_timestamp, last_offset, now_ms, config):
+                if size > config.segment_bytes:
+                    raise RecordBatchTooLarge(
+                        f"{size} bytes in one append to {self.name}, a segment holds {config.segment_bytes}"
+                    )
+                segment = self.roll(now_ms, base_offset)
+            position = segment.append(headers, data)
+            for header in headers:
+                if header.partition_leader_epoch != self.epochs.latest and header.partition_leader_epoch >= 0:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if header.producer_id != NO_PRODUCER_ID:
+                    self._apply_producer(header, segment, position, data)
+                position += header.batch_length + LENGTH_END
+        except OSError as error:
+            self._take_back(segment, end)
+            raise directory.fail(error) from error
+        except Malformed:
+            self._take_back(segment, end)
+            segment.rebuild_indexes()
+            raise
+        self.producers.end_offset = last_offset + 1
+        self.end = LogOffset(last_offset + 1, segment.base_offset, position)
+        self.unflushed_bytes += size
+        self._unsnapshotted_bytes += size
+
+    def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
+        place = LogOffset(header.base_offset, segment.base_offset, position)
+        if not header.is_control:
+            self.producers.apply(header, place)
+            return
+        start = position - (segment.size - len(data))
+        ended = apply_producer(self.producers, header, data, start, place)
+        if ended is None:
+            return
+        if not ended.committed:
+            last_stable_offset = self.producers.last_stable_offset_after(ended)
+            aborted = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, last_stable_offset)
+            if segment.transaction_index.file is None:
+                self._new_files.append(segment.transaction_index.path)
+            segment.transaction_index.append(aborted)
+        self.producers.complete(ended)
+
+    def _take_back(self, segment: Segment, end: LogOffset) -> None:
+        """A write failed: cut what part of it is in the file. The directory goes offline, whether or not this works."""
+        try:
+            segment.cut(end.position if segment.base_offset == end.segment_base_offset else 0)
+        except OSError:
+            return
+
+    def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log end (or at ``base_offset`` beyond it) and complete the files of the last one.
+
+        An active segment that is still empty and starts there already is kept. A snapshot of the producers is written.
+        OSError is the caller's to answer with ``directory.fail``.
+        """
+        base_offset = self.end.offset if base_offset is None else base_offset
+        if base_offset == self.active.base_offset and self.active.size == 0:
+            return self.active
+        self.active.seal()
+        segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config.index_interval_bytes)
+        segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
+        self._sealed.append(self.active)
+        self._new_files.append(segment.log.path)
+        self.segments.append(segment)
+        self._base_offsets.append(base_offset)
+        self._boundaries.clear()
+        self.active = segment
+        self.end = LogOffset(self.end.offset, base_offset, 0)
+        self.producers.end_offset = base_offset
+        self.take_snapshot()
+        return segment
+
+    # Reading.
+
+    def read(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
+        """From the batch that holds ``offset`` on, at most ``max_bytes``, nothing at or beyond ``end``.
+
+        With ``min_one_batch`` the first batch comes whole whatever its size, without it a first batch that does not
+        fit gives None, as does an ``offset`` at or beyond ``end``. A later batch may be cut off at the slice's end.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is below the log start or above the log end.
+            DiskFailure: the directory is offline, or goes offline now.
+        """
+        position = self._boundaries.get(offset)
+        if position is not None and end.segment_base_offset == self.active.base_offset:
+            length = end.position - position
+            if 0 < length <= max_bytes and self.directory.failure is None:
+                self._remember(end.offset, end.position)
+                return LogSlice(self.active.log.descriptor(), position, length)
+        return self._find_slice(offset, max_bytes, end, min_one_batch)
+
+    def _remember(self, offset: int, position: int) -> None:
+        """Offsets where a reader of the active segment will go on are found again without asking the index."""
+        boundaries = self._boundaries
+        if offset not in boundaries:
+            if len(boundaries) >= _BOUNDARIES_KEPT:
+                del boundaries[next(iter(boundaries))]
+            boundaries[offset] = position
+
+    def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, min_one_batch: bool) -> LogSlice | None:
+        if offset < self.log_start_offset or offset > self.end.offset:
+            raise self._out_of_range(offset)
+        with self.directory.failing():
+            if end.position < 0:
+                end = self.position_of(end.offset)
+            if end.segment_base_offset == self.active.base_offset:
+                self._remember(end.offset, end.position)
+            if offset >= end.offset:
+                return None
+            found = self._find(offset, end)
+            if found is None:
+                return None
+            segment, position, header = found
+            limit = end.position if segment.base_offset == end.segment_base_offset else segment.size
+            if header.size > max_bytes and not min_one_batch:
+                return None
+            if segment is self.active:
+                self._remember(offset, position)
+            return LogSlice(segment.log.descriptor(), position, min(limit - position, max(max_bytes, header.size)))
+
+    def _find(self, offset: int, end: LogOffset) -> tuple[Segment, int, BatchHeader] | None:
+        """The first batch below ``end`` that reaches ``offset`` or beyond."""
+        for number in range(bisect_right(self._base_offsets, offset) - 1, len(self.segments)):
+            segment = self.segments[number]
+            if segment.base_offset > end.segment_base_offset:
+                return None
+            limit = end.position if segment.base_offset == end.segment_base_offset else segment.size
+            found = segment.find(offset, limit)
+            if found is not None:
+                return segment, *found
+        return None
+
+    def _out_of_range(self, offset: int) -> OffsetOutOfRange:
+        return OffsetOutOfRange(
+            f"offset {offset} of {self.name} is not in {self.log_start_offset} to {self.end.offset}"
+        )
+
+    def position_of(self, offset: int) -> LogOffset:
+        """Where the batch that holds ``offset`` begins; the log end for offsets no batch reaches.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is below the log start or above the log end.
+        """
+        end = self.end
+        if offset == end.offset:
+            return end
+        if offset < self.log_start_offset or offset > end.offset:
+            raise self._out_of_range(offset)
+        with self.directory.failing():
+            found = self._find(offset, end)
+        return end if found is None else LogOffset(offset, found[0].base_offset, found[1])
+
+    def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
+        """The first record at or behind the log start that is not older than ``timestamp``; None if all are older."""
+        with self.directory.failing():
+            for segment in self.segments:
+                if segment.largest_timestamp >= timestamp:
+                    found = segment.find_timestamp(timestamp, self.log_start_offset)
+                    return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
+        return None
+
+    def max_timestamp_offset(self) -> OffsetForTimestamp | None:
+        """The first record with the largest timestamp of all; None in an empty log."""
+        with self.directory.failing():
+            segment = max(self.segments, key=lambda segment: segment.max_timestamp.timestamp)
+            found = segment.find_max_timestamp()
+        return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
+
+    def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """The aborted transactions with records in ``offset .. end_offset``."""
+        found: list[AbortedTransaction] = []
+        with self.directory.failing():
+            for segment in self.segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]:
+                overlapping, complete = segment.transaction_index.overlapping(offset, end_offset)
+                found += overlapping
+                if complete:
+                    break
+        return found
+
+    def last_stable_offset(self, high_watermark: LogOffset) -> LogOffset:
+        """How far a reader of committed transactions may see: the first unstable offset or the high watermark."""
+        unstable = self.producers.first_unstable
+        if unstable is None or unstable.offset >= high_watermark.offset:
+            return high_watermark
+        if unstable.position >= 0 and unstable.offset >= self.log_start_offset:
+            return unstable
+        return self.position_of(max(unstable.offset, self.log_start_offset))
+
+    @property
+    def size(self) -> int:
+        """Bytes of all segments."""
+        return sum([segment.size for segment in self.segments])
+
+    # Producer snapshots, epochs, durability.
+
+    def take_snapshot(self) -> None:
+        """Write a snapshot of the producers at their end offset, unless there is one, unflushed. May raise OSError."""
+        offset = self.producers.end_offset
+        if offset > (self.snapshots[-1] if self.snapshots else self.log_start_offset):
+            self.write_epochs()  # replay begins at the snapshot: what came before must be known without it
+            path = self.snapshot_path(offset)
+            self.directory.disk.write(path, producer_snapshot.render(self.producers.snapshot()), synchronize=False)
+            self._new_files.append(path)
+            self._note_snapshot(offset)
+
+    def _note_snapshot(self, offset: int) -> None:
+        """A snapshot is on disk: one before it that belongs to no segment is not needed any more."""
+        if self.snapshots and self.snapshots[-1] not in self._base_offsets:
+            self.drop_snapshot(self.snapshots[-1])
+        self.snapshots.append(offset)
+        self._unsnapshotted_bytes = 0
+
+    def drop_snapshot(self, offset: int) -> None:
+        """Remove a snapshot file. May raise OSError."""
+        self.snapshots.remove(offset)
+        path = self.snapshot_path(offset)
+        if path in self._new_files:
+            self._new_files.remove(path)
+        self.directory.disk.unlink(path)
+
+    def snapshot_path(self, offset: int) -> str:
+        return f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
+
+    @property
+    def epochs_path(self) -> str:
+        return f"{self.path}/{names.LEADER_EPOCHS}"
+
+    def write_epochs(self) -> None:
+        """Write the leader epoch checkpoint if it is behind: temporary file, fsync, rename. May raise OSError."""
+        if self.epochs.dirty:
+            write_atomically(self.directory.disk, self.epochs_path, render_epochs(self.epochs.entries()))
+            self.epochs.dirty = False
+
+    def begin_flush(self) -> Flush | None:
+        """What has to be made durable, to be run in any thread and then given to :meth:`finish_flush`.
+
+        None while another flush of this log is under way, or if there is nothing to do.
+        """
+        if self._flushing is not None or (self.recovery_point >= self.end.offset and not self._new_files):
+            return None
+        disk = self.directory.disk
+        flush = Flush(disk, self.end.offset, self.unflushed_bytes)
+        with self.directory.failing():
+            for segment in self._sealed:
+                flush.descriptors += [file.descriptor() for file in segment.files()]
+            flush.descriptors += [disk.file(path).descriptor() for path in self._new_files]
+            flush.descriptors.append(self.active.log.descriptor())
+        if self.epochs.dirty:
+            flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
+            self.epochs.dirty = False
+        if self._new_files:
+            flush.directories.append(self.path)
+        if self._new_directory:
+            flush.directories.append(self.directory.path)
+        self._sealed = []
+        self._new_files = []
+        self._new_directory = False
+        self._flushing = flush
+        return flush
+
+    def finish_flush(self, flush: Flush) -> None:
+        """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""
+        if self.is_open and self._flushing is flush:
+            self._flushing = None
+            self.recovery_point = max(self.recovery_point, flush.end_offset)
+            self.unflushed_bytes -= flush.size_bytes
+            if self._unsnapshotted_bytes >= _SNAPSHOT_INTERVAL_BYTES:
+                with self.directory.failing():
+                    self.take_snapshot()
+
+    def flush(self) -> None:
+        """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""
+        flush = self.begin_flush()
+        if flush is not None:
+            with self.directory.failing():
+                flush.run()
+            self.finish_flush(flush)

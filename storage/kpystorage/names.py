@@ -1,0 +1,77 @@
+"""Names of files and directories in a log directory, as Kafka's LogFileUtils and UnifiedLog spell them."""
+
+import re
+
+LOG = ".log"
+OFFSET_INDEX = ".index"
+TIME_INDEX = ".timeindex"
+TRANSACTION_INDEX = ".txnindex"
+PRODUCER_SNAPSHOT = ".snapshot"
+DELETED = ".deleted"
+CLEANED = ".cleaned"
+SWAP = ".swap"
+INDEXES = (OFFSET_INDEX, TIME_INDEX, TRANSACTION_INDEX)
+SEGMENT_FILES = (LOG, *INDEXES)
+
+DELETE_DIRECTORY = "-delete"
+STRAY_DIRECTORY = "-stray"
+FUTURE_DIRECTORY = "-future"
+MAX_NAME_CHARS = 255
+
+LEADER_EPOCHS = "leader-epoch-checkpoint"
+PARTITION_METADATA = "partition.metadata"
+META_PROPERTIES = "meta.properties"
+CLEAN_SHUTDOWN = ".kafka_cleanshutdown"
+LOCK = ".lock"
+RECOVERY_POINTS = "recovery-point-offset-checkpoint"
+LOG_STARTS = "log-start-offset-checkpoint"
+HIGH_WATERMARKS = "replication-offset-checkpoint"
+CLEANER_OFFSETS = "cleaner-offset-checkpoint"
+
+_SEGMENT_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)")
+_TEMPORARY_FILE = re.compile(r"(\d{20})(\.log|\.index|\.timeindex|\.txnindex|\.snapshot)(\.deleted|\.cleaned|\.swap)")
+_MARKED_DIRECTORY = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})(-delete|-stray|-future)")
+
+
+def segment_file(base_offset: int, suffix: str) -> str:
+    """``00000000000000000042.log`` and the like."""
+    return f"{base_offset:020d}{suffix}"
+
+
+def parse_segment_file(name: str) -> tuple[int, str] | None:
+    """(offset, suffix) of a file of a segment or a producer snapshot; None for any other file."""
+    match = _SEGMENT_FILE.fullmatch(name)
+    return (int(match[1]), match[2]) if match else None
+
+
+def parse_temporary_file(name: str) -> tuple[int, str, str] | None:
+    """(offset, suffix, what it waits for) of a file on its way out or in; None for any other file."""
+    match = _TEMPORARY_FILE.fullmatch(name)
+    return (int(match[1]), match[2], match[3]) if match else None
+
+
+def partition_directory(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def parse_partition_directory(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of ``name``; None if it is not of that form. Marked directories are not."""
+    topic, dash, partition = name.rpartition("-")
+    if not dash or not topic or not partition.isascii() or not partition.isdigit():
+        return None
+    return topic, int(partition)
+
+
+def marked_directory(topic: str, partition: int, unique: int, mark: str) -> str:
+    """The name of a partition's directory that waits for its removal (``-delete``) or has no place in the cluster.
+
+    ``unique`` is a random number of 128 bits. The topic is cut so that the name stays within 255 characters.
+    """
+    suffix = f"-{partition}.{unique:032x}{mark}"
+    return topic[: MAX_NAME_CHARS - len(suffix)] + suffix
+
+
+def parse_marked_directory(name: str) -> tuple[str, int, str] | None:
+    """(topic as far as it was kept, partition, mark) of such a directory; None for any other name."""
+    match = _MARKED_DIRECTORY.fullmatch(name)
+    return (match[1], int(match[2]), match[4]) if match else None

@@ -1,0 +1,81 @@
+"""``.index``: which batch of a segment lies where in its file. Entries of 8 bytes: relative offset i32, position i32.
+
+An entry's offset is the last one of the batch at its position (Kafka's OffsetIndex). Files have the entries that are
+valid and nothing behind them: the room Kafka preallocates while a segment is active is not taken here, its limit is.
+
+Invariant: offsets and positions ascend strictly.
+"""
+
+from struct import Struct
+
+from kpystorage.disk import File
+from kpystorage.entry_file import ENTRIES_PER_WRITE, EntryFile
+
+_ENTRY = Struct(">ii")
+ENTRY_BYTES = _ENTRY.size
+_offset_of = Struct(">i").unpack_from
+
+
+def _key(entries: bytes, position: int) -> int:
+    relative_offset: int = _offset_of(entries, position)[0]
+    return relative_offset
+
+
+class OffsetIndex:
+    """The offset index of one segment."""
+
+    __slots__ = ("_base_offset", "_entries", "last_offset", "last_position")
+
+    def __init__(self, file: File, base_offset: int, count: int | None = None) -> None:
+        self._entries = EntryFile(file, ENTRY_BYTES, count)
+        self._base_offset = base_offset
+        self._read_last()
+
+    def _read_last(self) -> None:
+        count = len(self._entries)
+        self.last_offset, self.last_position = self.entry(count - 1) if count else (self._base_offset, 0)
+
+    @property
+    def file(self) -> File:
+        return self._entries.file
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def entry(self, number: int) -> tuple[int, int]:
+        """(offset, position) of an entry."""
+        relative_offset, position = _ENTRY.unpack(self._entries.read(number, 1))
+        return self._base_offset + relative_offset, position
+
+    def append(self, offset: int, position: int) -> bool:
+        """Add an entry in memory; whether enough have gathered to be written."""
+        self._entries.append(_ENTRY.pack(offset - self._base_offset, position))
+        self.last_offset = offset
+        self.last_position = position
+        return self._entries.unwritten >= ENTRIES_PER_WRITE
+
+    def flush(self) -> None:
+        self._entries.flush()
+
+    def lookup(self, offset: int) -> tuple[int, int]:
+        """The (offset, position) of the last entry at or below ``offset``; (base offset, 0) if there is none."""
+        if offset >= self.last_offset:
+            return self.last_offset, self.last_position
+        number = self._entries.last_not_above(offset - self._base_offset, _key)
+        return self.entry(number) if number >= 0 else (self._base_offset, 0)
+
+    def truncate_to(self, offset: int) -> None:
+        """Remove the entries at and above ``offset``."""
+        self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _key) + 1)
+
+    def reset(self) -> None:
+        """Remove all entries."""
+        self._keep(0)
+
+    def keep(self, count: int) -> None:
+        """Remove all but the first ``count`` entries."""
+        self._keep(count)
+
+    def _keep(self, count: int) -> None:
+        self._entries.truncate(count)
+        self._read_last()

@@ -1,0 +1,280 @@
+"""The operating system's files behind the file protocol, with a bound on how many are open at once.
+
+Not a cache of data: the page cache is. Files are opened at first use; when more than ``limit`` are open, those not
+used lately give up their descriptor and get a new one at their next use.
+
+Invariant: a descriptor is closed exactly once, by the last of its holders letting go.
+"""
+
+import errno
+import fcntl
+import os
+import weakref
+from collections.abc import Callable
+
+from kpystorage.disk import FileStatus
+from kpywire.varint import Buffer
+
+BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
+FILE_MODE = 0o644
+DIRECTORY_MODE = 0o755
+DEFAULT_DESCRIPTOR_LIMIT = 512
+_SMALL_FILE_BYTES = 1 << 16
+
+
+class RealDescriptor:
+    """An open file of the operating system. Usable from any thread; closed when nobody holds it any more."""
+
+    __slots__ = ("__weakref__", "_fd", "used")
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+        self.used = True  # since the sweep last looked
+
+    def fileno(self) -> int:
+        return self._fd
+
+    def pread(self, length: int, position: int) -> bytes:
+        data = os.pread(self._fd, length, position)
+        if len(data) == length or not data:
+            return data
+        pieces = [data]  # a signal or a page limit cut the read: go on to the end of the file
+        got = len(data)
+        while got < length and (data := os.pread(self._fd, length - got, position + got)):
+            pieces.append(data)
+            got += len(data)
+        return b"".join(pieces)
+
+    def fsync(self) -> None:
+        os.fsync(self._fd)
+
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        close(self._fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
+
+
+class Descriptors:
+    """The open files that may be closed for others: a ring swept for those not used since the sweep before."""
+
+    def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
+        self.limit = limit
+        self._ring: dict[RealFile, None] = {}
+
+    def __len__(self) -> int:
+        return len(self._ring)
+
+    def admit(self, file: "RealFile") -> None:
+        """Count ``file`` among the open ones and close others beyond the limit."""
+        self._ring[file] = None
+        while len(self._ring) > self.limit:
+            self._drop_one()
+
+    def forget(self, file: "RealFile") -> None:
+        self._ring.pop(file, None)
+
+    def make_room(self) -> bool:
+        """Close half of the open files, since the process has no descriptor left; False if there was none to close."""
+        count = (len(self._ring) + 1) // 2
+        for _ in range(count):
+            self._drop_one()
+        return count > 0
+
+    def _drop_one(self) -> None:
+        for _ in range(len(self._ring)):
+            file = next(iter(self._ring))
+            del self._ring[file]
+            if file.spare():
+                return
+            self._ring[file] = None
+        file = next(iter(self._ring))  # all were in use: the oldest goes
+        del self._ring[file]
+        file.drop()
+
+
+class RealFile:
+    """A file by its path, opened on demand. Belongs to one thread; what other threads need is its ``descriptor()``."""
+
+    __slots__ = ("_descriptor", "_descriptors", "_last", "path")
+
+    def __init__(self, path: str, descriptors: Descriptors) -> None:
+        self.path = path
+        self._descriptors = descriptors
+        self._descriptor: RealDescriptor | None = None
+        self._last: weakref.ref[RealDescriptor] | None = None
+
+    def descriptor(self) -> RealDescriptor:
+        descriptor = self._descriptor
+        if descriptor is None:
+            return self._open(0)
+        descriptor.used = True
+        return descriptor
+
+    def pread(self, length: int, position: int) -> bytes:
+        return self.descriptor().pread(length, position)
+
+    def pwrite(self, data: Buffer, position: int) -> None:
+        descriptor = self._descriptor
+        if descriptor is None:
+            descriptor = self._open(0)
+        descriptor.used = True
+        written = os.pwrite(descriptor._fd, data, position)
+        length = len(data)
+        while written < length:  # a signal, or the disk is full: the next call says which
+            written += os.pwrite(descriptor._fd, memoryview(data)[written:], position + written)
+
+    def size(self) -> int:
+        if self._descriptor is None:
+            return os.stat(self.path).st_size
+        return os.fstat(self._descriptor._fd).st_size
+
+    def truncate(self, length: int) -> None:
+        os.ftruncate(self.descriptor()._fd, length)
+
+    def fsync(self) -> None:
+        os.fsync(self.descriptor()._fd)
+
+    def release(self) -> None:
+        if self._descriptor is not None:
+            self._descriptors.forget(self)
+            self._descriptor = None
+
+    def create(self) -> None:
+        """Make the file, empty."""
+        self.release()
+        self._open(os.O_CREAT | os.O_TRUNC)
+
+    def spare(self) -> bool:
+        """Give up the descriptor unless it was used since the last call; whether it was given up."""
+        if self._descriptor is not None and self._descriptor.used:
+            self._descriptor.used = False
+            return False
+        self._descriptor = None
+        return True
+
+    def drop(self) -> None:
+        self._descriptor = None
+
+    def _open(self, flags: int) -> RealDescriptor:
+        held = self._last() if self._last is not None and not flags else None
+        if held is None:
+            held = RealDescriptor(self._open_path(flags))
+            self._last = weakref.ref(held)
+        held.used = True
+        self._descriptor = held
+        self._descriptors.admit(self)
+        return held
+
+    def _open_path(self, flags: int) -> int:
+        flags |= os.O_RDWR | os.O_CLOEXEC
+        try:
+            return os.open(self.path, flags, FILE_MODE)
+        except OSError as error:
+            if error.errno != errno.EMFILE or not self._descriptors.make_room():
+                raise
+        return os.open(self.path, flags, FILE_MODE)
+
+
+class RealLock:
+    """A POSIX lock, which Java's FileChannel.lock respects. Closing any other descriptor of the file would free it."""
+
+    def __init__(self, fd: int) -> None:
+        self._fd = fd
+
+    def release(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+class RealDisk:
+    """The file system of the operating system."""
+
+    def __init__(self, descriptors: Descriptors | None = None) -> None:
+        self.descriptors = Descriptors() if descriptors is None else descriptors
+
+    def file(self, path: str) -> RealFile:
+        return RealFile(path, self.descriptors)
+
+    def create(self, path: str) -> RealFile:
+        file = RealFile(path, self.descriptors)
+        file.create()
+        return file
+
+    def read(self, path: str) -> bytes:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            data = os.read(fd, _SMALL_FILE_BYTES)
+            if len(data) < _SMALL_FILE_BYTES:
+                return data
+            pieces = [data]
+            while data := os.read(fd, _SMALL_FILE_BYTES):
+                pieces.append(data)
+            return b"".join(pieces)
+        finally:
+            os.close(fd)
+
+    def write(self, path: str, data: Buffer, *, synchronize: bool) -> None:
+        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        try:
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(fd, rest) :]
+            if synchronize:
+                os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def rename(self, source: str, target: str) -> None:
+        os.rename(source, target)
+
+    def unlink(self, path: str) -> None:
+        os.unlink(path)
+
+    def list_directory(self, path: str) -> list[str]:
+        return os.listdir(path)
+
+    def make_directory(self, path: str) -> None:
+        os.mkdir(path, DIRECTORY_MODE)
+
+    def remove_directory(self, path: str) -> None:
+        os.rmdir(path)
+
+    def status(self, path: str) -> FileStatus | None:
+        try:
+            status = os.stat(path)
+        except FileNotFoundError:
+            return None
+        is_directory = status.st_mode & 0o170000 == 0o040000
+        return FileStatus(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev, is_directory)
+
+    def synchronize_directory(self, path: str) -> None:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+    def lock(self, path: str) -> RealLock | None:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        try:
+            fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except (BlockingIOError, PermissionError):
+            os.close(fd)
+            return None
+        except BaseException:
+            os.close(fd)
+            raise
+        return RealLock(fd)
+
+    def free_bytes(self, path: str) -> int:
+        statistics = os.statvfs(path)
+        return statistics.f_bavail * statistics.f_frsize
+
+    def total_bytes(self, path: str) -> int:
+        statistics = os.statvfs(path)
+        return statistics.f_blocks * statistics.f_frsize
+
+    def boot_id(self) -> str:
+        try:
+            return self.read(BOOT_ID_PATH).decode().strip()
+        except OSError:
+            return ""

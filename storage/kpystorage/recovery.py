@@ -1,0 +1,350 @@
+"""Bringing a log up from its files: after a clean stop, after the death of the process alone, after the machine's.
+
+* Clean: the files are believed; a missing index is built anew.
+* The process died, the page cache did not: sealed segments are complete; of the active one what lies behind its last
+  index entry is checked.
+* Otherwise every segment from the recovery point on is read in full, its indexes built anew (Kafka's LogLoader).
+
+What lies behind the first batch that is not whole and valid is removed, with all later segments: it was never flushed.
+What lies below the recovery point was flushed; it is never removed here. A batch there whose checksum is wrong stays
+(its readers find out), and a file whose framing breaks there takes the log offline (:class:`CorruptLog`).
+
+Invariant: the offsets, producers, epochs and indexes of a loaded log are what its batches say.
+"""
+
+from collections.abc import Callable
+from enum import Enum
+from typing import NamedTuple
+
+from kpystorage import names, producer_snapshot, scan
+from kpystorage.checkpoint import parse_epochs
+from kpystorage.control_batches import apply_producer
+from kpystorage.disk import Disk
+from kpystorage.errors import CorruptFile, CorruptLog
+from kpystorage.leader_epochs import LeaderEpochs
+from kpystorage.log_config import LogConfig
+from kpystorage.log_offset import LogOffset
+from kpystorage.producer_states import ProducerStates
+from kpystorage.segment import Segment
+from kpystorage.segment_files import SegmentFiles, survey
+from kpystorage.transaction_index import AbortedTransaction
+from kpywire.batch import LENGTH_END, MAGIC_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.errors import Malformed
+
+MAX_OFFSET = (1 << 63) - 1
+
+
+class Shutdown(Enum):
+    """How the last writer of a log directory ended."""
+
+    CLEAN = "clean stop"
+    PROCESS_DIED = "the process died"
+    UNCLEAN = "unknown, or the machine died"
+
+
+class LoadedLog(NamedTuple):
+    """What loading (or creating) a log gives it to start with."""
+
+    segments: list[Segment]
+    log_start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: ProducerStates
+    snapshots: list[int]
+    new_files: list[str]
+    new_directory: bool
+
+
+class LogLoader:
+    """Loads one log. ``report`` takes a line for each thing found wrong and mended."""
+
+    def __init__(self, disk: Disk, path: str, config: LogConfig, now_ms: int, report: Callable[[str], None]) -> None:
+        self.disk = disk
+        self.path = path
+        self.name = path.rpartition("/")[2]
+        self.config = config
+        self.now_ms = now_ms
+        self.report = report
+        self.segments: list[Segment] = []
+        self.snapshots: list[int] = []
+        self.epochs = LeaderEpochs()
+        self.epochs_known = True
+        self.new_files: list[str] = []
+        self.recovered: ProducerStates | None = None
+
+    def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
+        """Read, check and mend the log's files as far as ``shutdown`` calls for.
+
+        ``log_start_offset`` and ``recovery_point`` are what the directory's checkpoints say, 0 if nothing.
+
+        Raises:
+            OSError: a file cannot be read or mended.
+            CorruptLog: data that had been flushed is damaged beyond its framing.
+        """
+        files = survey(self.disk, self.path, self.report)
+        self.snapshots = files.snapshots
+        self._read_epochs()
+        self._open_segments(files, shutdown, recovery_point, log_start_offset)
+        if shutdown is Shutdown.UNCLEAN:
+            self._recover_from(recovery_point, recovery_point, log_start_offset)
+        elif shutdown is Shutdown.PROCESS_DIED and self.segments:
+            self._recover_tail(recovery_point, log_start_offset)
+        end_offset = self.segments[-1].next_offset() if self.segments else log_start_offset
+        if end_offset < log_start_offset:
+            self.report(
+                f"{self.name}: its end {end_offset} is below its start {log_start_offset}, where it starts over"
+            )
+            self._remove_segments(0)
+        if not self.segments:
+            end_offset = max(end_offset, log_start_offset)
+            self.segments.append(self._create_segment(end_offset))
+        log_start_offset = max(log_start_offset, self.segments[0].base_offset)
+        producers = self._producers(log_start_offset, end_offset, shutdown)
+        self.epochs.truncate_from_end(end_offset)
+        self.epochs.truncate_from_start(log_start_offset)
+        flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
+        return LoadedLog(
+            self.segments, log_start_offset, end_offset, max(flushed, log_start_offset), self.epochs, producers,
+            self.snapshots, self.new_files, False,
+        )  # fmt: skip
+
+    # Files.
+
+    def _read_epochs(self) -> None:
+        path = f"{self.path}/{names.LEADER_EPOCHS}"
+        try:
+            self.epochs = LeaderEpochs(parse_epochs(self.disk.read(path), path))
+        except FileNotFoundError:
+            return
+        except CorruptFile as error:
+            self.report(f"{error}; the epochs are read from the batches")
+            self.epochs_known = False
+
+    def _open_segments(
+        self, files: SegmentFiles, shutdown: Shutdown, recovery_point: int, log_start_offset: int
+    ) -> None:
+        for base_offset in files.base_offsets:
+            segment = Segment(
+                self.disk,
+                self.path,
+                base_offset,
+                created_ms=self.now_ms,
+                index_interval_bytes=self.config.index_interval_bytes,
+                has_transactions=base_offset in files.transaction_indexes,
+            )
+            self.segments.append(segment)
+            if base_offset not in files.indexed:
+                if shutdown is Shutdown.CLEAN or base_offset < recovery_point:
+                    self.report(f"{self.name}: segment {base_offset} has no index; it is built anew")
+                self._rebuild(segment)
+            elif not segment.transaction_index.is_sane(base_offset):
+                self.report(f"{self.name}: segment {base_offset} has a corrupt transaction index; it is built anew")
+                producers = self._replayed(log_start_offset, base_offset)
+                self._recover_segment(segment, producers, MAX_OFFSET if shutdown is Shutdown.CLEAN else recovery_point)
+
+    def _rebuild(self, segment: Segment) -> None:
+        stem = f"{self.path}/{segment.base_offset:020d}"
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+            self.disk.create(stem + suffix).release()
+        segment.rebuild_indexes()
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        segment = Segment.create(self.disk, self.path, base_offset, self.now_ms, self.config.index_interval_bytes)
+        self.new_files.append(segment.log.path)
+        return segment
+
+    def _remove_segments(self, first: int) -> None:
+        """Remove the segments from number ``first`` on, the last one first, so that the rest is always whole."""
+        for segment in reversed(self.segments[first:]):
+            for file in reversed(segment.files()):
+                file.release()
+            for suffix in names.SEGMENT_FILES:
+                self._unlink(f"{self.path}/{segment.base_offset:020d}{suffix}")
+            self._drop_snapshots(segment.base_offset, segment.base_offset)
+        del self.segments[first:]
+
+    def _drop_snapshots(self, first_offset: int, last_offset: int) -> None:
+        for offset in [offset for offset in self.snapshots if first_offset <= offset <= last_offset]:
+            self.snapshots.remove(offset)
+            self._unlink(f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}")
+
+    def _unlink(self, path: str) -> None:
+        try:
+            self.disk.unlink(path)
+        except FileNotFoundError:
+            return
+        self.new_files = [new for new in self.new_files if new != path]
+
+    # Checking batches.
+
+    def _recover_from(self, offset: int, recovery_point: int, log_start_offset: int) -> None:
+        """Read every segment from the one that holds ``offset`` on; cut at the first batch that is not valid."""
+        if not self.segments:
+            return
+        first = max(sum(segment.base_offset <= offset for segment in self.segments) - 1, 0)
+        producers = self._replayed(log_start_offset, self.segments[first].base_offset)
+        for number in range(first, len(self.segments)):
+            segment = self.segments[number]
+            if self._recover_segment(segment, producers, recovery_point):
+                if number + 1 < len(self.segments):
+                    self.report(f"{self.name}: the segments behind {segment.base_offset} are removed")
+                    self._remove_segments(number + 1)
+                break
+        self.recovered = producers
+
+    def _recover_segment(self, segment: Segment, producers: ProducerStates, recovery_point: int) -> bool:
+        """Check all batches of a segment and build its indexes anew; whether something had to be cut off."""
+        segment.offset_index.reset()
+        segment.time_index.reset()
+        segment.transaction_index.reset()
+        segment.restart_index()
+        return self._check(segment, 0, segment.base_offset, producers, recovery_point)
+
+    def _recover_tail(self, recovery_point: int, log_start_offset: int) -> None:
+        """Check the active segment from its last index entry on if that points at a valid batch, else all of it."""
+        segment = self.segments[-1]
+        offset, position = segment.offset_index.last_offset, segment.offset_index.last_position
+        first = next(scan.batches(segment.log, position, segment.size), None)
+        if position == 0 or first is None or first[1].last_offset != offset or not check_crc(first[2], first[1]):
+            self._recover_from(segment.base_offset, recovery_point, log_start_offset)
+            return
+        segment.offset_index.keep(len(segment.offset_index))
+        segment.time_index.truncate_to(offset + 1)
+        segment.restart_index(first[1].size)
+        self._check(segment, position + first[1].size, offset + 1, None, recovery_point)
+
+    def _check(
+        self,
+        segment: Segment,
+        position: int,
+        expected_offset: int,
+        producers: ProducerStates | None,
+        recovery_point: int,
+    ) -> bool:
+        """Check and index the batches from ``position`` on, apply them to ``producers``; whether a rest was cut off."""
+        for at, header, data in scan.batches(segment.log, position, segment.size):
+            if header.base_offset < expected_offset or header.last_offset_delta < 0:
+                break
+            valid = check_crc(data, header)
+            if valid and producers is not None and header.producer_id != NO_PRODUCER_ID:
+                valid = self._apply(header, data, segment, at, producers)
+            if not valid:
+                if header.next_offset > recovery_point:
+                    break
+                self.report(f"{self.name}: the batch at offset {header.base_offset} is damaged; it had been flushed")
+            segment.note(header, at, header.size)
+            self._note_epoch(header)
+            expected_offset = header.next_offset
+            position = at + header.size
+        if producers is not None:
+            producers.end_offset = max(producers.end_offset, expected_offset)
+        rest_bytes = segment.size - position
+        if rest_bytes:
+            self._refuse_flushed(segment, position, expected_offset, recovery_point)
+            self.report(
+                f"{self.name}: {rest_bytes} bytes from offset {expected_offset} on are no valid batch, thus cut off"
+            )
+            segment.cut(position)
+        segment.seal()
+        return rest_bytes > 0
+
+    def _refuse_flushed(self, segment: Segment, position: int, offset: int, recovery_point: int) -> None:
+        place = f"{segment.log.path}, byte {position} (offset {offset})"
+        if offset < recovery_point:
+            raise CorruptLog(
+                f"{place}: damaged, though everything below offset {recovery_point} had been flushed. "
+                "Nothing is removed; restore the file, or move the directory away"
+            )
+        magic = segment.log.pread(1, position + MAGIC_POSITION)
+        if magic in (b"\0", b"\1"):
+            length = int.from_bytes(segment.log.pread(4, position + 8), "big")
+            if 14 <= length <= segment.size - position - LENGTH_END:
+                raise CorruptLog(f"{place}: written in message format v{magic[0]}, which is not supported")
+
+    # Producers and epochs.
+
+    def _note_epoch(self, header: BatchHeader) -> None:
+        if header.partition_leader_epoch > self.epochs.latest:
+            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+
+    def _apply(
+        self, header: BatchHeader, data: memoryview, segment: Segment, position: int, producers: ProducerStates
+    ) -> bool:
+        """Apply a batch that has a producer id, and note the transaction it aborts; False if it cannot be read."""
+        try:
+            place = LogOffset(header.base_offset, segment.base_offset, position)
+            ended = apply_producer(producers, header, data, 0, place)
+        except Malformed:
+            return False
+        if ended is not None:
+            if not ended.committed:
+                stable = producers.last_stable_offset_after(ended)
+                segment.transaction_index.append(
+                    AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+                )
+            producers.complete(ended)
+        return True
+
+    def _producers(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
+        """The producers at the log end, with a snapshot of them on disk."""
+        self._drop_snapshots(end_offset + 1, MAX_OFFSET)
+        producers = self.recovered
+        if producers is None or producers.end_offset != end_offset:
+            if shutdown is Shutdown.CLEAN and not self.snapshots:
+                producers = ProducerStates(self.name, end_offset)
+            else:
+                producers = self._replayed(log_start_offset, end_offset)
+        if not self.epochs_known:
+            self._replay(ProducerStates(self.name), log_start_offset, end_offset)
+        if end_offset > (self.snapshots[-1] if self.snapshots else log_start_offset):
+            path = f"{self.path}/{names.segment_file(end_offset, names.PRODUCER_SNAPSHOT)}"
+            self.disk.write(path, producer_snapshot.render(producers.snapshot()), synchronize=False)
+            self.snapshots.append(end_offset)
+            self.new_files.append(path)
+        self._drop_stray_snapshots()
+        return producers
+
+    def _drop_stray_snapshots(self) -> None:
+        """Keep the snapshots that belong to a segment, and the last one."""
+        kept = {segment.base_offset for segment in self.segments} | set(self.snapshots[-1:])
+        for offset in [offset for offset in self.snapshots if offset not in kept]:
+            self._drop_snapshots(offset, offset)
+
+    def _replayed(self, log_start_offset: int, end_offset: int) -> ProducerStates:
+        """The producers at ``end_offset``, from the latest snapshot that is valid and the batches behind it."""
+        producers = ProducerStates(self.name, log_start_offset)
+        for offset in reversed([offset for offset in self.snapshots if log_start_offset < offset <= end_offset]):
+            path = f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
+            try:
+                entries = producer_snapshot.parse(self.disk.read(path), path)
+            except CorruptFile as error:
+                self.report(f"{error}; it is removed")
+                self._drop_snapshots(offset, offset)
+                continue
+            producers.load(entries, offset)
+            producers.expire(self.now_ms, self.config.producer_id_expiration_ms)
+            break
+        self._replay(producers, producers.end_offset, end_offset)
+        return producers
+
+    def _replay(self, producers: ProducerStates, offset: int, end_offset: int) -> None:
+        """Apply the batches in ``offset .. end_offset`` to ``producers`` and the epochs."""
+        for number, segment in enumerate(self.segments):
+            following = self.segments[number + 1 :]
+            if (following and following[0].base_offset <= offset) or segment.base_offset >= end_offset:
+                continue
+            found = segment.find(offset, segment.size) if offset > segment.base_offset else (0, None)
+            if found is None:
+                continue
+            for at, header in scan.headers(segment.log, found[0], segment.size):
+                if header.base_offset >= end_offset:
+                    break
+                self._note_epoch(header)
+                if header.producer_id != NO_PRODUCER_ID and header.base_offset >= producers.end_offset:
+                    data = memoryview(segment.log.pread(header.size, at)) if header.is_control else memoryview(b"")
+                    place = LogOffset(header.base_offset, segment.base_offset, at)
+                    ended = apply_producer(producers, header, data, 0, place)
+                    if ended is not None:
+                        producers.complete(ended)
+        producers.end_offset = max(producers.end_offset, end_offset)

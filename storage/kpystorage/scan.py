@@ -1,0 +1,63 @@
+"""Walking the batches of a segment file, by their headers alone or as a whole. Checks nothing but the framing.
+
+Invariant: a walk ends before the first bytes that cannot be a whole batch of the stretch it was given; it never yields,
+and never reserves memory for, more than the file holds.
+"""
+
+from collections.abc import Iterator
+from typing import Protocol
+
+from kpywire.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
+
+HEADER_WINDOW_BYTES = 1 << 14
+BATCH_WINDOW_BYTES = 1 << 20
+_MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_END
+
+
+class Readable(Protocol):
+    """A file or a descriptor."""
+
+    def pread(self, length: int, position: int) -> bytes: ...
+
+
+def headers(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
+    """(position, header) of the batches from ``position`` up to ``end``; bodies are read only where they are small."""
+    window = b""
+    start = position
+    while position + HEADER_BYTES <= end:
+        at = position - start
+        if at + HEADER_BYTES > len(window):
+            window = file.pread(min(HEADER_WINDOW_BYTES, end - position), position)
+            start, at = position, 0
+            if len(window) < HEADER_BYTES:
+                return
+        header = BatchHeader._make(HEADER.unpack_from(window, at))
+        following = position + header.batch_length + LENGTH_END
+        if header.batch_length < _MIN_BATCH_LENGTH or following > end or header.magic != MAGIC:
+            return
+        yield position, header
+        position = following
+
+
+def batches(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader, memoryview]]:
+    """(position, header, all its bytes) of the batches from ``position`` up to ``end``."""
+    window = memoryview(b"")
+    start = position
+    while position + HEADER_BYTES <= end:
+        at = position - start
+        if at + HEADER_BYTES > len(window):
+            window = memoryview(file.pread(min(BATCH_WINDOW_BYTES, end - position), position))
+            start, at = position, 0
+            if len(window) < HEADER_BYTES:
+                return
+        header = BatchHeader._make(HEADER.unpack_from(window, at))
+        size = header.batch_length + LENGTH_END
+        if size < HEADER_BYTES or position + size > end or header.magic != MAGIC:
+            return
+        if at + size > len(window):
+            window = memoryview(file.pread(max(size, min(BATCH_WINDOW_BYTES, end - position)), position))
+            start, at = position, 0
+            if len(window) < size:
+                return
+        yield position, header, window[at : at + size]
+        position += size

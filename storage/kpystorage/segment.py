@@ -1,0 +1,317 @@
+"""A segment: a stretch of a log in one ``.log`` file, with its indexes beside it (Kafka's LogSegment).
+
+Not here: which segment is written to, producers, epochs, recovery.
+
+Invariant: the file holds whole batches in ascending offsets, all at or above ``base_offset``; every index entry points
+at one of them.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from kpystorage import names, scan
+from kpystorage.disk import Disk, File
+from kpystorage.log_config import LogConfig
+from kpystorage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
+from kpystorage.offset_index import OffsetIndex
+from kpystorage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
+from kpystorage.time_index import TimeIndex, TimestampOffset
+from kpystorage.transaction_index import TransactionIndex
+from kpywire.batch import LENGTH_END, NO_TIMESTAMP, BatchHeader
+from kpywire.record import Record, read_records
+from kpywire.varint import Buffer
+
+_MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
+_NOT_ASKED = -1
+
+
+class Segment:
+    """One segment of a log. Files other than the active one's are looked at only when something is asked of them."""
+
+    __slots__ = (
+        "_first_timestamp",
+        "_max",
+        "_offset_index",
+        "_since_index_bytes",
+        "_size",
+        "_time_index",
+        "base_offset",
+        "created_ms",
+        "disk",
+        "index_interval_bytes",
+        "jitter_ms",
+        "log",
+        "transaction_index",
+    )
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        *,
+        created_ms: int,
+        index_interval_bytes: int,
+        has_transactions: bool = False,
+    ) -> None:
+        """The segment of files that exist in ``directory``. ``created_ms`` stands in where no record has a time."""
+        stem = f"{directory}/{base_offset:020d}"
+        self.disk = disk
+        self.base_offset = base_offset
+        self.log: File = disk.file(stem + names.LOG)
+        self.transaction_index = TransactionIndex(disk, stem + names.TRANSACTION_INDEX, exists=has_transactions)
+        self.created_ms = created_ms
+        self.jitter_ms = 0
+        self.index_interval_bytes = index_interval_bytes
+        self._size = _NOT_ASKED
+        self._offset_index: OffsetIndex | None = None
+        self._time_index: TimeIndex | None = None
+        self._max: TimestampOffset | None = None
+        self._first_timestamp: int | None = None
+        self._since_index_bytes = 0
+
+    @classmethod
+    def create(
+        cls, disk: Disk, directory: str, base_offset: int, created_ms: int, index_interval_bytes: int
+    ) -> "Segment":
+        """A new empty segment with its files; files of that name are emptied."""
+        segment = cls(disk, directory, base_offset, created_ms=created_ms, index_interval_bytes=index_interval_bytes)
+        stem = f"{directory}/{base_offset:020d}"
+        for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
+            disk.create(stem + suffix).release()
+        segment.log = disk.create(stem + names.LOG)
+        segment._size = 0
+        segment._offset_index = OffsetIndex(disk.file(stem + names.OFFSET_INDEX), base_offset, 0)
+        segment._time_index = TimeIndex(disk.file(stem + names.TIME_INDEX), base_offset, 0)
+        return segment
+
+    # What is known of it; the first question may cost a system call.
+
+    @property
+    def size(self) -> int:
+        """Bytes of the ``.log`` file."""
+        if self._size < 0:
+            self._size = self.log.size()
+        return self._size
+
+    @property
+    def offset_index(self) -> OffsetIndex:
+        if self._offset_index is None:
+            file = self.disk.file(self._path(names.OFFSET_INDEX))
+            self._offset_index = OffsetIndex(file, self.base_offset)
+        return self._offset_index
+
+    @property
+    def time_index(self) -> TimeIndex:
+        if self._time_index is None:
+            self._time_index = TimeIndex(self.disk.file(self._path(names.TIME_INDEX)), self.base_offset)
+        return self._time_index
+
+    @property
+    def max_timestamp(self) -> TimestampOffset:
+        """The largest timestamp and the last offset of the first batch that has it; (-1, base offset) without any."""
+        if self._max is None:
+            self._max = self.time_index.last
+        return self._max
+
+    @property
+    def largest_timestamp(self) -> int:
+        """What retention goes by, in ms: the largest timestamp of a record, else when the file was last written."""
+        timestamp = self.max_timestamp.timestamp
+        if timestamp >= 0:
+            return timestamp
+        status = self.disk.status(self.log.path)
+        return status.modified_ns // 1_000_000 if status is not None else self.created_ms
+
+    @property
+    def first_timestamp(self) -> int:
+        """The largest timestamp of the first batch, -1 while there is none; time-based rolling counts from it."""
+        if self._first_timestamp is None:
+            for _, header in scan.headers(self.log, 0, min(self.size, scan.HEADER_WINDOW_BYTES)):
+                self._first_timestamp = header.max_timestamp
+                return header.max_timestamp
+            return NO_TIMESTAMP
+        return self._first_timestamp
+
+    # Writing.
+
+    def must_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig) -> bool:
+        """Whether ``size`` bytes with these limits belong in a new segment (Kafka's LogSegment.shouldRoll)."""
+        held = self.size
+        if held > config.segment_bytes - size or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
+            return True
+        if held:
+            first = self._first_timestamp
+            if first is None:
+                first = self.first_timestamp
+            waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
+            if waited_ms > config.segment_ms - self.jitter_ms:
+                return True
+        index_bytes = config.segment_index_bytes
+        return (
+            len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
+            or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
+        )
+
+    def append(self, headers: Sequence[BatchHeader], data: Buffer) -> int:
+        """Write batches at the end; the position they begin at.
+
+        Raises:
+            OSError: any part may have been written; :meth:`cut` takes it back.
+        """
+        begin = position = self._size
+        self.log.pwrite(data, position)
+        for header in headers:
+            size = header.batch_length + LENGTH_END
+            self.note(header, position, size)
+            position += size
+        self._size = position
+        return begin
+
+    def note(self, header: BatchHeader, position: int, size: int) -> None:
+        """Account for a batch that is in the file: largest timestamp and, every so many bytes, index entries."""
+        timestamp = header.max_timestamp
+        largest = self._max
+        if largest is None:
+            largest = self.max_timestamp
+        if timestamp > largest.timestamp:
+            self._max = largest = TimestampOffset(timestamp, header.base_offset + header.last_offset_delta)
+        if self._since_index_bytes > self.index_interval_bytes:
+            time_index = self.time_index
+            time_index.append_if_later(largest.timestamp, largest.offset)
+            if self.offset_index.append(header.base_offset + header.last_offset_delta, position):
+                self.flush_indexes()
+            self._since_index_bytes = 0
+        self._since_index_bytes += size
+        if position == 0:
+            self._first_timestamp = timestamp
+
+    def flush_indexes(self) -> None:
+        """Write index entries that are only in memory. Times first: recovery goes by the offsets in the file."""
+        self.time_index.flush()
+        self.offset_index.flush()
+
+    def seal(self) -> None:
+        """Nothing more will be written: the largest timestamp enters the time index, both index files are complete."""
+        if self._max is not None or self.size:
+            self.time_index.append_if_later(*self.max_timestamp)
+        self.flush_indexes()
+
+    def cut(self, position: int) -> None:
+        """Cut the ``.log`` file to ``position``; the indexes are the caller's to mend."""
+        self.log.truncate(position)
+        self._size = position
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Remove the batches that reach ``offset`` or beyond, and what the indexes say of them."""
+        found = self.find(offset, self.size)
+        self.offset_index.truncate_to(offset)
+        self.time_index.truncate_to(offset)
+        self.transaction_index.truncate_to(offset)
+        if found is not None:
+            self.cut(found[0])
+        if self._size == 0:
+            self.created_ms = now_ms
+            self._first_timestamp = None
+        self._since_index_bytes = 0
+        if self.max_timestamp.timestamp >= 0:
+            self._max = self._largest_remaining()
+
+    def _largest_remaining(self) -> TimestampOffset:
+        largest = self.time_index.last
+        for _, header in self._from_index(largest.offset, self.size):
+            if header.max_timestamp > largest.timestamp:
+                largest = TimestampOffset(header.max_timestamp, header.last_offset)
+        return largest
+
+    # Reading.
+
+    def find(self, offset: int, limit: int) -> tuple[int, BatchHeader] | None:
+        """(position, header) of the first batch before byte ``limit`` that reaches ``offset`` or beyond, if any."""
+        for at, header in self._from_index(offset, limit):
+            if header.base_offset + header.last_offset_delta >= offset:
+                return at, header
+        return None
+
+    def _from_index(self, offset: int, limit: int) -> Iterator[tuple[int, BatchHeader]]:
+        """The batches from the index entry at or below ``offset`` on; an index that points elsewhere is built anew."""
+        indexed_offset, position = self.offset_index.lookup(offset)
+        walk = scan.headers(self.log, position, limit)
+        first = next(walk, None)
+        if position and (position < limit if first is None else first[1].last_offset != indexed_offset):
+            self.rebuild_indexes()
+            yield from scan.headers(self.log, self.offset_index.lookup(offset)[1], limit)
+        elif first is not None:
+            yield first
+            yield from walk
+
+    def rebuild_indexes(self) -> None:
+        """Make the offset and time index say what the batches say."""
+        self.offset_index.reset()
+        self.time_index.reset()
+        self.restart_index()
+        for position, header in scan.headers(self.log, 0, self.size):
+            self.note(header, position, header.size)
+        self.seal()
+
+    def restart_index(self, indexed_bytes: int = 0) -> None:
+        """Indexing goes on behind the last entry; ``indexed_bytes`` is the size of the batch it points at."""
+        self._max = self.time_index.last
+        self._since_index_bytes = indexed_bytes
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch; the base offset if there is none."""
+        following = self.base_offset
+        for _, header in self._from_index(self.offset_index.last_offset, self.size):
+            following = header.next_offset
+        return following
+
+    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[Record, int] | None:
+        """The first record at or behind ``start_offset`` that is not older than ``timestamp``, and its leader epoch."""
+        before = self.time_index.lookup(timestamp)
+        for at, header in self._from_index(max(before.offset, start_offset), self.size):
+            if header.max_timestamp >= timestamp:
+                for record in read_records(self.log.pread(header.size, at)):
+                    if record.timestamp >= timestamp and record.offset >= start_offset:
+                        return record, header.partition_leader_epoch
+        return None
+
+    def find_max_timestamp(self) -> tuple[Record, int] | None:
+        """The first record with the largest timestamp of the segment, and its leader epoch."""
+        timestamp, offset = self.max_timestamp
+        for at, header in self._from_index(offset, self.size):
+            if header.max_timestamp == timestamp:
+                for record in read_records(self.log.pread(header.size, at)):
+                    if record.timestamp == timestamp:
+                        return record, header.partition_leader_epoch
+                return None
+        return None
+
+    # Files.
+
+    def files(self) -> list[File]:
+        """The files that are there."""
+        files = [self.log, self.offset_index.file, self.time_index.file]
+        if self.transaction_index.file is not None:
+            files.append(self.transaction_index.file)
+        return files
+
+    def moved(self, directory: str) -> None:
+        """The log's directory has another path now."""
+        for index, suffix in ((self._offset_index, names.OFFSET_INDEX), (self._time_index, names.TIME_INDEX)):
+            if index is not None:
+                index.file.path = f"{directory}/{self.base_offset:020d}{suffix}"
+        self.log.path = f"{directory}/{self.base_offset:020d}{names.LOG}"
+        self.transaction_index.moved(f"{directory}/{self.base_offset:020d}{names.TRANSACTION_INDEX}")
+
+    def release(self) -> None:
+        """Give the descriptors back; slices that are held stay valid."""
+        for file in (self._offset_index, self._time_index, self.transaction_index):
+            if file is not None and file.file is not None:
+                file.file.release()
+        self.log.release()
+
+    def _path(self, suffix: str) -> str:
+        return self.log.path.removesuffix(names.LOG) + suffix
+
+    def __repr__(self) -> str:
+        return f"Segment(base_offset={self.base_offset}, size={self._size})"

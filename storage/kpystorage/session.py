@@ -1,0 +1,102 @@
+"""How the last writer of a log directory ended, and with it how much of the directory has to be checked.
+
+``.kafka_cleanshutdown`` (Kafka's) says that everything was flushed and closed. ``.kpybroker_session`` (our own, unknown
+to Kafka, which ignores it) is there while a node of ours writes: the boot of the machine, the directory's identity and
+path, and its time of change, which follows every change this node makes to its list of names. If all of that still
+holds at the next start, then the machine has not been down, nobody moved, copied or restored the directory, no other
+program (Apache Kafka among them) has worked in it since, and the page cache holds every write that was finished.
+
+Invariant: whatever is not certain counts as unclean.
+"""
+
+import json
+from contextlib import suppress
+
+from kpystorage import names
+from kpystorage.disk import Disk, File
+from kpystorage.recovery import Shutdown
+
+SESSION = ".kpybroker_session"
+CLEAN_SHUTDOWN_VERSION = 0
+NO_BROKER_EPOCH = -1
+_TIME_DIGITS = 20
+
+
+def read_broker_epoch(disk: Disk, directory: str) -> int | None:
+    """The broker epoch in the clean shutdown file, -1 if it tells none; None without such a file."""
+    try:
+        data = disk.read(f"{directory}/{names.CLEAN_SHUTDOWN}")
+    except FileNotFoundError:
+        return None
+    try:
+        content = json.loads(data)
+    except ValueError:
+        return NO_BROKER_EPOCH
+    epoch = content.get("brokerEpoch", NO_BROKER_EPOCH) if isinstance(content, dict) else NO_BROKER_EPOCH
+    return epoch if type(epoch) is int else NO_BROKER_EPOCH
+
+
+def render_clean_shutdown(broker_epoch: int) -> bytes:
+    return f'{{"version":{CLEAN_SHUTDOWN_VERSION},"brokerEpoch":{broker_epoch}}}'.encode()
+
+
+class Session:
+    """This node's time with a log directory, from taking it over to a clean stop."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._path = f"{directory}/{SESSION}"
+        self._file: File | None = None
+        self._time_position = 0
+
+    def last_shutdown(self) -> Shutdown:
+        """How the session before this one ended. May raise OSError."""
+        try:
+            left = self._disk.read(self._path)
+        except FileNotFoundError:
+            clean = read_broker_epoch(self._disk, self._directory) is not None
+            return Shutdown.CLEAN if clean else Shutdown.UNCLEAN
+        # A session that was not ended is younger than any clean shutdown file beside it.
+        identity, _, modified = left.rpartition(b"\n")
+        if self._disk.boot_id() and identity == self._identity() and modified == self._modified():
+            return Shutdown.PROCESS_DIED
+        return Shutdown.UNCLEAN
+
+    def begin(self) -> None:
+        """Take the directory over: from here on a stop counts as a death. Flushed. May raise OSError."""
+        identity = self._identity() + b"\n"
+        self._time_position = len(identity)
+        self._disk.write(self._path, identity + b"?" * _TIME_DIGITS, synchronize=True)
+        with suppress(FileNotFoundError):
+            self._disk.unlink(f"{self._directory}/{names.CLEAN_SHUTDOWN}")
+        self._disk.synchronize_directory(self._directory)
+        self._file = self._disk.file(self._path)
+        self.changed()
+
+    def changed(self) -> None:
+        """This node has just made, renamed or removed a name in the directory. May raise OSError."""
+        if self._file is not None:
+            self._file.pwrite(self._modified(), self._time_position)
+
+    def end(self, broker_epoch: int) -> None:
+        """A clean stop: everything is flushed and closed. May raise OSError."""
+        if self._file is not None:
+            self._file.release()
+            self._file = None
+        self._disk.write(
+            f"{self._directory}/{names.CLEAN_SHUTDOWN}", render_clean_shutdown(broker_epoch), synchronize=True
+        )
+        self._disk.synchronize_directory(self._directory)
+        self._disk.unlink(self._path)
+        self._disk.synchronize_directory(self._directory)
+
+    def _identity(self) -> bytes:
+        status = self._disk.status(self._directory)
+        where = (status.device, status.inode) if status is not None else (-1, -1)
+        fields = {"bootId": self._disk.boot_id(), "device": where[0], "inode": where[1], "path": self._directory}
+        return json.dumps(fields).encode()
+
+    def _modified(self) -> bytes:
+        status = self._disk.status(self._directory)
+        return f"{status.modified_ns if status is not None else 0:0{_TIME_DIGITS}d}".encode()
