@@ -105,7 +105,7 @@ class Replicas:
             replica.update(partition)
             return
         replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self._open_log)
-        if self._find_log(replica) is None:
+        if self.find_log(replica) is None:
             self._create_later(replica)
 
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
@@ -114,7 +114,7 @@ class Replicas:
         held.validation = held.config.validation()
         log_config = held.config.log()
         for replica in held.replicas.values():
-            found = self._find_log(replica)
+            found = self.find_log(replica)
             if found is not None:
                 found.configure(log_config)
 
@@ -133,7 +133,7 @@ class Replicas:
                 self._forget(held, replica)
 
     def _forget(self, held: HeldTopic, replica: Replica) -> None:
-        found = self._find_log(replica)
+        found = self.find_log(replica)
         replica.forget()
         if found is not None:
             try:
@@ -145,7 +145,8 @@ class Replicas:
 
     # Logs
 
-    def _find_log(self, replica: Replica) -> Log | None:
+    def find_log(self, replica: Replica) -> Log | None:
+        """The log of a replica where it is on disk, opened or not."""
         for directory in self.directories:
             found = directory.find_log(replica.topic.name, replica.index, replica.topic.id)
             if found is not None:
@@ -154,7 +155,7 @@ class Replicas:
 
     def _open_log(self, replica: Replica) -> Log:
         """The log of a replica, made where it is missing."""
-        found = self._find_log(replica)
+        found = self.find_log(replica)
         if found is None:
             directory = self._directory_for_new_log(replica)
             found = directory.create_log(

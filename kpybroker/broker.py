@@ -1,0 +1,77 @@
+"""The broker role of one node: what handlers see as their `Context`, put together from its parts.
+
+It owns nothing that waits and decides nothing itself; `kpybroker.node` builds it, starts it and stops it.
+"""
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.dispatch import Dispatcher
+from kpybroker.fetch.sessions import Sessions
+from kpybroker.handlers.context import Controller
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.lifecycle import Lifecycle
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.server.listener import Server
+
+CLUSTER_DEFAULT = ""
+"""The resource name of dynamic configs that hold for every broker."""
+
+
+class Broker:
+    """The parts of a broker. Attributes are filled in by the node before clients are let in."""
+
+    replicas: Replicas
+    lifecycle: Lifecycle
+    server: Server
+    dispatcher: Dispatcher
+    producer_ids: ProducerIds
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        scheduler: Scheduler,
+        image: MetadataImage,
+        controller: Controller,
+        versions: Mapping[int, tuple[int, int]],
+        supported_features: Mapping[str, tuple[int, int]],
+        rng: random.Random,
+    ) -> None:
+        self.node_id = config.node_id
+        self.config = config
+        self.scheduler = scheduler
+        self.image = image
+        self.controller = controller
+        self.versions = versions
+        self.supported_features = supported_features
+        self.alive_brokers: frozenset[int] = frozenset()
+        self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
+        self._rng = rng
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take over a committed change of the metadata."""
+        if delta.brokers:
+            self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
+        if any(kind == BROKER_RESOURCE and name in ("", str(self.node_id)) for kind, name in delta.configs):
+            self._reconfigure(image)
+        self.replicas.apply(image, delta)
+
+    def _reconfigure(self, image: MetadataImage) -> None:
+        """Dynamic broker configs changed (KIP-226)."""
+        self.config = self.config.with_dynamic(
+            image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
+        )
+        self.replicas.configure_all()
+
+    def random_alive_broker(self) -> int:
+        """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""
+        return self._rng.choice(sorted(self.alive_brokers)) if self.alive_brokers else -1
+
+    def send_to_controller(self, request: Any, reply: Any) -> None:
+        """Send a request to the active controller."""
+        self.controller.send(request, reply)

@@ -1,0 +1,64 @@
+"""DescribeLogDirs (35), versions 1-5: what lies in each log directory, and how much room is left.
+
+- Null topics means all of them. A directory that failed is KAFKA_STORAGE_ERROR. Directories without any of the topics
+  asked for are left out, unless all were asked for, as in Kafka.
+- v4: total and usable bytes (KIP-827). v5: whether it is cordoned (KIP-1066), which is never the case here.
+"""
+
+from kpybroker.handlers.context import Call, Context
+from kpystorage.directory import LogDirectory
+from kpystorage.errors import DiskFailure
+from kpystorage.log import Log
+from kpywire import error_codes
+from kpywire.messages.describe_log_dirs import (
+    DescribeLogDirsPartition,
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+    DescribeLogDirsResult,
+    DescribeLogDirsTopic,
+)
+
+
+def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> DescribeLogDirsResponse:
+    """Answer each directory."""
+    wanted = None
+    if request.topics is not None:
+        wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
+    results = [_describe(broker, directory, wanted) for directory in broker.replicas.directories]
+    results += [
+        DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=directory.path, topics=[])
+        for directory in broker.replicas.failed_directories
+    ]
+    return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
+
+
+def _describe(
+    broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+) -> DescribeLogDirsResult:
+    topics: dict[str, DescribeLogDirsTopic] = {}
+    try:
+        for replica in broker.replicas:
+            if wanted is not None and (replica.topic.name, replica.index) not in wanted:
+                continue
+            log = broker.replicas.find_log(replica)
+            if log is None or log.directory is not directory:
+                continue
+            name = replica.topic.name
+            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
+            topic.partitions.append(_partition(replica.index, log))
+        total_bytes = directory.disk.total_bytes(directory.path)
+        usable_bytes = directory.disk.free_bytes(directory.path)
+    except (DiskFailure, OSError):
+        return DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=directory.path, topics=[])
+    return DescribeLogDirsResult(
+        error_code=error_codes.NONE,
+        log_dir=directory.path,
+        topics=list(topics.values()),
+        total_bytes=total_bytes,
+        usable_bytes=usable_bytes,
+    )
+
+
+def _partition(index: int, log: Log) -> DescribeLogDirsPartition:
+    # The only replica in sync is the leader: nothing lags, and no replica is moving between directories.
+    return DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=0, is_future_key=False)

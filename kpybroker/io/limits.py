@@ -1,0 +1,31 @@
+"""The process's limit on open files: raised as far as the system lets us, since every connection and log needs some."""
+
+import logging
+
+log = logging.getLogger("kpybroker")
+
+WANTED_FILES = 1 << 20
+RESERVED_FILES = 256
+"""For sockets of the process itself, libraries and temporary files."""
+
+
+def raise_open_files() -> int:
+    """Raise the soft limit to the hard one; the limit that holds now."""
+    try:
+        import resource
+    except ImportError:
+        return 512
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = WANTED_FILES if hard == resource.RLIM_INFINITY else min(hard, WANTED_FILES)
+    if soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+            soft = wanted
+        except (ValueError, OSError) as error:
+            log.warning("the limit of %d open files cannot be raised: %s", soft, error)
+    return int(soft)
+
+
+def descriptors_for_logs(limit: int) -> int:
+    """How many of the allowed open files logs may keep open; the rest is for connections."""
+    return max(64, (limit - RESERVED_FILES) // 2)

@@ -1,0 +1,149 @@
+"""Fetch sessions: what is due to a client, and which session a request means (KIP-227)."""
+
+import random
+from typing import Any
+
+import pytest
+
+from kpybroker.errors import KafkaError
+from kpybroker.fetch.session import LAST_EPOCH, NO_SESSION, Session
+from kpybroker.fetch.sessions import EVICTION_MS, Sessions
+from kpywire import error_codes
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
+
+
+class FakeReplica:
+    def __init__(self) -> None:
+        self.watchers: dict[Any, None] = {}
+        self.gone = False
+
+
+def fetch(session_id: int, epoch: int, partitions: dict[int, int], forgotten: tuple[int, ...] = ()) -> FetchRequest:
+    """A request for ``{partition: offset}`` of topic "t"."""
+    wanted = [FetchPartition(partition=p, fetch_offset=o, partition_max_bytes=1000) for p, o in partitions.items()]
+    return FetchRequest(
+        max_wait_ms=100,
+        min_bytes=1,
+        session_id=session_id,
+        session_epoch=epoch,
+        topics=[FetchTopic(topic="t", partitions=wanted)] if wanted else [],
+        forgotten_topics_data=[ForgottenTopic(topic="t", partitions=list(forgotten))] if forgotten else [],
+    )
+
+
+def sessions(slots: int = 10) -> Sessions:
+    return Sessions(slots, random.Random(1))
+
+
+def test_a_request_without_a_session_keeps_none() -> None:
+    cache = sessions()
+    session, incremental = cache.begin(fetch(0, -1, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
+    assert not incremental
+    assert session.id == NO_SESSION
+    assert [(e.index, e.fetch_offset) for e in session.entries.values()] == [(0, 5), (1, 6)]
+    assert not cache.sessions
+
+
+def test_a_kept_session_goes_on_by_its_epochs() -> None:
+    cache = sessions()
+    first, _ = cache.begin(fetch(0, 0, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
+    assert first.id in cache.sessions
+    again, incremental = cache.begin(fetch(first.id, 1, {1: 9}), uses_ids=False, is_follower=False, now_ms=1)
+    assert incremental
+    assert again is first
+    assert [e.fetch_offset for e in first.entries.values()] == [5, 9]
+    for wrong in (1, 3):
+        with pytest.raises(KafkaError) as error:
+            cache.begin(fetch(first.id, wrong, {}), uses_ids=False, is_follower=False, now_ms=2)
+        assert error.value.code == error_codes.INVALID_FETCH_SESSION_EPOCH
+    cache.begin(fetch(first.id, 2, {}), uses_ids=False, is_follower=False, now_ms=3)
+
+
+def test_the_epoch_after_the_last_one_is_one() -> None:
+    session = Session(3, uses_ids=False, now_ms=0)
+    session.epoch = LAST_EPOCH
+    session.next_epoch()
+    assert session.epoch == 1
+
+
+def test_an_unknown_session_is_refused() -> None:
+    with pytest.raises(KafkaError) as error:
+        sessions().begin(fetch(77, 1, {}), uses_ids=False, is_follower=False, now_ms=0)
+    assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_a_session_does_not_change_between_names_and_ids() -> None:
+    cache = sessions()
+    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    with pytest.raises(KafkaError) as error:
+        cache.begin(fetch(first.id, 1, {}), uses_ids=True, is_follower=False, now_ms=0)
+    assert error.value.code == error_codes.FETCH_SESSION_TOPIC_ID_ERROR
+
+
+def test_forgetting_the_last_partition_ends_the_session() -> None:
+    cache = sessions()
+    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    session_id = first.id
+    again, _ = cache.begin(fetch(session_id, 1, {}, forgotten=(0,)), uses_ids=False, is_follower=False, now_ms=0)
+    assert again.id == NO_SESSION
+    assert session_id not in cache.sessions
+
+
+def test_a_full_request_closes_the_session_it_names() -> None:
+    cache = sessions()
+    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    session_id = first.id
+    cache.begin(fetch(session_id, -1, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    assert not cache.sessions
+
+
+def test_without_room_a_client_gets_no_session() -> None:
+    cache = sessions(slots=2)
+    kept = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)[0] for _ in range(3)]
+    assert [session.id != NO_SESSION for session in kept] == [True, True, False]
+
+
+def test_an_idle_session_makes_room_after_two_minutes() -> None:
+    cache = sessions(slots=1)
+    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    later = EVICTION_MS + 1
+    second, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=later)
+    assert list(cache.sessions.values()) == [second]
+    assert first.entries == {}
+    assert cache.evictions == 1
+
+
+def test_only_what_changed_is_due_and_what_had_data_goes_behind() -> None:
+    cache = sessions()
+    session, _ = cache.begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    entries = list(session.entries.values())
+    for entry in entries:
+        entry.replica = FakeReplica()
+        entry.watch()
+        session.answered(entry, 10, 0, more=entry.index == 0)
+    assert list(session.changed) == [entries[0]]
+    entries[2].touch()
+    session.answered(entries[0], 20, 0, more=True)
+    assert list(session.changed) == [entries[2], entries[0]]
+
+
+def test_a_change_wakes_the_parked_request_once() -> None:
+    session = Session(1, uses_ids=False, now_ms=0)
+    session.add(fetch(0, 0, {0: 0, 1: 0}).topics)
+    woken: list[int] = []
+    session.wake = lambda: woken.append(1)
+    for entry in session.entries.values():
+        entry.touch()
+    assert woken == [1]
+
+
+def test_a_closed_session_watches_nothing() -> None:
+    session = Session(1, uses_ids=False, now_ms=0)
+    session.add(fetch(0, 0, {0: 0}).topics)
+    replica = FakeReplica()
+    entry = next(iter(session.entries.values()))
+    entry.replica = replica
+    entry.watch()
+    assert replica.watchers
+    session.close()
+    assert not replica.watchers
