@@ -36,9 +36,7 @@ def python_files(*below: str) -> list[Path]:
     """The Python files below these directories; all of the project without any."""
     roots = [ROOT / name for name in below or PYTHON]
     return [
-        path
-        for path in project_files()
-        if path.suffix == ".py" and any(path.is_relative_to(root) for root in roots)
+        path for path in project_files() if path.suffix == ".py" and any(path.is_relative_to(root) for root in roots)
     ]
 
 

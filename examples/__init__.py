@@ -1,0 +1,1 @@
+"""Programs that show what the broker is for; each runs by ``python -m examples.<name>``."""
