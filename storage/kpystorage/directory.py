@@ -189,7 +189,7 @@ class LogDirectory:
             self.disk.make_directory(log.path)
             metadata = f"{log.path}/{names.PARTITION_METADATA}"
             self.disk.write(metadata, partition_metadata.render(topic_id), synchronize=False)
-            segment = Segment.create(self.disk, log.path, 0, now_ms, config.index_interval_bytes)
+            segment = Segment.create(self.disk, log.path, 0, now_ms, config)
             self._session.changed()
         log.adopt(
             LoadedLog([segment], 0, 0, 0, LeaderEpochs(), ProducerStates(f"{topic}-{partition}"), [], [metadata], True)

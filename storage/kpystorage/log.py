@@ -166,7 +166,7 @@ class Log:
         self.config = config
         if self.is_open:
             self.active.jitter_ms = self.directory.draw_jitter_ms(config)
-            self.active.index_interval_bytes = config.index_interval_bytes
+            self.active.configure(config)
 
     def close(self) -> None:
         """Complete the files as Kafka does at a clean stop: indexes, producer snapshot, epochs. Flush the log after it.
@@ -219,18 +219,19 @@ class Log:
             )
         size = len(data)
         last_offset = last.base_offset + last.last_offset_delta
-        segment, config = self.active, self.config
+        segment = self.active
         try:
-            if segment.must_roll(size, max_timestamp, last_offset, now_ms, config):
-                if size > config.segment_bytes:
+            if segment.must_roll(size, max_timestamp, last_offset, now_ms):
+                if size > self.config.segment_bytes:
                     raise RecordBatchTooLarge(
-                        f"{size} bytes in one append to {self.name}, a segment holds {config.segment_bytes}"
+                        f"{size} bytes in one append to {self.name}, a segment holds {self.config.segment_bytes}"
                     )
                 segment = self.roll(now_ms, base_offset)
             position = segment.append(headers, data)
+            epochs = self.epochs
             for header in headers:
-                if header.partition_leader_epoch != self.epochs.latest and header.partition_leader_epoch >= 0:
-                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if header.partition_leader_epoch != epochs.latest and header.partition_leader_epoch >= 0:
+                    epochs.assign(header.partition_leader_epoch, header.base_offset)
                 if header.producer_id != NO_PRODUCER_ID:
                     self._apply_producer(header, segment, position, data)
                 position += header.batch_length + LENGTH_END
@@ -280,7 +281,7 @@ class Log:
         if base_offset == self.active.base_offset and self.active.size == 0:
             return self.active
         self.active.seal()
-        segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config.index_interval_bytes)
+        segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config)
         segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self._sealed.append(self.active)
         self._new_files.append(segment.log.path)

@@ -130,7 +130,7 @@ class LogLoader:
                 self.path,
                 base_offset,
                 created_ms=self.now_ms,
-                index_interval_bytes=self.config.index_interval_bytes,
+                config=self.config,
                 has_transactions=base_offset in files.transaction_indexes,
             )
             self.segments.append(segment)
@@ -150,7 +150,7 @@ class LogLoader:
         segment.rebuild_indexes()
 
     def _create_segment(self, base_offset: int) -> Segment:
-        segment = Segment.create(self.disk, self.path, base_offset, self.now_ms, self.config.index_interval_bytes)
+        segment = Segment.create(self.disk, self.path, base_offset, self.now_ms, self.config)
         self.new_files.append(segment.log.path)
         return segment
 

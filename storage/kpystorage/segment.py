@@ -29,15 +29,17 @@ class Segment:
 
     __slots__ = (
         "_first_timestamp",
+        "_full",
+        "_index_interval_bytes",
         "_max",
         "_offset_index",
         "_since_index_bytes",
         "_size",
         "_time_index",
         "base_offset",
+        "config",
         "created_ms",
         "disk",
-        "index_interval_bytes",
         "jitter_ms",
         "log",
         "transaction_index",
@@ -50,7 +52,7 @@ class Segment:
         base_offset: int,
         *,
         created_ms: int,
-        index_interval_bytes: int,
+        config: LogConfig,
         has_transactions: bool = False,
     ) -> None:
         """The segment of files that exist in ``directory``. ``created_ms`` stands in where no record has a time."""
@@ -61,7 +63,8 @@ class Segment:
         self.transaction_index = TransactionIndex(disk, stem + names.TRANSACTION_INDEX, exists=has_transactions)
         self.created_ms = created_ms
         self.jitter_ms = 0
-        self.index_interval_bytes = index_interval_bytes
+        self._full: bool | None = None  # None: to be found out
+        self.configure(config)
         self._size = _NOT_ASKED
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -70,11 +73,9 @@ class Segment:
         self._since_index_bytes = 0
 
     @classmethod
-    def create(
-        cls, disk: Disk, directory: str, base_offset: int, created_ms: int, index_interval_bytes: int
-    ) -> "Segment":
+    def create(cls, disk: Disk, directory: str, base_offset: int, created_ms: int, config: LogConfig) -> "Segment":
         """A new empty segment with its files; files of that name are emptied."""
-        segment = cls(disk, directory, base_offset, created_ms=created_ms, index_interval_bytes=index_interval_bytes)
+        segment = cls(disk, directory, base_offset, created_ms=created_ms, config=config)
         stem = f"{directory}/{base_offset:020d}"
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             disk.create(stem + suffix).release()
@@ -83,6 +84,12 @@ class Segment:
         segment._offset_index = OffsetIndex(disk.file(stem + names.OFFSET_INDEX), base_offset, 0)
         segment._time_index = TimeIndex(disk.file(stem + names.TIME_INDEX), base_offset, 0)
         return segment
+
+    def configure(self, config: LogConfig) -> None:
+        """Go on with another configuration."""
+        self.config = config
+        self._index_interval_bytes = config.index_interval_bytes
+        self._full = None
 
     # What is known of it; the first question may cost a system call.
 
@@ -134,9 +141,10 @@ class Segment:
 
     # Writing.
 
-    def must_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int, config: LogConfig) -> bool:
+    def must_roll(self, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> bool:
         """Whether ``size`` bytes with these limits belong in a new segment (Kafka's LogSegment.shouldRoll)."""
-        held = self.size
+        held = self._size
+        config = self.config
         if held > config.segment_bytes - size or last_offset - self.base_offset > _MAX_RELATIVE_OFFSET:
             return True
         if held:
@@ -146,11 +154,16 @@ class Segment:
             waited_ms = max_timestamp - first if first >= 0 else now_ms - self.created_ms
             if waited_ms > config.segment_ms - self.jitter_ms:
                 return True
-        index_bytes = config.segment_index_bytes
-        return (
+        return self._is_full() if self._full is None else self._full
+
+    def _is_full(self) -> bool:
+        """Whether an index has no room for another entry; the time index keeps one free for the segment's end."""
+        index_bytes = self.config.segment_index_bytes
+        self._full = (
             len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
             or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1
         )
+        return self._full
 
     def append(self, headers: Sequence[BatchHeader], data: Buffer) -> int:
         """Write batches at the end; the position they begin at.
@@ -175,12 +188,13 @@ class Segment:
             largest = self.max_timestamp
         if timestamp > largest.timestamp:
             self._max = largest = TimestampOffset(timestamp, header.base_offset + header.last_offset_delta)
-        if self._since_index_bytes > self.index_interval_bytes:
+        if self._since_index_bytes > self._index_interval_bytes:
             time_index = self.time_index
             time_index.append_if_later(largest.timestamp, largest.offset)
             if self.offset_index.append(header.base_offset + header.last_offset_delta, position):
                 self.flush_indexes()
             self._since_index_bytes = 0
+            self._full = None
         self._since_index_bytes += size
         if position == 0:
             self._first_timestamp = timestamp
@@ -204,6 +218,7 @@ class Segment:
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove the batches that reach ``offset`` or beyond, and what the indexes say of them."""
         found = self.find(offset, self.size)
+        self._full = None
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
@@ -255,6 +270,7 @@ class Segment:
 
     def restart_index(self, indexed_bytes: int = 0) -> None:
         """Indexing goes on behind the last entry; ``indexed_bytes`` is the size of the batch it points at."""
+        self._full = None
         self._max = self.time_index.last
         self._since_index_bytes = indexed_bytes
 
