@@ -132,8 +132,8 @@ class Journal:
     ) -> None:
         """``closed_error`` answers inputs before :meth:`open`.
 
-        ``admit`` says before each decision whether the log takes writes now: an error code, or NONE. ``send`` takes what
-        may leave for other nodes; ``report`` is told of defects.
+        ``admit`` says before each decision whether the log takes writes now: an error code, or NONE. ``send`` takes
+        what may leave for other nodes; ``report`` is told of defects.
         """
         self.machine = machine
         self.appended_offset = 0

@@ -1,6 +1,6 @@
 """The controller: turns requests into metadata records (Kafka's ``QuorumController`` and its control managers).
 
 One module per concern. A decider is a function ``(state, request, now_ms) -> (records, response)``: it reads the
-state, never changes what is durable in it, and raises :class:`~kpybroker.controller.errors.ApiError` to refuse.
+state, never changes what is durable in it, and raises :class:`~kpybroker.errors.KafkaError` to refuse.
 Pure, but for ``host``, which owns the log and drives raft, controller and image.
 """

@@ -1,5 +1,6 @@
 """What a new active controller writes first (Kafka's ``ActivationRecordsGenerator``)."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerState
@@ -19,10 +20,11 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
         records.append(AbortTransactionRecord(reason="Controller failover"))
     if state.image.metadata_version is not None:
         return records
-    levels = {record.name: record.feature_level for record in bootstrap_records if type(record) is FeatureLevelRecord}
-    records.append(BeginTransactionRecord(name="Bootstrap records"))
+    in_transaction = bootstrap_level(bootstrap_records) >= metadata_version.TRANSACTIONS
+    if in_transaction:
+        records.append(BeginTransactionRecord(name="Bootstrap records"))
     records += bootstrap_records
-    if levels.get(ELR_VERSION, 0) > 0:
+    if _levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
         records.append(
             ConfigRecord(
                 resource_type=BROKER_RESOURCE,
@@ -31,7 +33,15 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
                 value=str(state.settings.bootstrap_min_insync_replicas),
             )
         )
-    if levels[metadata_version.FEATURE_NAME] >= metadata_version.TRANSACTIONS:
-        return [*records, EndTransactionRecord()]
-    records.remove(BeginTransactionRecord(name="Bootstrap records"))
+    if in_transaction:
+        records.append(EndTransactionRecord())
     return records
+
+
+def bootstrap_level(records: Sequence[Any]) -> int:
+    """The level of ``metadata.version`` that bootstrap records finalise; raises KeyError when they do not."""
+    return _levels(records)[metadata_version.FEATURE_NAME]
+
+
+def _levels(records: Sequence[Any]) -> dict[str, int]:
+    return {record.name: record.feature_level for record in records if type(record) is FeatureLevelRecord}

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterable
 from enum import Enum
 from typing import Any
 
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.partition_change import Election
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import Broker, FeatureRange
 from kpybroker.metadata.topic import Partition, Topic, directory_is_reserved
@@ -36,14 +36,14 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
     cluster_id = state.image.cluster_id
     if message.cluster_id != cluster_id:
         text = f"Expected cluster ID {cluster_id}, but got cluster ID {message.cluster_id}"
-        raise ApiError(error_codes.INCONSISTENT_CLUSTER_ID, text)
+        raise KafkaError(error_codes.INCONSISTENT_CLUSTER_ID, text)
     existing = state.image.brokers.get(message.broker_id)
     same_incarnation = existing is not None and existing.incarnation_id == message.incarnation_id
     if existing is not None and not same_incarnation:
         _check_session_is_over(state, Session(existing.id, existing.epoch), now_ms)
     if message.is_migrating_zk_broker:
         text = "Controller does not support registering ZK brokers."
-        raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, text)
+        raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, text)
     with_directories = state.image.level >= metadata_version.DIRECTORY_ASSIGNMENT
     if with_directories:
         _check_directories(state, message)
@@ -65,7 +65,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
 
 def _check_session_is_over(state: ControllerState, session: Session, now_ms: int) -> None:
     if state.heartbeats.has_valid_session(session, now_ms):
-        raise ApiError(
+        raise KafkaError(
             error_codes.DUPLICATE_BROKER_REGISTRATION,
             "Another broker is registered with that broker id. If the broker was recently restarted this should "
             "self-resolve once the heartbeat manager expires the broker's session.",
@@ -112,7 +112,7 @@ def _check_directories(state: ControllerState, message: BrokerRegistrationReques
                 problem = f"Broker {owner} is already registered with directory {uuid.to_string(directory)}"
                 break
     if problem is not None:
-        raise ApiError(error_codes.INVALID_REGISTRATION, problem)
+        raise KafkaError(error_codes.INVALID_REGISTRATION, problem)
 
 
 def _check_features(state: ControllerState, message: BrokerRegistrationRequest) -> None:
@@ -125,10 +125,10 @@ def _check_features(state: ControllerState, message: BrokerRegistrationRequest) 
     for name, levels in [*offered.items(), *((name, FeatureRange(0, 0)) for name in finalized if name not in offered)]:
         if name == metadata_version.FEATURE_NAME and name not in offered:
             text = f"Request features do not contain '{metadata_version.FEATURE_NAME}'"
-            raise ApiError(error_codes.INVALID_REGISTRATION, text)
+            raise KafkaError(error_codes.INVALID_REGISTRATION, text)
         level = finalized.get(name, 0)
         if level not in levels:
-            raise ApiError(
+            raise KafkaError(
                 error_codes.UNSUPPORTED_VERSION,
                 f"Unable to register because the broker does not support finalized version {level} of {name}. The "
                 f"broker wants a version between {levels.lowest} and {levels.highest}, inclusive.",
@@ -136,7 +136,7 @@ def _check_features(state: ControllerState, message: BrokerRegistrationRequest) 
 
 
 def _leave_in_sync_sets(state: ControllerState, broker_id: int, clean: bool) -> list[Any]:
-    """A new incarnation may lack what the earlier one had: it leaves the in-sync sets, if unclean the eligible ones too."""
+    """A new incarnation may lack what the earlier one had: it leaves in-sync sets, if unclean eligible ones too."""
     unclean = state.image.elr_enabled and not clean
     if not unclean:
         return _leave(state, broker_id, lambda _topic, partition: broker_id in partition.isr)
@@ -323,7 +323,7 @@ def unregister_broker(state: ControllerState, request: ControllerRequest, _now_m
     broker = state.image.brokers.get(message.broker_id)
     if broker is None:
         text = f"Broker ID {message.broker_id} is not currently registered"
-        raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, text)
+        raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, text)
 
     def held(_topic: Topic, partition: Partition) -> bool:
         return broker.id in partition.isr or broker.id in partition.elr

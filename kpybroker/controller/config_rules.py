@@ -22,7 +22,7 @@ class ConfigRules(Protocol):
     def check(
         self, resource_type: int, name: str, configs: Mapping[str, str | None], existing: Mapping[str, str]
     ) -> None:
-        """Raise ApiError, in Kafka's words, unless ``configs`` may be all that is set on a resource; now it is ``existing``."""
+        """Raise KafkaError unless ``configs`` may be all that is set on a resource, where now ``existing`` is set."""
 
     def is_list(self, resource_type: int, name: str) -> bool:
         """Whether a config is a list, so that values can be appended to it."""

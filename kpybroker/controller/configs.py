@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
@@ -76,9 +76,9 @@ def _operate(
     if operation == DELETE:
         return None
     if operation not in (APPEND, SUBTRACT):
-        raise ApiError(error_codes.INVALID_REQUEST, f"Unknown operations type {operation}")
+        raise KafkaError(error_codes.INVALID_REQUEST, f"Unknown operations type {operation}")
     if not state.rules.is_list(resource_type, config.name):
-        raise ApiError(
+        raise KafkaError(
             error_codes.INVALID_CONFIG,
             f"Can't {_OPERATION_NAMES[operation]} to key {config.name} because its type is not LIST.",
         )
@@ -108,13 +108,13 @@ def _alter(
         code, text = error_codes.NONE, None
         try:
             if resource_type not in KNOWN_RESOURCES:
-                raise ApiError(error_codes.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}.")
+                raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"Unknown resource type {resource_type}.")
             if duplicates:
-                raise ApiError(error_codes.INVALID_REQUEST, "Duplicate resource.")
+                raise KafkaError(error_codes.INVALID_REQUEST, "Duplicate resource.")
             current = state.image.configs_of(resource_type, name)
             alterations = wanted(resource, current)
             records += _records(state, resource_type, name, current, alterations)
-        except ApiError as error:
+        except KafkaError as error:
             code, text = error.code, error.message
         outcome = {"resource_type": resource_type, "resource_name": name, "error_code": code, "error_message": text}
         outcomes.append(outcome)
@@ -137,7 +137,7 @@ def _records(
         if value is None:
             after.pop(config, None)
         elif len(value) > MAX_VALUE_LENGTH:
-            raise ApiError(
+            raise KafkaError(
                 error_codes.INVALID_CONFIG,
                 "The configuration value cannot be added because it exceeds the maximum value size of "
                 f"{MAX_VALUE_LENGTH} bytes.",
@@ -152,12 +152,12 @@ def _records(
 
 def _check_exists(state: ControllerState, resource_type: int, name: str) -> None:
     if resource_type == TOPIC_RESOURCE and name not in state.image.topics:
-        raise ApiError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist.")
     if resource_type == BROKER_RESOURCE and name:
         node_id = int(name)
         known = node_id in state.image.brokers or node_id in state.image.controllers
         if not known and node_id != state.settings.node_id:
-            raise ApiError(error_codes.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
+            raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, f"No node with id {node_id} found.")
 
 
 def _check_min_insync_replicas(
@@ -168,10 +168,10 @@ def _check_min_insync_replicas(
         return
     if name:
         message = f"Broker-level {config} cannot be altered while ELR is enabled."
-        raise ApiError(error_codes.INVALID_CONFIG, message)
+        raise KafkaError(error_codes.INVALID_CONFIG, message)
     if value is None:
         message = f"Cluster-level {config} cannot be removed while ELR is enabled."
-        raise ApiError(error_codes.INVALID_CONFIG, message)
+        raise KafkaError(error_codes.INVALID_CONFIG, message)
 
 
 def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:

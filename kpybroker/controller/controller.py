@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 from kpybroker.controller import brokers, configs, features, partitions, producer_ids, topics
 from kpybroker.controller.activation import activation_records
 from kpybroker.controller.error_responses import error_response, plain_error_response
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
 from kpybroker.metadata import metadata_version
 from kpywire import error_codes
@@ -109,7 +109,7 @@ class Controller:
     def _answer(self, request: ControllerRequest, now_ms: int) -> Effects:
         try:
             records, response = _DECIDERS[type(request.message)](self.state, request, now_ms)
-        except ApiError as error:
+        except KafkaError as error:
             return Effects(replies=[(request.ticket, error_response(request.message, error.code, error.message))])
         return self._write(records)._replace(replies=[(request.ticket, response)])
 

@@ -6,8 +6,8 @@ is formatted.
 
 from collections.abc import Mapping
 
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import KRAFT_VERSION
@@ -29,7 +29,7 @@ def update_features(state: ControllerState, request: ControllerRequest, _now_ms:
             upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
         try:
             record = _update(state, update.feature, update.max_version_level, upgrade_type)
-        except ApiError as error:
+        except KafkaError as error:
             text = f"The update failed for all features since the following feature had an error: {error.message}"
             return [], UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=text)
         if record is not None:
@@ -48,9 +48,9 @@ def update_features(state: ControllerState, request: ControllerRequest, _now_ms:
     return [] if message.validate_only else records, response
 
 
-def _refuse(name: str, level: int, reason: str) -> ApiError:
+def _refuse(name: str, level: int, reason: str) -> KafkaError:
     text = f"Invalid update version {level} for feature {name}. {reason}"
-    return ApiError(error_codes.INVALID_UPDATE_VERSION, text)
+    return KafkaError(error_codes.INVALID_UPDATE_VERSION, text)
 
 
 def _update(state: ControllerState, name: str, level: int, upgrade_type: int) -> FeatureLevelRecord | None:
@@ -89,7 +89,7 @@ def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None
     if upgrade_type == UNSAFE_DOWNGRADE:
         reason = "Unsafe metadata downgrade is not supported in this version."
     text = f"Unsupported metadata.version downgrade from {current} to {level}. {reason}"
-    raise ApiError(error_codes.INVALID_UPDATE_VERSION, text)
+    raise KafkaError(error_codes.INVALID_UPDATE_VERSION, text)
 
 
 def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:

@@ -4,10 +4,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.partition_change import Election
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
 from kpybroker.controller.topics import assigned_partition, placed_partitions
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
@@ -140,7 +140,7 @@ def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: i
     """Elect the preferred leaders of partitions, or any leader for those without one (KIP-183, KIP-460)."""
     message: ElectLeadersRequest = request.message
     if message.election_type not in (PREFERRED, UNCLEAN):
-        raise ApiError(error_codes.INVALID_REQUEST, f"Unknown election type {message.election_type}")
+        raise KafkaError(error_codes.INVALID_REQUEST, f"Unknown election type {message.election_type}")
     records: list[Any] = []
     results = []
     if message.topic_partitions is None:
@@ -167,7 +167,7 @@ def _elect(
 ) -> PartitionResult:
     try:
         records.append(_election(state, topic_name, partition_id, election_type))
-    except ApiError as error:
+    except KafkaError as error:
         return PartitionResult(partition_id=partition_id, error_code=error.code, error_message=error.message)
     return PartitionResult(error_code=error_codes.NONE, partition_id=partition_id, error_message=None)
 
@@ -175,25 +175,29 @@ def _elect(
 def _election(state: ControllerState, topic_name: str, partition_id: int, election_type: int) -> Any:
     topic = state.image.topics.get(topic_name)
     if topic is None:
-        raise ApiError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_name}")
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"No such topic as {topic_name}")
     partition = topic.partitions.get(partition_id)
     if partition is None:
         message = f"No such partition as {topic_name}-{partition_id}"
-        raise ApiError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, message)
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, message)
     if election_type == PREFERRED:
         needed = partition.leader != partition.preferred_leader
     else:
         needed = partition.leader == NO_LEADER
     if not needed:
-        raise ApiError.plain(error_codes.ELECTION_NOT_NEEDED)
+        raise _plain(error_codes.ELECTION_NOT_NEEDED)
     change = state.change(topic, partition_id)
     change.election = Election.PREFERRED if election_type == PREFERRED else Election.UNCLEAN
     record = change.build()
     if record is None and election_type == PREFERRED:
-        raise ApiError.plain(error_codes.PREFERRED_LEADER_NOT_AVAILABLE)
+        raise _plain(error_codes.PREFERRED_LEADER_NOT_AVAILABLE)
     if record is None:
-        raise ApiError.plain(error_codes.ELIGIBLE_LEADERS_NOT_AVAILABLE)
+        raise _plain(error_codes.ELIGIBLE_LEADERS_NOT_AVAILABLE)
     return record
+
+
+def _plain(code: int) -> KafkaError:
+    return KafkaError(code, error_codes.message(code))
 
 
 def elect_preferred_leaders(state: ControllerState, limit: int) -> list[Any]:
@@ -235,7 +239,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
             continue
         try:
             records += _add_partitions(state, wanted)
-        except ApiError as error:
+        except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
             result = CreatePartitionsTopicResult(error_code=error_codes.NONE, name=wanted.name)
@@ -246,12 +250,12 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
 def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic) -> list[Any]:
     topic = state.image.topics.get(wanted.name)
     if topic is None:
-        raise ApiError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
     present = len(topic.partitions)
     if wanted.count == present:
-        raise ApiError(error_codes.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
+        raise KafkaError(error_codes.INVALID_PARTITIONS, f"Topic already has {present} partition(s).")
     if wanted.count < present:
-        raise ApiError(
+        raise KafkaError(
             error_codes.INVALID_PARTITIONS,
             f"The topic {wanted.name} currently has {present} partition(s); {wanted.count} would not be an increase.",
         )
@@ -261,7 +265,7 @@ def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic) -> li
         partitions = placed_partitions(state, additional, replication_factor)
     else:
         if len(wanted.assignments) != additional:
-            raise ApiError(
+            raise KafkaError(
                 error_codes.INVALID_REPLICA_ASSIGNMENT,
                 f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
                 "assignment(s) were specified.",

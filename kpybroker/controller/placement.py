@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from random import Random
 from typing import NamedTuple
 
-from kpybroker.controller.errors import ApiError
+from kpybroker.errors import KafkaError
 from kpywire import error_codes
 
 
@@ -128,4 +128,4 @@ def place(brokers: Sequence[UsableBroker], partitions: int, replication_factor: 
 
 
 def _refuse(message: str) -> None:
-    raise ApiError(error_codes.INVALID_REPLICATION_FACTOR, message)
+    raise KafkaError(error_codes.INVALID_REPLICATION_FACTOR, message)

@@ -1,7 +1,7 @@
 """AllocateProducerIds: blocks of producer ids, never handed out twice (KIP-730)."""
 
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kpywire.metadata_records.producer_ids_record import ProducerIdsRecord
@@ -16,7 +16,7 @@ def allocate_producer_ids(state: ControllerState, request: ControllerRequest, _n
     state.broker(message.broker_id, message.broker_epoch)
     first = max(state.image.next_producer_id, 0)
     if first > MAX_PRODUCER_ID - BLOCK_SIZE:
-        raise ApiError(
+        raise KafkaError(
             error_codes.UNKNOWN_SERVER_ERROR,
             "Exhausted all producerIds as the next block's end producerId has exceeded the int64 type limit",
         )

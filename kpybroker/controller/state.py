@@ -10,10 +10,10 @@ from random import Random
 from typing import Any, NamedTuple
 
 from kpybroker.controller.config_rules import ConfigRules
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.partition_change import PartitionChange
 from kpybroker.controller.placement import UsableBroker
+from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
 from kpybroker.metadata.delta import ConfigResource
@@ -89,10 +89,10 @@ class ControllerState:
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             message = f"No broker registration found for broker id {broker_id}"
-            raise ApiError(error_codes.STALE_BROKER_EPOCH, message)
+            raise KafkaError(error_codes.STALE_BROKER_EPOCH, message)
         if broker.epoch != epoch:
             message = f"Expected broker epoch {broker.epoch}, but got broker epoch {epoch}"
-            raise ApiError(error_codes.STALE_BROKER_EPOCH, message)
+            raise KafkaError(error_codes.STALE_BROKER_EPOCH, message)
         return broker
 
     def finalized_level(self, feature: str) -> int:
@@ -137,7 +137,7 @@ class ControllerState:
         partition_id: int,
         may_lead: Callable[[int], bool] | None = None,
     ) -> PartitionChange:
-        """Begin a change of a partition. ``may_lead`` replaces "is active", where a broker's state is about to change."""
+        """Begin a change of a partition. ``may_lead`` replaces "is active" where a broker is about to change."""
         partition = topic.partitions[partition_id]
         replication_factor = len(topic.partitions[0].replicas)
         return PartitionChange(

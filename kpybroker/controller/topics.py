@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
-from kpybroker.controller.errors import ApiError
 from kpybroker.controller.placement import place
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.topic_name import CLUSTER_METADATA, reason_invalid
@@ -43,7 +43,7 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
     for topic in wanted:
         try:
             result, of_topic = _create_topic(state, topic)
-        except ApiError as error:
+        except KafkaError as error:
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
         else:
             records += of_topic
@@ -70,7 +70,7 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
         else:
             total += max(topic.num_partitions, 0)
     if total > MAX_PARTITIONS_PER_REQUEST:
-        raise ApiError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
+        raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
 def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Any]]:
@@ -118,23 +118,23 @@ def _check_name(state: ControllerState, name: str) -> None:
     invalid = reason_invalid(name)
     colliding = state.name_colliding_with(name)
     if name in state.image.topics:
-        raise ApiError(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
+        raise KafkaError(error_codes.TOPIC_ALREADY_EXISTS, f"Topic '{name}' already exists.")
     if colliding is not None:
         message = f"Topic '{name}' collides with existing topic: {colliding}"
-        raise ApiError(error_codes.INVALID_TOPIC_EXCEPTION, message)
+        raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, message)
     if invalid is not None:
-        raise ApiError(error_codes.INVALID_TOPIC_EXCEPTION, invalid)
+        raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, invalid)
 
 
 def _checked_configs(state: ControllerState, topic: CreatableTopic) -> dict[str, str]:
     without_value = [config.name for config in topic.configs if config.value is None]
     if without_value:
         message = "Null value not supported for topic configs: " + ",".join(without_value)
-        raise ApiError(error_codes.INVALID_CONFIG, message)
+        raise KafkaError(error_codes.INVALID_CONFIG, message)
     configs = {config.name: config.value for config in topic.configs if config.value is not None}
     for value in configs.values():
         if len(value) > MAX_VALUE_LENGTH:
-            raise ApiError(
+            raise KafkaError(
                 error_codes.INVALID_CONFIG,
                 "The configuration value cannot be added because it exceeds the maximum value size of "
                 f"{MAX_VALUE_LENGTH} bytes.",
@@ -147,22 +147,22 @@ def _checked_configs(state: ControllerState, topic: CreatableTopic) -> dict[str,
 def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
     if topic.replication_factor != -1:
         message = "A manual partition assignment was specified, but replication factor was not set to -1."
-        raise ApiError(error_codes.INVALID_REQUEST, message)
+        raise KafkaError(error_codes.INVALID_REQUEST, message)
     if topic.num_partitions != -1:
         message = "A manual partition assignment was specified, but numPartitions was not set to -1."
-        raise ApiError(error_codes.INVALID_REQUEST, message)
+        raise KafkaError(error_codes.INVALID_REQUEST, message)
     partitions: dict[int, Partition] = {}
     replication_factor = None
     for assignment in topic.assignments:
         partition_id = assignment.partition_index
         if partition_id in partitions:
             message = f"Found multiple manual partition assignments for partition {partition_id}"
-            raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
+            raise KafkaError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
         partitions[partition_id] = assigned_partition(state, partition_id, assignment.broker_ids, replication_factor)
         replication_factor = len(assignment.broker_ids)
     if sorted(partitions) != list(range(len(partitions))):
         message = "partitions should be a consecutive 0-based integer sequence"
-        raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
+        raise KafkaError(error_codes.INVALID_REPLICA_ASSIGNMENT, message)
     return dict(sorted(partitions.items()))
 
 
@@ -172,7 +172,7 @@ def assigned_partition(
     """A new partition on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
     _check_assignment(state, replicas, replication_factor)
     if not any(map(state.is_active, replicas)):
-        raise ApiError(
+        raise KafkaError(
             error_codes.INVALID_REPLICA_ASSIGNMENT,
             f"All brokers specified in the manual partition assignment for partition {partition_id} are fenced or in "
             "controlled shutdown.",
@@ -199,25 +199,25 @@ def _check_assignment(state: ControllerState, replicas: Sequence[int], replicati
             f"partitions, which have {replication_factor} replica(s)."
         )
     if problem is not None:
-        raise ApiError(error_codes.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
+        raise KafkaError(error_codes.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
 
 
 def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
-        raise ApiError(error_codes.INVALID_REPLICATION_FACTOR, message)
+        raise KafkaError(error_codes.INVALID_REPLICATION_FACTOR, message)
     if topic.num_partitions < -1 or topic.num_partitions == 0:
         message = "Number of partitions was set to an invalid non-positive value."
-        raise ApiError(error_codes.INVALID_PARTITIONS, message)
+        raise KafkaError(error_codes.INVALID_PARTITIONS, message)
     settings = state.settings
     count = settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
     try:
         return dict(enumerate(placed_partitions(state, count, factor)))
-    except ApiError as error:
+    except KafkaError as error:
         if error.code == error_codes.INVALID_REPLICATION_FACTOR:
             message = f"Unable to replicate the partition {factor} time(s): {error.message}"
-            raise ApiError(error.code, message) from None
+            raise KafkaError(error.code, message) from None
         raise
 
 
@@ -227,7 +227,7 @@ def placed_partitions(state: ControllerState, count: int, replication_factor: in
     for replicas in place(state.usable_brokers(), count, replication_factor, state.rng):
         if not any(map(state.is_active, replicas)):
             message = "All brokers are currently fenced or in controlled shutdown."
-            raise ApiError(error_codes.INVALID_REPLICATION_FACTOR, message)
+            raise KafkaError(error_codes.INVALID_REPLICATION_FACTOR, message)
         partitions.append(new_partition(state, replicas))
     return partitions
 
@@ -244,8 +244,8 @@ def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
     message: DeleteTopicsRequest = request.message
     if not state.settings.delete_topics:
         if request.api_version < 3:
-            raise ApiError(error_codes.INVALID_REQUEST, "This version does not support topic deletion.")
-        raise ApiError.plain(error_codes.TOPIC_DELETION_DISABLED)
+            raise KafkaError(error_codes.INVALID_REQUEST, "This version does not support topic deletion.")
+        raise KafkaError(error_codes.TOPIC_DELETION_DISABLED, error_codes.message(error_codes.TOPIC_DELETION_DISABLED))
     names = Counter(message.topic_names)
     ids: Counter[bytes] = Counter()
     results = []

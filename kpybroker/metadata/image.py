@@ -132,9 +132,22 @@ class MetadataImage:
 
     @property
     def finalized_features(self) -> dict[str, int]:
-        """The levels of all finalised features, ``metadata.version`` among them, but not the quorum's ``kraft.version``."""
+        """The levels of all finalised features with ``metadata.version``, but without the quorum's ``kraft.version``."""
         known = {} if self.metadata_version is None else {metadata_version.FEATURE_NAME: self.metadata_version}
         return {**known, **self.features}
+
+    def copy(self) -> "MetadataImage":
+        """An image that goes its own way from here; what never changes is shared."""
+        copy = MetadataImage.__new__(MetadataImage)
+        for name in self.__slots__:
+            value = getattr(self, name)
+            setattr(copy, name, value.copy() if isinstance(value, dict | list) else value)
+        copy.topics = {}
+        for topic_id, topic in self.topics_by_id.items():
+            copy.topics_by_id[topic_id] = copy.topics[topic.name] = topic.copy()
+        copy.configs = {resource: dict(configs) for resource, configs in self.configs.items()}
+        copy.client_quotas = {entity: dict(quotas) for entity, quotas in self.client_quotas.items()}
+        return copy
 
     def state(self) -> tuple[object, ...]:
         """Everything durable except offsets, for comparing two images."""

@@ -95,7 +95,7 @@ class Partition:
         )
 
     def merge(self, record: PartitionChangeRecord) -> "Partition":
-        """What a PartitionChangeRecord makes of this: its epoch always rises, the leader epoch when a leader is named."""
+        """What a PartitionChangeRecord makes of this: its epoch rises, the leader epoch too when it names a leader."""
         changes_leader = record.leader != NO_LEADER_CHANGE
         recovery = record.leader_recovery_state
         return Partition(
@@ -169,6 +169,12 @@ class Topic:
         self.name = name
         self.id = topic_id
         self.partitions: dict[int, Partition] = {}
+
+    def copy(self) -> "Topic":
+        """A topic with the same partitions that goes its own way from here."""
+        copy = Topic(self.name, self.id)
+        copy.partitions = dict(self.partitions)
+        return copy
 
     def to_record(self) -> TopicRecord:
         """The TopicRecord that creates this topic."""

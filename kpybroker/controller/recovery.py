@@ -1,0 +1,100 @@
+"""What the disk holds of the metadata, read at the start: newest snapshot, log behind it, ``quorum-state``.
+
+Everything in the log is taken, since the only voter of a quorum commits what it has; a node that lacks a finalised
+feature stops here with one line.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from kpybroker.controller.metadata_log import MetadataLog, SnapshotId
+from kpybroker.metadata import features
+from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
+from kpybroker.metadata.loader import Loader
+from kpybroker.raft import control_records
+from kpybroker.raft.roles import ElectionState
+from kpybroker.raft.voters import Voter, VoterHistory
+from kpywire.batch import BatchHeader
+from kpywire.errors import Malformed
+from kpywire.metadata_records import decode_record
+from kpywire.record import read_batch
+
+
+class StartRefused(Exception):
+    """This node cannot take part with what its disk holds; the message is one line for the user."""
+
+
+class Recovered(NamedTuple):
+    """What the disk held."""
+
+    image: MetadataImage
+    history: VoterHistory
+    election: ElectionState
+    bytes_since_snapshot: int
+    """How much of the log follows the newest snapshot."""
+    last_timestamp_ms: int
+    """When the last record was appended."""
+
+
+def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -> Recovered:
+    """Read it all. Blocks; raises StartRefused, Malformed, InvalidMetadata, DiskFailure."""
+    loader = Loader(MetadataImage(cluster_id))
+    history = VoterHistory(static_voters)
+    snapshots = log.snapshots()
+    offset = 0
+    if snapshots:
+        _load_snapshot(log, snapshots[-1], loader, history)
+        offset = snapshots[-1].next_offset
+    if log.start_offset > offset:
+        raise StartRefused(
+            f"The metadata log begins at offset {log.start_offset}, and no snapshot holds what was before."
+        )
+    size_bytes, last_timestamp_ms = 0, 0
+    for header, batch in log.batches(offset):
+        size_bytes += header.size
+        last_timestamp_ms = header.max_timestamp
+        if header.is_control:
+            _read_control(header, batch, history)
+        else:
+            loader.load(_records(header, batch), header.base_offset, header.partition_leader_epoch)
+    finalized = {**loader.image.finalized_features, KRAFT_VERSION: history.kraft_version}
+    refusal = features.refusal(finalized)
+    if refusal is not None:
+        raise StartRefused(refusal)
+    return Recovered(loader.image, history, log.read_election(), size_bytes, last_timestamp_ms)
+
+
+def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, history: VoterHistory) -> None:
+    records: list[Any] = []
+    complete = False
+    for header, batch in log.read_snapshot(snapshot):
+        if header.is_control:
+            complete = _read_control(header, batch, history, snapshot.next_offset - 1)
+        else:
+            records += _records(header, batch)
+    if not complete:
+        raise Malformed(f"{snapshot.file_name} has no footer")
+    loader.load_snapshot(records, snapshot.next_offset, snapshot.epoch)
+
+
+def _records(header: BatchHeader, batch: bytes) -> list[Any]:
+    return [decode_record(record.value or b"") for record in read_batch(batch, header)]
+
+
+def _read_control(header: BatchHeader, batch: bytes, history: VoterHistory, snapshot_offset: int | None = None) -> bool:
+    """Take voters and ``kraft.version`` from a control batch; whether it ends a snapshot.
+
+    All that a snapshot says counts from ``snapshot_offset`` on, in the log each record from its own offset on.
+    """
+    ends = False
+    for record in read_batch(batch, header):
+        control = control_records.read_control_record(record)
+        offset = record.offset if snapshot_offset is None else snapshot_offset
+        if control is None:
+            continue
+        if control.type == control_records.KRAFT_VERSION:
+            history.add_kraft_version(offset, control.message.kraft_version)
+        elif control.type == control_records.KRAFT_VOTERS:
+            history.add_voters(offset, control_records.voters_of(control))
+        ends = ends or control.type == control_records.SNAPSHOT_FOOTER
+    return ends

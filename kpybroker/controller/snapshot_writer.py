@@ -1,0 +1,102 @@
+"""Writes snapshots of the published image in the background, and lets old ones and old log go.
+
+The image is copied at once (partitions are immutable, so that is cheap), encoded in slices between which the loop
+runs, and written in a thread. One snapshot at a time.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from kpybroker.controller.metadata_log import MetadataLog, SnapshotId
+from kpybroker.controller.snapshotting import SnapshotPolicy, expendable, is_due, snapshot_batches
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.raft.voters import VoterHistory
+from kpystorage.errors import DiskFailure
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler
+
+SLICE_MS = 5
+
+
+class SnapshotWriter:
+    """Decides when, and does it."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        log: MetadataLog,
+        history: VoterHistory,
+        policy: SnapshotPolicy,
+        bytes_since_snapshot: int,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self._scheduler = scheduler
+        self._log = log
+        self._history = history
+        self._policy = policy
+        self._new_bytes = bytes_since_snapshot
+        self._last_ms = scheduler.monotonic_ms()
+        self._born_ms: dict[SnapshotId, float] = {}
+        self._failed = failed
+        self._busy = False
+        self._stopped = False
+
+    def note(self, image: MetadataImage, new_bytes: int, last_timestamp_ms: int) -> None:
+        """So much was committed and published; write a snapshot if one is due."""
+        self._new_bytes += new_bytes
+        since_last_ms = self._scheduler.monotonic_ms() - self._last_ms
+        settled = image.transaction_offset < 0 and image.metadata_version is not None
+        if not self._busy and settled and is_due(self._policy, self._new_bytes, since_last_ms):
+            self._begin(image, last_timestamp_ms)
+
+    def stop(self) -> None:
+        """Write nothing more; what a thread has begun ends unnoticed."""
+        self._stopped = True
+
+    def _begin(self, image: MetadataImage, last_timestamp_ms: int) -> None:
+        self._busy = True
+        self._new_bytes = 0
+        self._last_ms = self._scheduler.monotonic_ms()
+        snapshot = SnapshotId(image.next_offset, image.epoch)
+        batches = snapshot_batches(image.copy(), self._history, last_timestamp_ms, self._scheduler.now_ms())
+        self._encode(snapshot, batches, [])
+
+    def _encode(self, snapshot: SnapshotId, batches: Iterator[bytes], done: list[bytes]) -> None:
+        if self._stopped:
+            return
+        until_ms = self._scheduler.monotonic_ms() + SLICE_MS
+        for batch in batches:
+            done.append(batch)
+            if self._scheduler.monotonic_ms() >= until_ms:
+                self._scheduler.call_later(0, self._encode, snapshot, batches, done)
+                return
+        self._scheduler.submit_blocking(
+            lambda: self._log.write_snapshot(snapshot, done), lambda _, error: self._written(snapshot, error)
+        )
+
+    def _written(self, snapshot: SnapshotId, error: BaseException | None) -> None:
+        self._busy = False
+        if self._stopped:
+            return
+        if error is not None:
+            self._failed(error)
+            return
+        self._born_ms[snapshot] = self._scheduler.monotonic_ms()
+        try:
+            self._retain()
+        except (DiskFailure, OSError) as failure:
+            self._failed(failure)
+
+    def _retain(self) -> None:
+        """Let snapshots go that retention does not keep, and the log that the oldest one left stands for."""
+        snapshots = self._log.snapshots()
+        now_ms = self._scheduler.monotonic_ms()
+        ages_ms = [now_ms - self._born_ms.get(snapshot, now_ms) for snapshot in snapshots]
+        sizes_bytes = [self._log.snapshot_size_bytes(snapshot) for snapshot in snapshots]
+        gone = expendable(snapshots, sizes_bytes, ages_ms, self._log.size_bytes, self._policy)
+        if gone:
+            self._log.truncate_below(snapshots[len(gone)].next_offset)
+        for snapshot in gone:
+            self._log.delete_snapshot(snapshot)
+            self._born_ms.pop(snapshot, None)

@@ -1,0 +1,50 @@
+"""Applies committed records to the image that brokers read and tells the subscribers what changed.
+
+Every node has one, whatever feeds it: the leader's own appends, or what an observer fetched. Subscribers are called
+after each committed batch, in the order they subscribed, with the whole image and the delta; they must not change
+the image.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import MetadataImage
+
+Subscriber = Callable[[MetadataImage, MetadataDelta], None]
+
+
+class Loader:
+    """The published image and who wants to know about it."""
+
+    def __init__(self, image: MetadataImage) -> None:
+        self.image = image
+        self._subscribers: list[Subscriber] = []
+        self._delta = MetadataDelta(image.next_offset)
+
+    def subscribe(self, subscriber: Subscriber) -> None:
+        """Call ``subscriber`` after each committed batch from now on."""
+        self._subscribers.append(subscriber)
+
+    def load(self, records: Sequence[Any], first_offset: int, epoch: int) -> None:
+        """Apply committed records without telling anybody yet."""
+        for offset, record in enumerate(records, first_offset):
+            self.image.apply(record, offset, self._delta)
+        self.image.epoch = epoch
+
+    def load_snapshot(self, records: Sequence[Any], next_offset: int, epoch: int) -> None:
+        """Apply the records of a snapshot to the empty image; they stand for all offsets below ``next_offset``."""
+        self._delta.from_snapshot = True
+        for record in records:
+            self.image.apply(record, next_offset - 1, self._delta)
+        self.image.epoch = epoch
+
+    def publish(self, next_offset: int) -> None:
+        """Tell everybody what was loaded. ``next_offset`` is what is committed, control records among it."""
+        self.image.next_offset = next_offset
+        if self.image.transaction_offset >= 0:
+            return  # what a transaction has written so far is nobody's business
+        delta, self._delta = self._delta, MetadataDelta(next_offset)
+        delta.next_offset = next_offset
+        for subscriber in self._subscribers:
+            subscriber(self.image, delta)
