@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Protocol
 
 import pytest
-from clients import CLIENTS, Client
 from confluent_kafka.admin import AdminClient
+
+from clients import CLIENTS, Client
+from java_tools import JavaTools
 from oracle import BrokerProcess
 from targets import TARGETS
 from topics import create_topic, delete_topics
@@ -84,7 +86,7 @@ def _topics_to_delete(admin: AdminClient) -> Iterator[list[str]]:
 @pytest.fixture
 def unused_topic(request: pytest.FixtureRequest, _topics_to_delete: list[str]) -> Callable[[], str]:
     """Names of topics that do not exist; what a test creates under them is deleted at the end."""
-    stem = re.sub(r"[^a-zA-Z0-9._-]+", "-", request.node.name)[:80].strip("-.")
+    stem = re.sub(r"[^a-zA-Z0-9.-]+", "-", request.node.name)[:80].strip("-.")
 
     def invent() -> str:
         name = f"{stem}-{secrets.token_hex(4)}"
@@ -110,6 +112,13 @@ def new_topic(admin: AdminClient, unused_topic: Callable[[], str]) -> NewTopic:
 def topic(new_topic: NewTopic) -> str:
     """A topic with one partition."""
     return new_topic()
+
+
+@pytest.fixture(scope="session")
+def java_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTools]:
+    """Kafka's Java tools, in one JVM for all tests."""
+    with JavaTools(tmp_path_factory.mktemp("java-tools") / "log") as tools:
+        yield tools
 
 
 @pytest.fixture(params=sorted(CLIENTS))

@@ -5,9 +5,10 @@ from typing import Any
 
 import confluent_kafka.admin
 import pytest
-from clients import Confluent, Record, Sending
 from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from clients import Confluent, Record, Sending
 from conftest import NewTopic
 
 NOON_MS = 1_600_000_000_000

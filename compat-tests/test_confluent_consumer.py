@@ -4,9 +4,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clients import Confluent, Record, Sending
 from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
+
+from clients import Confluent, Record, Sending
 from conftest import NewTopic
 from waiting import eventually
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import kafka.errors as errors
 import pytest
-from clients import KafkaPython, Record, Refused, Sending
-from conftest import NewTopic
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+
+from clients import KafkaPython, Record, Refused, Sending
+from conftest import NewTopic
 
 NOON_MS = 1_600_000_000_000
 TOPIC_CONFIG_SOURCE = 1

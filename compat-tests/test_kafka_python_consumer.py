@@ -5,10 +5,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from clients import KafkaPython, Record, Sending
-from conftest import NewTopic
 from kafka import KafkaAdminClient, TopicPartition
 from kafka.errors import OffsetOutOfRangeError, UnknownTopicOrPartitionError
+
+from clients import KafkaPython, Record, Sending
+from conftest import NewTopic
 from waiting import eventually
 
 NOON_MS = 1_600_000_000_000

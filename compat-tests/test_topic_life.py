@@ -3,8 +3,9 @@
 from collections.abc import Callable
 
 import pytest
-from clients import CLIENTS, Client, Record, Refused, Sending
 from confluent_kafka.admin import AdminClient
+
+from clients import CLIENTS, Client, Record, Refused, Sending
 from conftest import NewTopic, StartBroker
 from topics import delete_topics
 from waiting import eventually

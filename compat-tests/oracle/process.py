@@ -85,7 +85,7 @@ class BrokerProcess(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
-                preexec_fn=_die_with_parent if sys.platform == "linux" else None,
+                preexec_fn=die_with_parent,
             )
         self._wait_until_it_answers()
 
@@ -172,8 +172,10 @@ class BrokerProcess(ABC):
             time.sleep(0.02)
 
 
-def _die_with_parent() -> None:
-    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+def die_with_parent() -> None:
+    """For a child before it runs its program: be killed when the parent dies, however it does (Linux only)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 def _answers(port: int) -> bool:
