@@ -69,6 +69,8 @@ def write_atomically(disk: Disk, path: str, data: Buffer) -> None:
 
 
 def _entries(data: bytes, path: str) -> list[str]:
+    if not data:
+        return []  # Kafka makes its checkpoints empty before it first writes them
     try:
         lines = data.decode().split("\n")
     except UnicodeDecodeError:

@@ -26,13 +26,13 @@ class MetaProperties(NamedTuple):
 def render(properties: MetaProperties) -> bytes:
     """The file's bytes. Kafka adds a comment with the date, which no reader looks at."""
     lines = []
-    if properties.cluster_id is not None:
-        lines.append(f"cluster.id={_escape(properties.cluster_id)}")
-    if properties.directory_id is not None:
-        lines.append(f"directory.id={uuid.to_string(properties.directory_id)}")
     if properties.node_id is not None:
         lines.append(f"{'node.id' if properties.version else 'broker.id'}={properties.node_id}")
+    if properties.directory_id is not None:
+        lines.append(f"directory.id={uuid.to_string(properties.directory_id)}")
     lines.append(f"version={properties.version}")
+    if properties.cluster_id is not None:
+        lines.append(f"cluster.id={_escape(properties.cluster_id)}")
     return "".join(f"{line}\n" for line in ["#", *lines]).encode("latin-1", "replace")
 
 
