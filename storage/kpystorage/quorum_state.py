@@ -12,7 +12,7 @@ from kpystorage.errors import CorruptFile
 from kpywire import uuid
 
 NO_ID = -1
-_FIELDS = {"leaderId": int, "leaderEpoch": int, "votedId": int}
+_NUMBERS = ("leaderId", "leaderEpoch", "votedId")
 
 
 class QuorumState(NamedTuple):
@@ -60,15 +60,15 @@ def parse(data: bytes, path: str) -> QuorumState:
     version = content.get("data_version") if isinstance(content, dict) else None
     if version not in (0, 1):
         raise CorruptFile(f"{path}: data_version {version!r} is not known")
-    numbers = [content.get(name) for name in _FIELDS]
+    numbers = [content.get(name) for name in _NUMBERS]
     if not all(type(number) is int for number in numbers):
-        raise CorruptFile(f"{path}: {', '.join(_FIELDS)} must be numbers")
+        raise CorruptFile(f"{path}: {', '.join(_NUMBERS)} must be numbers")
     try:
         directory_id = uuid.from_string(content.get("votedDirectoryId", uuid.to_string(uuid.ZERO_UUID)))
         voters = tuple(int(voter["voterId"]) for voter in content.get("currentVoters", ()))
     except (KeyError, TypeError, ValueError):
         raise CorruptFile(f"{path}: its votedDirectoryId or currentVoters are malformed") from None
-    return QuorumState(*numbers, directory_id, voters, version)
+    return QuorumState(numbers[0], numbers[1], numbers[2], directory_id, voters, version)
 
 
 def read(disk: Disk, path: str) -> QuorumState | None:
