@@ -33,7 +33,7 @@ from kpywire.batch import (
 from kpywire.compression import NONE, compress, decompress
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
-from kpywire.varint import Buffer, decode_varint, decode_varlong, encode_varint, encode_varlong
+from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong, encode_varint, encode_varlong
 
 MAX_INFLATED_BYTES = 1 << 30
 """What a compressed record section may grow to when the caller sets no limit of its own."""
@@ -99,7 +99,7 @@ def _decode_record(section: bytes, position: int, header: BatchHeader) -> tuple[
         headers.append((header_key.decode("utf-8", "replace"), header_value))
     if position != end:
         raise Malformed(f"a record of {length} bytes holds {position - start}")
-    timestamp = header.base_timestamp + timestamp_delta
+    timestamp = as_int64(header.base_timestamp + timestamp_delta)
     if header.timestamp_type == LOG_APPEND_TIME:
         timestamp = header.max_timestamp
     sequence = header.base_sequence
@@ -123,7 +123,7 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
     """One record as it stands in a record section, its length in front."""
-    parts = [b"\x00", encode_varlong(timestamp_delta), encode_varint(offset_delta)]
+    parts = [b"\x00", encode_varlong(as_int64(timestamp_delta)), encode_varint(offset_delta)]
     _encode_bytes(parts, key)
     _encode_bytes(parts, value)
     parts.append(encode_varint(len(headers)))

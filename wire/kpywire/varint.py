@@ -59,6 +59,11 @@ def decode_varlong(buffer: Buffer, position: int) -> tuple[int, int]:
     return value >> 1 ^ -(value & 1), position
 
 
+def as_int64(value: int) -> int:
+    """``value`` cut to a signed 64-bit integer, as Java's arithmetic does."""
+    return (value + 0x8000_0000_0000_0000 & 0xFFFF_FFFF_FFFF_FFFF) - 0x8000_0000_0000_0000
+
+
 def _decode(buffer: Buffer, position: int, max_length: int) -> tuple[int, int]:
     value = 0
     try:

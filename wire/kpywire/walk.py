@@ -1,0 +1,146 @@
+"""The records of a section one by one: the exact check behind :mod:`kpywire.skim`, and what it falls back to.
+
+Checked is what Kafka's ``DefaultRecord.readFrom`` checks: every length inside a record adds up to the record's own,
+header keys are there, and the records fill the section to its last byte. Offset deltas are only reported (Kafka takes
+uncompressed batches with any), attributes of records are ignored, and any negative length of a key or value means null.
+
+Invariant: what passes here, :func:`kpywire.record.read_batch` can read; whatever the bytes, the outcome is a result or
+:class:`InvalidRecord`.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from kpywire.errors import Malformed
+from kpywire.varint import decode_unsigned_varint, decode_unsigned_varlong, decode_varint, decode_varlong
+
+
+class InvalidRecord(Malformed):
+    """The records of a batch contradict their lengths or the count in the header (Kafka's INVALID_RECORD, 87)."""
+
+
+Stretch = tuple[int, int, bool, bool, int]
+"""What some records say: their smallest and largest timestamp delta, whether their offset deltas are their indices in
+the batch, whether every one has a key; and the position after them."""
+
+
+class Frame(NamedTuple):
+    """One record without its bytes. A size of -1 or less is a null."""
+
+    timestamp_delta: int
+    offset_delta: int
+    key_bytes: int
+    value_bytes: int
+
+
+def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
+    """Check the records ``first`` to ``last`` (exclusive) of a section, the first of which starts at ``position``.
+
+    One byte at a time and without a call per field, since this runs for each record of a batch that
+    :mod:`kpywire.skim` cannot take in one look.
+
+    Raises:
+        InvalidRecord: a record contradicts itself, or the section ends before the last one.
+    """
+    in_order = keyed = True
+    lowest = highest = 0
+    seen = -1
+    try:
+        for expected in range(2 * first, 2 * last, 2):
+            length = section[position]
+            position += 1
+            if length > 127:
+                length += (section[position] << 7) - 128
+                position += 1
+                if length > 16383:
+                    length, position = decode_unsigned_varint(section, position - 2)
+            start = position
+            timestamp = section[position + 1]
+            position += 2
+            if timestamp > 127:
+                timestamp += (section[position] << 7) - 128
+                position += 1
+                if timestamp > 16383:
+                    timestamp, position = decode_unsigned_varlong(section, position - 2)
+            if timestamp != seen:
+                delta = timestamp >> 1 ^ -(timestamp & 1)
+                if seen == -1:
+                    lowest = highest = delta
+                elif delta > highest:
+                    highest = delta
+                elif delta < lowest:
+                    lowest = delta
+                seen = timestamp
+            offset = section[position]
+            position += 1
+            if offset > 127:
+                offset += (section[position] << 7) - 128
+                position += 1
+                if offset > 16383:
+                    offset, position = decode_unsigned_varint(section, position - 2)
+            if offset != expected:
+                in_order = False
+            key = section[position]
+            position += 1
+            if key > 127:
+                key, position = decode_unsigned_varint(section, position - 1)
+            if key & 1:
+                keyed = False
+            else:
+                position += key >> 1
+            value = section[position]
+            position += 1
+            if value > 127:
+                value += (section[position] << 7) - 128
+                position += 1
+                if value > 16383:
+                    value, position = decode_unsigned_varint(section, position - 2)
+            if not value & 1:
+                position += value >> 1
+            if section[position]:
+                position = _skip_headers(section, position)
+            else:
+                position += 1
+            if position - start << 1 != length:
+                raise InvalidRecord(f"record {expected >> 1} holds {position - start} bytes, not the declared number")
+    except InvalidRecord:
+        raise
+    except (IndexError, Malformed):
+        raise InvalidRecord("the records end before the last one") from None
+    return lowest, highest, in_order, keyed, position
+
+
+def frames(section: bytes, count: int) -> Iterator[Frame]:
+    """The records of a section that passed the check, for callers that must say which of them they refuse, and why."""
+    position = 0
+    for _ in range(count):
+        length, position = decode_varint(section, position)
+        end = position + length
+        timestamp_delta, position = decode_varlong(section, position + 1)
+        offset_delta, position = decode_varint(section, position)
+        key_bytes, position = decode_varint(section, position)
+        value_bytes, _ = decode_varint(section, position + max(key_bytes, 0))
+        yield Frame(timestamp_delta, offset_delta, key_bytes, value_bytes)
+        position = end
+
+
+def _skip_headers(section: bytes, position: int) -> int:
+    """The position after the headers whose count stands at ``position``."""
+    count, position = decode_varint(section, position)
+    if count < 0:
+        raise InvalidRecord(f"a record with {count} headers")
+    for _ in range(count):
+        key = section[position]
+        position += 1
+        if key > 127:
+            key, position = decode_unsigned_varint(section, position - 1)
+        if key & 1:
+            raise InvalidRecord("a record header without a key")
+        position += key >> 1
+        value = section[position]
+        position += 1
+        if value > 127:
+            value, position = decode_unsigned_varint(section, position - 1)
+        if not value & 1:
+            position += value >> 1
+    return position
