@@ -54,7 +54,7 @@ class Stored(NamedTuple):
         return self.key, self.value, self.headers
 
 
-class Refused(Exception):  # noqa: N818  an answer, not a fault
+class Refused(Exception):
     """The client or the broker said no; ``code`` is Kafka's error code."""
 
     def __init__(self, code: int, text: str) -> None:

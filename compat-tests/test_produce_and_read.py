@@ -7,6 +7,7 @@ import time
 from itertools import product
 
 import pytest
+
 from clients import CLIENTS, Client, Record, Refused, Sending, contents
 from conftest import NewTopic
 

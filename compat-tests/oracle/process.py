@@ -77,6 +77,11 @@ class BrokerProcess(ABC):
 
     def start(self) -> None:
         """Start and return once the broker answers; raises BrokerProcessError with its last lines otherwise."""
+        self.launch()
+        self._wait_until_it_answers()
+
+    def launch(self) -> None:
+        """Start and return at once, whatever becomes of it."""
         if self.process is not None:
             raise RuntimeError(f"{self.program} runs already, as process {self.process.pid}")
         with open(self.output, "ab") as output:
@@ -87,7 +92,6 @@ class BrokerProcess(ABC):
                 stderr=subprocess.STDOUT,
                 preexec_fn=die_with_parent,
             )
-        self._wait_until_it_answers()
 
     def stop(self) -> float:
         """Stop by SIGTERM, by SIGKILL where that does not help; the seconds it took."""
