@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -65,12 +66,8 @@ class Writer(threading.Thread):
             while len(self._producer) > QUEUED_MAX and not self.stopping.is_set():
                 self._producer.poll(0.01)
             for partition in range(PARTITIONS):
-                self._producer.produce(
-                    self.topic,
-                    value=value_of(number),
-                    partition=partition,
-                    on_delivery=lambda error, message, number=number: self._note(number, error, message),
-                )
+                note = partial(self._note, number)
+                self._producer.produce(self.topic, value=value_of(number), partition=partition, on_delivery=note)
             self._producer.poll(0)
             number += 1
         left = self._producer.flush(120)
@@ -93,7 +90,7 @@ class Watcher(threading.Thread):
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         super().__init__(name=f"watcher of {topic}", daemon=True)
-        self.seen: list[tuple[int, int, bytes]] = []
+        self.seen: list[Any] = []
         self.errors: list[str] = []
         self.stopping = threading.Event()
         self._consumer = Consumer(
@@ -136,7 +133,7 @@ def writing(broker: BrokerProcess) -> Iterator[tuple[dict[str, Writer], Watcher]
         create_topic(admin, topic, PARTITIONS, {"segment.bytes": str(1024 * 1024)})
     writers = {topic: Writer(broker.bootstrap_servers, topic, how) for topic, how in WRITERS.items()}
     watcher = Watcher(broker.bootstrap_servers, "idempotent")
-    threads = [*writers.values(), watcher]
+    threads: list[Writer | Watcher] = [*writers.values(), watcher]
     for thread in threads:
         thread.start()
     try:
@@ -146,6 +143,11 @@ def writing(broker: BrokerProcess) -> Iterator[tuple[dict[str, Writer], Watcher]
             thread.stopping.set()
         for thread in threads:
             thread.join(150)
+
+
+def all_reached(goals: list[tuple[Writer, int]]) -> bool:
+    """Whether each writer has that many acknowledgements."""
+    return all(len(writer.acknowledged) >= wanted for writer, wanted in goals)
 
 
 def kill_and_restart(broker: BrokerProcess, rng: random.Random) -> None:
@@ -162,7 +164,7 @@ def kill_and_restart(broker: BrokerProcess, rng: random.Random) -> None:
 def check(topic: str, writer: Writer, records: list[Stored]) -> None:
     at = {(record.partition, record.offset): number_of(record) for record in records}
     lost = [
-        f"record {number} of partition {partition}, acknowledged at offset {offset}, found {at.get((partition, offset))}"
+        f"record {number} of partition {partition} at offset {offset}, where {at.get((partition, offset))} is"
         for (partition, number), offset in writer.acknowledged.items()
         if at.get((partition, offset)) != number
     ]
@@ -179,26 +181,21 @@ def survive(broker: BrokerProcess, kills: int, seed: int) -> None:
     rng = random.Random(seed)
     with writing(broker) as (writers, watcher):
         for _ in range(kills):
-            before = {topic: len(writer.acknowledged) for topic, writer in writers.items()}
-            eventually(
-                lambda before=before: all(len(writers[topic].acknowledged) > before[topic] + 500 for topic in writers),
-                "every producer to get on after the restart",
-                within_s=90,
-            )
+            goals = [(writer, len(writer.acknowledged) + 500) for writer in writers.values()]
+            eventually(partial(all_reached, goals), "every producer to get on after the restart", within_s=90)
             kill_and_restart(broker, rng)
     reader = Confluent(broker.bootstrap_servers)
     for topic, writer in writers.items():
         assert not writer.errors, writer.errors[:3]
         check(topic, writer, reader.read(topic, dict.fromkeys(range(PARTITIONS), 0)))
-    stored = {
-        (one.partition, one.offset): one.value for one in reader.read("idempotent", dict.fromkeys(range(PARTITIONS), 0))
-    }
-    assert not watcher.errors
-    assert watcher.seen
-    changed = [
+    everything = reader.read("idempotent", dict.fromkeys(range(PARTITIONS), 0))
+    stored = {(record.partition, record.offset): record.value for record in everything}
+    gone = [
         (partition, offset) for partition, offset, value in watcher.seen if stored.get((partition, offset)) != value
     ]
-    assert not changed, f"a consumer was shown records that are not there any more: {changed[:3]}"
+    assert not watcher.errors
+    assert watcher.seen
+    assert not gone, f"a consumer was shown records that are not there any more: {gone[:3]}"
 
 
 def test_a_few_kills_lose_nothing(start_broker: StartBroker, request: pytest.FixtureRequest) -> None:
