@@ -11,9 +11,13 @@ import java.util.HashMap;
 import java.util.HexFormat;
 import java.util.Map;
 import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ApiMessage;
 import org.apache.kafka.common.protocol.ByteBufferAccessor;
 import org.apache.kafka.common.protocol.Message;
 import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.protocol.ObjectSerializationCache;
+import org.apache.kafka.metadata.MetadataRecordSerde;
+import org.apache.kafka.server.common.ApiMessageAndVersion;
 
 /**
  * Apache Kafka's own message classes, by lines of text. Each line of input, tab-separated, gets one line of output:
@@ -23,6 +27,9 @@ import org.apache.kafka.common.protocol.MessageUtil;
  * write   CLASS VERSION JSON FROM  the bytes for JSON (of version FROM) written at VERSION
  * default CLASS VERSION            the bytes of a new message
  * read    CLASS VERSION HEX        what Kafka read, written again, and how many bytes it left
+ * record  CLASS VERSION JSON       the bytes of a record in the metadata log
+ * keyed   CLASS VERSION JSON       the bytes of a coordinator's record: its key, after its type
+ * valued  CLASS VERSION JSON       and its value, after its version
  * api     KEY VERSION              served or not, and the versions of the request's and the response's header
  * </pre>
  *
@@ -59,6 +66,19 @@ public class ByteOracle {
                 }
                 case "write":
                     return toHex(fromJson(name, Short.parseShort(words[4]), words[3]), version);
+                case "record": {
+                    ApiMessageAndVersion record = new ApiMessageAndVersion((ApiMessage) fromJson(name, version, words[3]), version);
+                    ObjectSerializationCache cache = new ObjectSerializationCache();
+                    ByteBuffer frame = ByteBuffer.allocate(MetadataRecordSerde.INSTANCE.recordSize(record, cache));
+                    MetadataRecordSerde.INSTANCE.write(record, cache, new ByteBufferAccessor(frame));
+                    return HEX.formatHex(frame.array());
+                }
+                case "keyed": {
+                    ApiMessage key = (ApiMessage) fromJson(name, version, words[3]);
+                    return HEX.formatHex(MessageUtil.toCoordinatorTypePrefixedBytes(key));
+                }
+                case "valued":
+                    return HEX.formatHex(MessageUtil.toVersionPrefixedBytes(version, fromJson(name, version, words[3])));
                 case "default":
                     return toHex(create(name), version);
                 case "read": {

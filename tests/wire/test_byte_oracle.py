@@ -1,5 +1,6 @@
 """Our bytes are Apache Kafka's bytes: every message at every version, against Kafka's own classes."""
 
+import importlib
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,7 @@ from all_messages import java_name, specifications, versions_of_messages
 from message_values import random_message, to_json
 
 import oracle
-from kpywire import codec
+from kpywire import codec, metadata_records
 from kpywire.api import API_KEYS, API_VERSIONS
 from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.generator.names import snake_case
@@ -93,6 +94,35 @@ def test_values_that_a_version_lacks_are_dropped_or_refused_as_kafka_does(names:
         assert kafkas == ours, asked
         refused += kafkas.startswith("!")
     assert 100 < refused < len(questions) - 100
+
+
+def test_records_are_framed_as_kafka_frames_them(names: dict[str, str]) -> None:
+    rng = Random(7)
+    questions, expected = [], []
+    for cls, version in versions_of_messages():
+        if ".messages." in cls.__module__:
+            continue
+        message = random_message(cls, version, rng)
+        frame, ours = framed(message, version)
+        questions.append(question(frame, java_name(cls), version, json_line(message, version, names)))
+        expected.append(ours.hex())
+    assert ask(questions) == expected
+
+
+def framed(message: Any, version: int) -> tuple[str, bytes]:
+    """What the oracle calls a record's frame, and its bytes, which decode to the same record."""
+    package = importlib.import_module(type(message).__module__.rpartition(".")[0])
+    if package is metadata_records:
+        ours = metadata_records.encode_record(message, version)
+        assert metadata_records.decode_record(ours) == message
+        return "record", ours
+    if type(message).__name__.endswith("Key"):
+        ours = package.encode_key(message)
+        assert package.decode_key(ours) == message
+        return "keyed", ours
+    ours = package.encode_value(message, version)
+    assert package.decode_value(message.KEY, ours) == message
+    return "valued", ours
 
 
 def test_apis_have_kafkas_versions_and_headers() -> None:

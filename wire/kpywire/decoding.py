@@ -5,7 +5,7 @@ raise by themselves, except slices, which come out short: so no slice is checked
 the end. Counts are checked before anything is made of them: against the bytes that remain, and against a budget.
 
 Invariant: decoding makes no element that the bytes at hand could not hold, and of all elements together no more than
-`MAX_OBJECT_BYTES`: some bytes of a request can ask for a hundred times as many bytes of objects.
+`MAX_OBJECT_BYTES` (`kpywire.sizes`).
 """
 
 from struct import Struct, calcsize, unpack_from
@@ -13,88 +13,11 @@ from struct import error as StructError  # noqa: N812
 from typing import Any
 
 from kpywire.errors import Malformed
+from kpywire.reading import long_number, long_string_length, skip_tagged_fields
 from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.sizes import FORMATS, MAX_OBJECT_BYTES, TAGGED_FIELD_BYTES, element_price, least_bytes
 from kpywire.source import Source, compile_function
-from kpywire.varint import Buffer, decode_unsigned_varint
-
-FORMATS = {
-    "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
-}  # fmt: skip
-MAX_STRING_BYTES = 0x7FFF
-MAX_OBJECT_BYTES = 1 << 28
-
-# What CPython spends on a value, besides the bytes of a string or buffer, rounded up.
-_OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
-_NUMBER_BYTES = 32
-_STRUCT_BYTES = 40
-_SLOT_BYTES = 8
-
-
-def long_number(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """The value of an unsigned varint whose ``first`` byte is before ``position``, and the position after it.
-
-    Malformed from 2**31 on: Kafka takes those for negative numbers.
-    """
-    value = first & 0x7F
-    for shift in (7, 14, 21, 28):
-        byte = buffer[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            if value > 0x7FFF_FFFF:
-                break
-            return value, position
-    raise Malformed("a length or count beyond 2**31")
-
-
-def long_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Like `long_number`, for a string's length plus one. Malformed beyond what Kafka allows."""
-    length, position = long_number(buffer, position, first)
-    if length > MAX_STRING_BYTES + 1:
-        raise Malformed(f"a string of {length - 1} bytes")
-    return length, position
-
-
-def skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
-    """The position after a tagged section of unknown fields; ``position`` is behind the first byte of its count."""
-    if count > 0x7F:
-        count, position = long_number(buffer, position, count)
-    last = -1
-    for _ in range(count):
-        tag, position = decode_unsigned_varint(buffer, position)
-        size, position = decode_unsigned_varint(buffer, position)
-        if tag <= last:
-            raise Malformed(f"tagged field {tag} after {last}")
-        last = tag
-        position += size
-    return position
-
-
-def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = False) -> int:
-    """The fewest bytes that a value of this shape takes."""
-    if shape.kind in FORMATS:
-        return calcsize(">" + FORMATS[shape.kind])
-    if shape.struct is None:
-        return 1 if flexible else 2 if shape.kind == "string" else 4
-    if nullable:
-        return 1
-    present = [each for each in fields_of(shape.struct) if version in each.versions and each.tag is None]
-    sizes = [least_bytes(each.shape, version, flexible, version in each.nullable) for each in present]
-    return sum(sizes) + flexible
-
-
-def object_bytes(shape: Shape, version: int) -> int:
-    """About how much memory a decoded value of this shape takes, without what depends on its length."""
-    if shape.struct is None:
-        return _OBJECT_BYTES.get(shape.kind, _NUMBER_BYTES)
-    total = _STRUCT_BYTES
-    for each in fields_of(shape.struct):
-        total += _SLOT_BYTES
-        if version in each.versions:
-            total += object_bytes(each.shape, version)
-        elif isinstance(each.default, list):
-            total += _OBJECT_BYTES["array"]
-    return total
+from kpywire.varint import decode_unsigned_varint
 
 
 def holds_records(cls: type) -> bool:
@@ -191,14 +114,16 @@ class DecoderSource(Source):
     def tagged_section(self, tagged: list[Field], target: str) -> None:
         self.add("if tags:")
         self.indentation += 1
+        self.add("if tags > 0x7F:")
+        self.add("    tags, pos = long_number(buffer, pos, tags)")
+        self.add(f"budget -= tags * {TAGGED_FIELD_BYTES}")
+        self.fail("tags * 2 > limit - pos or budget < 0", "more tagged fields than its bytes hold")
         if not tagged:
             self.add("pos = skip(buffer, pos, tags)")
             self.indentation -= 1
             return
         self.depth += 1
         tag, last, end = (f"{word}_{self.depth}" for word in ("tag", "last_tag", "tag_end"))
-        self.add("if tags > 0x7F:")
-        self.add("    tags, pos = long_number(buffer, pos, tags)")
         self.add(f"{last} = -1")
         self.add("for _ in range(tags):")
         self.indentation += 1
@@ -281,7 +206,7 @@ class DecoderSource(Source):
             self.add("n -= 1")
         element = shape.element
         least = max(1, least_bytes(element, self.version, flexible))
-        self.add(f"budget -= n * {_SLOT_BYTES + object_bytes(element, self.version)}")
+        self.add(f"budget -= n * {element_price(element, self.version)}")
         self.fail(
             f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
         )

@@ -10,9 +10,10 @@ from struct import Struct, pack
 from struct import error as StructError  # noqa: N812
 from typing import Any
 
-from kpywire.decoding import FORMATS, MAX_STRING_BYTES
 from kpywire.errors import UnsupportedVersion
+from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.sizes import FORMATS
 from kpywire.source import Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 

@@ -11,9 +11,11 @@ from struct import error as StructError  # noqa: N812
 from typing import NamedTuple
 
 from kpywire.api import API_KEYS, API_VERSIONS
-from kpywire.decoding import skip_tagged_fields
 from kpywire.errors import Malformed
+from kpywire.reading import MAX_STRING_BYTES, skip_tagged_fields
 from kpywire.varint import Buffer
+
+MAX_TAGGED_FIELDS = 0x7F  # in a header; Kafka 4.3 knows none
 
 _FIRST = Struct(">hhih")
 _CORRELATION_ID = Struct(">i")
@@ -61,7 +63,7 @@ def decode_request_header(buffer: Buffer, position: int = 0) -> RequestHeader:
             tags = buffer[position]
             position += 1
             if tags:
-                position = skip_tagged_fields(buffer, position, tags)
+                position = _skip_tagged_fields(buffer, position, tags)
     except (StructError, IndexError):
         raise Malformed("a request header is cut off") from None
     if position > len(buffer):
@@ -79,7 +81,7 @@ def encode_response_header(api_key: int, api_version: int, correlation_id: int) 
 def encode_request_header(api_key: int, api_version: int, correlation_id: int, client_id: str | None) -> bytes:
     """The header of a request. ValueError if the client id is longer than 32 767 bytes."""
     name = b"" if client_id is None else client_id.encode()
-    if len(name) > 0x7FFF:
+    if len(name) > MAX_STRING_BYTES:
         raise ValueError(f"a client id of {len(name)} bytes")
     size = -1 if client_id is None else len(name)
     tags = b"\0" if request_header_version(api_key, api_version) == 2 else b""
@@ -92,9 +94,16 @@ def decode_response_header(api_key: int, api_version: int, buffer: Buffer, posit
         (correlation_id,) = _CORRELATION_ID.unpack_from(buffer, position)
         position += 4
         if response_header_version(api_key, api_version):
-            position = skip_tagged_fields(buffer, position + 1, buffer[position])
+            position = _skip_tagged_fields(buffer, position + 1, buffer[position])
     except (StructError, IndexError):
         raise Malformed("a response header is cut off") from None
     if position > len(buffer):
         raise Malformed("a response header is cut off")
     return correlation_id, position
+
+
+def _skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
+    """The position after them. A header is read before its sender is known, so it may not keep the broker busy."""
+    if count > MAX_TAGGED_FIELDS:
+        raise Malformed("a header with too many tagged fields")
+    return skip_tagged_fields(buffer, position, count)

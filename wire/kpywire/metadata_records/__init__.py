@@ -8,7 +8,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from kpywire.codec import decode, encode
+from kpywire.codec import decoder, encode
 from kpywire.errors import Malformed
 from kpywire.metadata_records.table import MODULES
 from kpywire.varint import Buffer, decode_unsigned_varint, encode_unsigned_varint
@@ -47,4 +47,7 @@ def decode_record(buffer: Buffer) -> Any:
     cls = record_class(record_type)
     if version not in cls.VERSIONS:
         raise Malformed(f"version {version} of {cls.__name__} in the metadata log")
-    return decode(cls, version, buffer, position)
+    record, end = decoder(cls, version)(buffer, position)
+    if end != len(buffer):
+        raise Malformed(f"{len(buffer) - end} bytes after a {cls.__name__} in the metadata log")
+    return record

@@ -1,0 +1,55 @@
+"""How large things are: in bytes on the wire at least, in memory about, and at most.
+
+A few bytes of a request can ask for a hundred times as many bytes of objects (a compact array of empty structs, two
+bytes each), so a decoder pays for what it makes out of a budget, by the prices here, before it makes it.
+"""
+
+from struct import calcsize
+
+from kpywire.schema import Shape, fields_of
+
+FORMATS = {
+    "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
+}  # fmt: skip
+MAX_OBJECT_BYTES = 1 << 27  # that all elements of arrays in one message may take
+TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
+
+# What CPython spends on a value, besides the bytes of a string or buffer, rounded up.
+_OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
+_NUMBER_BYTES = 32
+_STRUCT_BYTES = 40
+_SLOT_BYTES = 8
+
+
+def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = False) -> int:
+    """The fewest bytes that a value of this shape takes."""
+    if shape.kind in FORMATS:
+        return calcsize(">" + FORMATS[shape.kind])
+    if shape.struct is None:
+        return 1 if flexible else 2 if shape.kind == "string" else 4
+    if nullable:
+        return 1
+    present = [each for each in fields_of(shape.struct) if version in each.versions and each.tag is None]
+    sizes = [least_bytes(each.shape, version, flexible, version in each.nullable) for each in present]
+    return sum(sizes) + flexible
+
+
+def element_price(shape: Shape, version: int) -> int:
+    """About how much memory an element of an array takes, without what depends on the lengths in it.
+
+    Numbers pass through a tuple, other elements through a list with room to grow.
+    """
+    return 2 * _SLOT_BYTES + _object_bytes(shape, version)
+
+
+def _object_bytes(shape: Shape, version: int) -> int:
+    if shape.struct is None:
+        return _OBJECT_BYTES.get(shape.kind, _NUMBER_BYTES)
+    total = _STRUCT_BYTES
+    for each in fields_of(shape.struct):
+        total += _SLOT_BYTES
+        if version in each.versions:
+            total += _object_bytes(each.shape, version)
+        elif isinstance(each.default, list):
+            total += _OBJECT_BYTES["array"]
+    return total
