@@ -12,7 +12,9 @@ from kpywire.header import decode_response_header, encode_request_header
 class RawClient:
     """One connection to a broker. Use as a context manager."""
 
-    def __init__(self, port: int, host: str = "127.0.0.1", client_id: str | None = "raw", timeout_s: float = 30) -> None:
+    def __init__(
+        self, port: int, host: str = "127.0.0.1", client_id: str | None = "raw", timeout_s: float = 30
+    ) -> None:
         self.sock = socket.create_connection((host, port), timeout=timeout_s)
         self.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.client_id = client_id

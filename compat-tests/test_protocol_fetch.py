@@ -5,16 +5,23 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import NewTopic
-from raw_client import RawClient, connect
 
+from conftest import NewTopic
 from kpywire import error_codes
 from kpywire.batch import batch_headers
-from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ForgottenTopic, PartitionData
+from kpywire.messages.fetch import (
+    FetchPartition,
+    FetchRequest,
+    FetchResponse,
+    FetchTopic,
+    ForgottenTopic,
+    PartitionData,
+)
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
+from raw_client import RawClient, connect
 
 BY_NAME = 12
 BY_ID = 18

@@ -5,9 +5,8 @@ import time
 from collections.abc import Iterator
 
 import pytest
-from conftest import NewTopic, StartBroker
-from raw_client import RawClient, connect
 
+from conftest import NewTopic, StartBroker
 from kpywire import error_codes
 from kpywire.crc import crc32c
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -19,6 +18,7 @@ from kpywire.messages.produce import (
     TopicProduceData,
 )
 from kpywire.record import Record, build_batch, read_records
+from raw_client import RawClient, connect
 
 VERSION = 9
 DAY_MS = 86_400_000
@@ -118,7 +118,10 @@ def bad_batches() -> dict[str, tuple[bytes, int]]:
         "control bit": (changed(three, 21, ">h", 0x20), error_codes.INVALID_RECORD),
         "two batches": (three + three, error_codes.INVALID_RECORD),
         "nothing": (b"", error_codes.INVALID_RECORD),
-        "base offset": (build_batch([Record(timestamp=now_ms(), value=b"v")], base_offset=5), error_codes.INVALID_RECORD),
+        "base offset": (
+            build_batch([Record(timestamp=now_ms(), value=b"v")], base_offset=5),
+            error_codes.INVALID_RECORD,
+        ),
         "far in the future": (
             build_batch([Record(timestamp=now_ms() + 2 * DAY_MS, value=b"v")]),
             error_codes.INVALID_TIMESTAMP,
@@ -231,7 +234,9 @@ def test_a_gap_in_the_sequence_is_refused(raw: RawClient, topic: str, producer_i
 
 def test_an_old_epoch_is_fenced_and_a_new_one_starts_at_zero(raw: RawClient, topic: str, producer_id: int) -> None:
     assert produce(raw, topic, sequenced(producer_id, 0, b"a", epoch=1)).error_code == error_codes.NONE
-    assert produce(raw, topic, sequenced(producer_id, 1, b"b", epoch=0)).error_code == error_codes.INVALID_PRODUCER_EPOCH
+    assert (
+        produce(raw, topic, sequenced(producer_id, 1, b"b", epoch=0)).error_code == error_codes.INVALID_PRODUCER_EPOCH
+    )
     wrong = produce(raw, topic, sequenced(producer_id, 1, b"b", epoch=2))
     assert wrong.error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
     assert produce(raw, topic, sequenced(producer_id, 0, b"b", epoch=2)).error_code == error_codes.NONE

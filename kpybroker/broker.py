@@ -12,7 +12,7 @@ from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.context import Controller
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.lifecycle import Lifecycle
+from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.producer_ids import ProducerIds
@@ -67,6 +67,11 @@ class Broker:
             image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
         )
         self.replicas.configure_all()
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether clients are served."""
+        return self.lifecycle.state == BrokerState.RUNNING
 
     def random_alive_broker(self) -> int:
         """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""

@@ -22,6 +22,9 @@ class Watched(Protocol):
     watchers: "dict[Entry, None]"
     gone: bool
 
+    def led(self) -> Any:
+        """The leader's role; raises KafkaError when this node does not lead."""
+
 
 class Entry:
     """One partition in one session: where its reader is and what it was last told.

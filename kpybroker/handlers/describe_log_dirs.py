@@ -27,7 +27,7 @@ def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> Des
     results = [_describe(broker, directory, wanted) for directory in broker.replicas.directories]
     results += [
         DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=directory.path, topics=[])
-        for directory in broker.replicas.failed_directories
+        for directory in broker.replicas.directories.failed
     ]
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
 

@@ -11,9 +11,9 @@ from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpywire import error_codes
 from kpywire.messages.describe_topic_partitions import (
-    Cursor,
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
+    DescribeTopicPartitionsResponseCursor,
     DescribeTopicPartitionsResponsePartition,
     DescribeTopicPartitionsResponseTopic,
 )
@@ -35,7 +35,7 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
     next_cursor = None
     for name in names:
         if left == 0:
-            next_cursor = Cursor(topic_name=name, partition_index=0)
+            next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
         if topic is None:
@@ -46,7 +46,7 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
         topics.append(answer)
         left -= len(answer.partitions)
         if following is not None:
-            next_cursor = Cursor(topic_name=name, partition_index=following)
+            next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
             break
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
 

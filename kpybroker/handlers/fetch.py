@@ -177,7 +177,6 @@ class Reading:
     def response(self) -> FetchResponse:
         """The answer of what was collected last."""
         session = self.session
-        uses_ids = session.uses_ids
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         for entry, answer in self._answers.items():
             more = bool(answer.records) or _must_not_wait(answer)
@@ -185,7 +184,7 @@ class Reading:
             topic = topics.get(entry.topic)
             if topic is None:
                 topic = FetchableTopicResponse(partitions=[])
-                if uses_ids:
+                if isinstance(entry.topic, bytes):
                     topic.topic_id = entry.topic
                 else:
                     topic.topic = entry.topic

@@ -14,7 +14,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.partition.leader import Leader
 from kpystorage.errors import DiskFailure
-from kpystorage.log import LogOffset
+from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
     ListOffsetsPartition,

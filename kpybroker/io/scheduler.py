@@ -33,6 +33,9 @@ class Scheduler(Protocol):
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         """Run after the current callback, in the same loop turn's successor."""
 
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> None:
+        """`call_soon`, from any thread."""
+
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer: ...
 
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
@@ -47,6 +50,7 @@ class LoopScheduler:
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self.monotonic_ms = lambda: loop.time() * 1000.0
         self.call_soon = loop.call_soon
+        self.call_soon_threadsafe = loop.call_soon_threadsafe
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
@@ -97,6 +101,8 @@ class ManualScheduler:
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
         self._soon.append((callback, arguments))
+
+    call_soon_threadsafe = call_soon
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
         timer = _ManualTimer()

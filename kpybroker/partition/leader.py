@@ -14,7 +14,9 @@ from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import ValidationConfig, validate
-from kpystorage.log import Log, LogOffset, LogSlice
+from kpystorage.log import Log
+from kpystorage.log_offset import LogOffset
+from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 
 READ_UNCOMMITTED = 0

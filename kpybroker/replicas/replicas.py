@@ -5,9 +5,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 """
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-from kpystorage.directory import LogDirectory
+from collections.abc import Callable, Iterator, Mapping
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.errors import KafkaError
@@ -15,7 +13,10 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replica import HeldTopic, Replica
+from kpybroker.replicas.settings import log_config, validation_config
+from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -32,25 +33,18 @@ class Replicas:
     """The partitions of this node, by topic name and by topic id."""
 
     def __init__(
-        self,
-        node_id: int,
-        directories: Sequence[LogDirectory],
-        scheduler: Scheduler,
-        topic_config: TopicConfigOf,
-        halt: Callable[[str], None],
+        self, node_id: int, directories: Directories, scheduler: Scheduler, topic_config: TopicConfigOf
     ) -> None:
-        """``topic_config`` makes a topic's configuration of its overrides; ``halt`` ends a node without directories."""
+        """``topic_config`` makes a topic's configuration of its overrides."""
         self.node_id = node_id
-        self.directories = list(directories)
+        self.directories = directories
         self.scheduler = scheduler
         self.topic_config = topic_config
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
-        self.failed_directories: list[LogDirectory] = []
-        self.directory_failures: list[Callable[[LogDirectory], None]] = []
-        self._halt = halt
         self._to_create: list[Replica] = []
         self._image: MetadataImage | None = None
+        directories.when_failed(self._went_offline)
 
     # Looking up
 
@@ -79,7 +73,7 @@ class Replicas:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""
-        self._image = image
+        first, self._image = self._image is None, image
         for topic in delta.deleted_topics.values():
             self._drop(topic)
         for topic_id, partitions in delta.partitions.items():
@@ -89,16 +83,18 @@ class Replicas:
         for resource_type, name in delta.configs:
             if resource_type == TOPIC_RESOURCE and name in self.topics:
                 self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))
+        if first:
+            self.directories.set_strays_aside({(r.topic.name, r.index) for r in self})
 
     def _hold(self, image: MetadataImage, topic: Topic, index: int, partition: Partition) -> None:
         held = self.by_id.get(topic.id)
         if self.node_id not in partition.replicas:
             if held is not None and index in held.replicas:
-                self._forget(held, held.replicas.pop(index))
+                self._forget(held.replicas.pop(index))
             return
         if held is None:
             config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
-            held = HeldTopic(topic.name, topic.id, config, config.validation())
+            held = HeldTopic(topic.name, topic.id, config, validation_config(config))
             self.topics[topic.name] = self.by_id[topic.id] = held
         replica = held.replicas.get(index)
         if replica is not None:
@@ -111,12 +107,12 @@ class Replicas:
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """A topic's configuration changed, or a default below it."""
         held.config = self.topic_config(overrides)
-        held.validation = held.config.validation()
-        log_config = held.config.log()
+        held.validation = validation_config(held.config)
+        changed = log_config(held.config)
         for replica in held.replicas.values():
             found = self.find_log(replica)
             if found is not None:
-                found.configure(log_config)
+                found.configure(changed)
 
     def configure_all(self) -> None:
         """The broker's defaults for topics changed."""
@@ -130,54 +126,35 @@ class Replicas:
             if self.topics.get(topic.name) is held:
                 del self.topics[topic.name]
             for replica in held.replicas.values():
-                self._forget(held, replica)
+                self._forget(replica)
 
-    def _forget(self, held: HeldTopic, replica: Replica) -> None:
+    def _forget(self, replica: Replica) -> None:
         found = self.find_log(replica)
         replica.forget()
         if found is not None:
-            try:
-                found.directory.delete_log(found)
-            except DiskFailure as failure:
-                self.directory_failed(failure)
-            else:
-                log.info("deleted the log of %s-%d", held.name, replica.index)
+            self.directories.delete(found, replica.topic.config.file_delete_delay_ms)
+            log.info("deleted the log of %s", replica)
 
     # Logs
 
     def find_log(self, replica: Replica) -> Log | None:
         """The log of a replica where it is on disk, opened or not."""
-        for directory in self.directories:
-            found = directory.find_log(replica.topic.name, replica.index, replica.topic.id)
-            if found is not None:
-                return found
-        return None
+        return self.directories.find(replica.topic.name, replica.index)
 
     def _open_log(self, replica: Replica) -> Log:
         """The log of a replica, made where it is missing."""
-        found = self.find_log(replica)
+        topic = replica.topic
+        found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
         if found is None:
-            directory = self._directory_for_new_log(replica)
-            found = directory.create_log(
-                replica.topic.name, replica.index, replica.topic.id, replica.topic.config.log()
-            )
+            assigned = replica.partition.directory_of(self.node_id)
+            directory = self.directories.for_new_log(assigned)
+            found = directory.create_log(topic.name, replica.index, topic.id, log_config(topic.config), self.scheduler.now_ms())
         else:
-            directory = found.directory
-            found.configure(replica.topic.config.log())
-        replica.checkpointed_high_watermark = max(
-            replica.checkpointed_high_watermark, directory.high_watermark(replica.topic.name, replica.index)
-        )
+            found.configure(log_config(topic.config))
+            found.open()
+        checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
+        replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
         return found
-
-    def _directory_for_new_log(self, replica: Replica) -> LogDirectory:
-        """The directory that the metadata assign, or the one with the fewest logs (``LogManager.nextLogDir``)."""
-        if not self.directories:
-            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
-        assigned = replica.partition.directory_of(self.node_id)
-        for directory in self.directories:
-            if directory.id == assigned:
-                return directory
-        return min(self.directories, key=lambda directory: directory.log_count)
 
     def _create_later(self, replica: Replica) -> None:
         """Make the files of a new partition soon: a few a turn, so that many of them do not stall the loop."""
@@ -186,8 +163,8 @@ class Replicas:
         self._to_create.append(replica)
 
     def _create_some(self) -> None:
-        slice_, self._to_create = self._to_create[:CREATE_SLICE], self._to_create[CREATE_SLICE:]
-        for replica in slice_:
+        now, self._to_create = self._to_create[:CREATE_SLICE], self._to_create[CREATE_SLICE:]
+        for replica in now:
             if replica.gone or replica.offline or replica.leader is not None:
                 continue
             try:
@@ -202,24 +179,18 @@ class Replicas:
     # Failing directories
 
     def directory_failed(self, failure: DiskFailure) -> None:
-        """An I/O error: what lies in that directory is offline from now on; without any directory the node ends."""
-        for directory in [d for d in self.directories if d.failed]:
-            self.directories.remove(directory)
-            self.failed_directories.append(directory)
-            log.error("log directory %s is offline: %s", directory.path, failure)
-            for replica in self:
-                if replica.log is not None and replica.log.directory is directory:
-                    replica.fail()
-            for listener in self.directory_failures:
-                listener(directory)
-        if not self.directories:
-            self._halt("no log directory is left")
+        """A log raised this: its directory is offline by now, unless only that log is damaged."""
+        self.directories.check(failure)
 
-    def stray_logs(self, image: MetadataImage) -> Iterable[Log]:
-        """Logs on disk that no topic of the metadata claims."""
-        for directory in self.directories:
-            for found in list(directory.logs()):
-                topic = image.topics_by_id.get(found.topic_id)
-                partition = None if topic is None else topic.partitions.get(found.partition)
-                if partition is None or self.node_id not in partition.replicas:
-                    yield found
+    def _went_offline(self, directory: LogDirectory) -> None:
+        for replica in self:
+            if replica.log is not None and replica.log.directory is directory:
+                replica.fail()
+
+    def checkpoint_high_watermarks(self) -> None:
+        """Bring what the directories will write down up to date."""
+        for replica in self:
+            leader = replica.leader
+            if leader is not None:
+                key = (replica.topic.name, replica.index)
+                leader.log.directory.high_watermarks[key] = leader.high_watermark.offset

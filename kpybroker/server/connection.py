@@ -113,6 +113,9 @@ class Connection:
             self.close()
         except OSError as error:
             self._lost(error)
+        except Exception:
+            log.exception("closing the connection of %s", self)
+            self.close()
 
     def _read_frames(self) -> None:
         server = self.server

@@ -13,9 +13,9 @@ Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-
 
 from bisect import bisect_right
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from kpystorage import names, producer_snapshot
+from kpystorage import lookups, names
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
@@ -24,8 +24,12 @@ from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
+from kpystorage.lookups import OffsetForTimestamp
 from kpystorage.producer_states import ProducerStates
+from kpystorage.recovery import LoadedLog, rebuild_producers
+from kpystorage.retention import expendable
 from kpystorage.segment import Segment
+from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import LENGTH_END, NO_PRODUCER_ID, BatchHeader
 from kpywire.errors import Malformed
@@ -33,9 +37,10 @@ from kpywire.varint import Buffer
 
 if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
-    from kpystorage.recovery import LoadedLog
 
 _BOUNDARIES_KEPT = 64
+_WARM_TAIL_BYTES = 64 << 20
+"""How much of the active segment's end is taken to be in the page cache."""
 _OPENED = (
     "_base_offsets",
     "_boundaries",
@@ -57,14 +62,6 @@ _OPENED = (
 _SNAPSHOT_INTERVAL_BYTES = 16 << 20
 
 
-class OffsetForTimestamp(NamedTuple):
-    """Where a record of a time is: its timestamp, offset and leader epoch (-1 if its batch has none)."""
-
-    timestamp: int
-    offset: int
-    leader_epoch: int
-
-
 class Log:
     """The log of one partition."""
 
@@ -84,10 +81,10 @@ class Log:
     """Everything below is known to be durable."""
     segments: list[Segment]
     """Ascending, at least one."""
-    snapshots: list[int]
-    """Offsets of the producer snapshots on disk, ascending."""
+    snapshots: SnapshotFiles
+    """The producer snapshots on disk."""
     unflushed_bytes: int
-    """Bytes appended since the last flush began."""
+    """Bytes appended since the last flush that has finished began."""
 
     def __init__(
         self, directory: "LogDirectory", topic: str, partition: int, topic_id: bytes | None, config: LogConfig
@@ -135,7 +132,7 @@ class Log:
         if not self.is_open:
             self.directory.load(self)
 
-    def adopt(self, loaded: "LoadedLog") -> None:
+    def adopt(self, loaded: LoadedLog) -> None:
         """Take over what loading or creating found; the log is open then."""
         segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in segments]
@@ -341,7 +338,9 @@ class Log:
                 return None
             if segment is self.active:
                 self._remember(offset, position)
-            return LogSlice(segment.log.descriptor(), position, min(limit - position, max(max_bytes, header.size)))
+            length = min(limit - position, max(max_bytes, header.size))
+            cold = segment is not self.active or segment.size - position > _WARM_TAIL_BYTES
+            return LogSlice(segment.log.descriptor(), position, length, cold=cold)
 
     def _find(self, offset: int, end: LogOffset) -> tuple[Segment, int, BatchHeader] | None:
         """The first batch below ``end`` that reaches ``offset`` or beyond."""
@@ -378,29 +377,18 @@ class Log:
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
         """The first record at or behind the log start that is not older than ``timestamp``; None if all are older."""
         with self.directory.failing():
-            for segment in self.segments:
-                if segment.largest_timestamp >= timestamp:
-                    found = segment.find_timestamp(timestamp, self.log_start_offset)
-                    return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
-        return None
+            return lookups.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
 
     def max_timestamp_offset(self) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
         with self.directory.failing():
-            segment = max(self.segments, key=lambda segment: segment.max_timestamp.timestamp)
-            found = segment.find_max_timestamp()
-        return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
+            return lookups.max_timestamp_offset(self.segments)
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in ``offset .. end_offset``."""
-        found: list[AbortedTransaction] = []
+        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
         with self.directory.failing():
-            for segment in self.segments[max(bisect_right(self._base_offsets, offset) - 1, 0) :]:
-                overlapping, complete = segment.transaction_index.overlapping(offset, end_offset)
-                found += overlapping
-                if complete:
-                    break
-        return found
+            return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
     def last_stable_offset(self, high_watermark: LogOffset) -> LogOffset:
         """How far a reader of committed transactions may see: the first unstable offset or the high watermark."""
@@ -416,35 +404,125 @@ class Log:
         """Bytes of all segments."""
         return sum([segment.size for segment in self.segments])
 
+    # Letting go of the oldest and of the newest.
+
+    def advance_log_start(self, offset: int) -> bool:
+        """Records below ``offset`` may no longer be read (DeleteRecords, KIP-107); whether that changed anything.
+
+        Segments wholly below it go with the next :meth:`delete_old_segments`.
+
+        Raises:
+            OffsetOutOfRange: ``offset`` is above the log end.
+        """
+        if offset > self.end.offset:
+            raise self._out_of_range(offset)
+        if offset <= self.log_start_offset:
+            return False
+        self.log_start_offset = offset
+        self.recovery_point = max(self.recovery_point, offset)
+        self._boundaries.clear()
+        self.epochs.truncate_from_start(offset)
+        self.producers.replicated_to(offset)
+        return True
+
+    def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
+        """Delete the oldest segments as far as retention asks for it; how many went.
+
+        Their files are renamed at once and removed ``file.delete.delay.ms`` later (``directory.delete_due_files``).
+        DiskFailure.
+        """
+        with self.directory.failing():
+            self.directory.delete_due_files(now_ms)
+            gone = expendable(
+                self.segments, self.end.offset, self.log_start_offset, high_watermark, self.config, now_ms
+            )
+            if gone == len(self.segments):
+                self.roll(now_ms)
+            if gone:
+                self.advance_log_start(self.segments[gone].base_offset)
+                self._set_aside(self.segments[:gone], now_ms)
+                del self.segments[:gone], self._base_offsets[:gone]
+        return gone
+
+    def truncate_to(self, offset: int, now_ms: int) -> bool:
+        """Remove every batch that reaches ``offset`` or beyond, so that the log ends there; whether there was any.
+
+        Slices that are held stay valid. DiskFailure.
+        """
+        if offset >= self.end.offset:
+            self.epochs.truncate_from_end(self.end.offset)  # of a leader that fell before it wrote anything
+            return False
+        if offset < self.segments[0].base_offset:
+            self.truncate_fully_and_start_at(offset, now_ms)
+            return True
+        with self.directory.failing():
+            self._forget_flushed(offset)
+            while self.segments[-1].base_offset > offset:
+                self._set_aside([self.segments.pop()], now_ms)
+                self._base_offsets.pop()
+            self.active = segment = self.segments[-1]
+            segment.truncate_to(offset, now_ms)
+            if segment in self._sealed:
+                self._sealed.remove(segment)
+            self.snapshots.drop_above(offset)
+            self.epochs.truncate_from_end(offset)
+            self.log_start_offset = min(self.log_start_offset, offset)
+            self.end = LogOffset(offset, segment.base_offset, segment.size)
+            self.producers = rebuild_producers(self, now_ms)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
+        """Remove everything; the log goes on, empty, at ``offset``. DiskFailure."""
+        with self.directory.failing():
+            self._forget_flushed(offset)
+            self._set_aside(self.segments[::-1], now_ms)
+            self.snapshots.drop_above(-1)
+            segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
+            self._new_files.append(segment.log.path)
+            self.segments[:] = [segment]
+            self._base_offsets[:] = [offset]
+            self.active = segment
+            self.epochs.clear()
+            self.producers.clear(offset)
+            self.log_start_offset = offset
+            self.end = LogOffset(offset, offset, 0)
+
+    def _forget_flushed(self, offset: int) -> None:
+        """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""
+        self._boundaries.clear()
+        self._flushing = None
+        if offset < self.recovery_point:
+            self.recovery_point = offset
+            self.directory.lower_recovery_point(self)
+
+    def _set_aside(self, segments: list[Segment], now_ms: int) -> None:
+        """Rename the files of segments that go, in the order given, and have them removed later."""
+        due_ms = now_ms + self.config.file_delete_delay_ms
+        disk = self.directory.disk
+        for segment in segments:
+            paths = [file.path for file in segment.files()]
+            segment.release()
+            if segment.base_offset in self.snapshots.offsets:
+                paths.append(self.snapshots.path(segment.base_offset))
+                self.snapshots.forget(segment.base_offset)
+            for path in paths:
+                disk.rename(path, path + names.DELETED)
+                self.directory.delete_later(path + names.DELETED, due_ms)
+                if path in self._new_files:
+                    self._new_files.remove(path)
+            if segment in self._sealed:
+                self._sealed.remove(segment)
+
     # Producer snapshots, epochs, durability.
 
     def take_snapshot(self) -> None:
         """Write a snapshot of the producers at their end offset, unless there is one, unflushed. May raise OSError."""
         offset = self.producers.end_offset
-        if offset > (self.snapshots[-1] if self.snapshots else self.log_start_offset):
+        if offset > self.snapshots.last_or(self.log_start_offset):
             self.write_epochs()  # replay begins at the snapshot: what came before must be known without it
-            path = self.snapshot_path(offset)
-            self.directory.disk.write(path, producer_snapshot.render(self.producers.snapshot()), synchronize=False)
-            self._new_files.append(path)
-            self._note_snapshot(offset)
-
-    def _note_snapshot(self, offset: int) -> None:
-        """A snapshot is on disk: one before it that belongs to no segment is not needed any more."""
-        if self.snapshots and self.snapshots[-1] not in self._base_offsets:
-            self.drop_snapshot(self.snapshots[-1])
-        self.snapshots.append(offset)
-        self._unsnapshotted_bytes = 0
-
-    def drop_snapshot(self, offset: int) -> None:
-        """Remove a snapshot file. May raise OSError."""
-        self.snapshots.remove(offset)
-        path = self.snapshot_path(offset)
-        if path in self._new_files:
-            self._new_files.remove(path)
-        self.directory.disk.unlink(path)
-
-    def snapshot_path(self, offset: int) -> str:
-        return f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
+            self.snapshots.write(offset, self.producers.snapshot())
+            self.snapshots.drop_strays(self._base_offsets)
+            self._unsnapshotted_bytes = 0
 
     @property
     def epochs_path(self) -> str:
@@ -461,27 +539,33 @@ class Log:
 
         None while another flush of this log is under way, or if there is nothing to do.
         """
-        if self._flushing is not None or (self.recovery_point >= self.end.offset and not self._new_files):
+        if self._flushing is not None or not self._has_unflushed():
             return None
         disk = self.directory.disk
         flush = Flush(disk, self.end.offset, self.unflushed_bytes)
         with self.directory.failing():
             for segment in self._sealed:
                 flush.descriptors += [file.descriptor() for file in segment.files()]
-            flush.descriptors += [disk.file(path).descriptor() for path in self._new_files]
+            new_files = [*self._new_files, *map(self.snapshots.path, self.snapshots.unflushed)]
+            flush.descriptors += [disk.file(path).descriptor() for path in new_files]
             flush.descriptors.append(self.active.log.descriptor())
         if self.epochs.dirty:
             flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
             self.epochs.dirty = False
-        if self._new_files:
+        if new_files or self._sealed:
             flush.directories.append(self.path)
         if self._new_directory:
             flush.directories.append(self.directory.path)
         self._sealed = []
         self._new_files = []
+        self.snapshots.unflushed = []
         self._new_directory = False
         self._flushing = flush
         return flush
+
+    def _has_unflushed(self) -> bool:
+        new = self._new_files or self.snapshots.unflushed or self._sealed
+        return bool(new) or self.recovery_point < self.end.offset
 
     def finish_flush(self, flush: Flush) -> None:
         """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""

@@ -7,11 +7,13 @@ class LogSlice:
     """``length`` bytes of a file from ``position`` on. Valid while held, whatever becomes of the file's name.
 
     ``fileno()`` is for ``os.sendfile``; -1 means that there is no such file and :meth:`read` is the way.
+    ``cold``: it lies so far behind the log's end that reading it may have to wait for the disk.
     """
 
-    __slots__ = ("descriptor", "length", "position")
+    __slots__ = ("cold", "descriptor", "length", "position")
 
-    def __init__(self, descriptor: Descriptor, position: int, length: int) -> None:
+    def __init__(self, descriptor: Descriptor, position: int, length: int, *, cold: bool = False) -> None:
+        self.cold = cold
         self.descriptor = descriptor
         self.position = position
         self.length = length

@@ -1,0 +1,41 @@
+"""The command line. A subcommand is imported when it is used, so that none pays for the others.
+
+``kpybroker start`` and ``format`` run a node; the others are clients of any Kafka broker.
+"""
+
+from importlib import import_module
+
+import click
+
+from kpybroker import __version__
+
+COMMANDS = {
+    "consume": "Read records of a topic.",
+    "format": "Prepare log directories for a node.",
+    "produce": "Write lines as records to a topic.",
+    "start": "Start a broker.",
+    "topics": "List, create, describe, change and delete topics.",
+}
+
+
+class _Lazy(click.Group):
+    """A group whose commands are ``kpybroker.cli.<name>:command``."""
+
+    def list_commands(self, _context: click.Context) -> list[str]:
+        return sorted(COMMANDS)
+
+    def get_command(self, _context: click.Context, name: str) -> click.Command | None:
+        if name not in COMMANDS:
+            return None
+        command: click.Command = import_module(f"kpybroker.cli.{name}").command
+        return command
+
+    def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(COMMANDS.items()))
+
+
+@click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="kpybroker")
+def main() -> None:
+    """An Apache Kafka broker in Python, and a client for any Kafka."""

@@ -1,0 +1,88 @@
+"""``kpybroker start``: a node from a server.properties, overrides of it, or nothing at all."""
+
+import logging
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.definition import ConfigError
+
+if TYPE_CHECKING:
+    from kpybroker.node import Node
+
+HTTP_LISTENER = "kpybroker.http.listener"
+
+
+@click.command(name="start")
+@click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
+@click.option("--data", metavar="DIR", help="Where to keep the data (log.dirs).")
+@click.option("--listen", metavar="HOST:PORT", help="Where to serve clients (listeners, PLAINTEXT).")
+@click.option("--http", metavar="HOST:PORT", help="Where to serve /metrics, /live and /ready; 'off' for nowhere.")
+@click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+def command(
+    properties: Path | None,
+    overrides: tuple[str, ...],
+    data: str | None,
+    listen: str | None,
+    http: str | None,
+    log_level: str,
+) -> None:
+    """Start a broker with Kafka's configuration keys.
+
+    Without PROPERTIES it is a single node on 127.0.0.1:9092 with its data in ./data. Stop it with Ctrl-C or SIGTERM.
+    """
+    level = logging.getLevelNamesMapping().get(log_level.upper())
+    if level is None:
+        raise click.BadParameter(f"{log_level} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
+    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s (%(name)s)", stream=sys.stderr)
+    settings = {}
+    for override in overrides:
+        key, separator, value = override.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"'{override}' is not KEY=VALUE", param_hint="--override")
+        settings[key.strip()] = value.strip()
+    if data is not None:
+        settings["log.dirs"] = data
+    if listen is not None:
+        settings["listeners"] = f"PLAINTEXT://{listen}"
+    if http is not None:
+        settings[HTTP_LISTENER] = "" if http == "off" else http
+    try:
+        config = BrokerConfig.load(properties, settings)
+    except (ConfigError, OSError) as error:
+        click.echo(f"kpybroker: {error}", err=True)
+        sys.exit(1)
+    for warning in config.warnings:
+        logging.getLogger("kpybroker.config").warning("%s", warning)
+    from kpybroker.node import run
+
+    sys.exit(run(config, _announce))
+
+
+def _announce(node: "Node") -> None:
+    """Say that clients are served, in the words people and scripts wait for, and what to paste next."""
+    config = node.config
+    listener = config.broker_listeners[0]
+    host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
+    address = f"{host}:{node.ports[listener.name]}"
+    lines = [
+        f"[KafkaRaftServer nodeId={config.node_id}] Kafka Server started",
+        f"kpybroker serves {address}, data in {', '.join(config.log_dirs)}",
+    ]
+    if node.http_port is not None:
+        lines.append(f"metrics on port {node.http_port}: /metrics, /live, /ready")
+    if sys.stdout.isatty():
+        lines += [
+            "",
+            "In another terminal:",
+            f"  kpybroker topics create hello --partitions 3 --bootstrap-server {address}",
+            f"  echo world | kpybroker produce hello --bootstrap-server {address}",
+            f"  kpybroker consume hello -o start -c 1 --bootstrap-server {address}",
+            f'  spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")',
+            '       .option("subscribe", "hello").load()',
+        ]
+    click.echo("\n".join(lines))

@@ -1,0 +1,297 @@
+"""One node: the only place that builds the parts and puts them together.
+
+`run` is the whole life of a broker process: read the directories, recover, lead the metadata log, register, serve,
+and on SIGTERM or SIGINT stop cleanly. `Node` is the same inside somebody else's loop, with no signals, limits, or
+garbage collector touched.
+"""
+
+import asyncio
+import logging
+import random
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kpybroker import handlers
+from kpybroker.broker import Broker
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.endpoints import Listener as ConfiguredListener
+from kpybroker.config.topic import effective
+from kpybroker.controller.broker_config_rules import BrokerConfigRules
+from kpybroker.controller.host import ControllerHost, Identity, Timings
+from kpybroker.controller.metadata_log import MetadataLog
+from kpybroker.controller.snapshotting import SnapshotPolicy
+from kpybroker.controller.state import Settings
+from kpybroker.dispatch import Dispatcher
+from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
+from kpybroker.io.limits import descriptors_for_logs, raise_open_files
+from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.lifecycle import Lifecycle
+from kpybroker.metadata.features import SUPPORTED
+from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.server.listener import Server, SocketLimits
+from kpybroker.storage_start import StartRefused, StoredNode, open_storage
+from kpystorage.errors import StorageError
+from kpystorage.real_disk import Descriptors, RealDisk
+from kpywire.errors import Malformed
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
+
+if TYPE_CHECKING:
+    from kpybroker.metrics.http import HttpServer
+
+log = logging.getLogger("kpybroker")
+
+DEFAULT_HTTP_ADDRESS = ("127.0.0.1", 9404)
+HTTP_LISTENER = "kpybroker.http.listener"
+DEFAULT_REQUEST_MEMORY_BYTES = 512 * 1024 * 1024
+STOP_WAIT_MS = 500
+
+
+class Node:
+    """A broker and controller in one loop. `start`, then serve until `stop`."""
+
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, failed: Callable[[str], None]) -> None:
+        """``failed`` is called with one line if the node cannot go on."""
+        self.config = config
+        self.loop = loop
+        self.failed = failed
+        self.scheduler = LoopScheduler(loop)
+        self.rng = random.Random(random.SystemRandom().getrandbits(128))
+        self.ports: dict[str, int] = {}
+        self.http_port: int | None = None
+        self._stored: StoredNode | None = None
+        self._host: ControllerHost | None = None
+        self._http: HttpServer | None = None
+        self.broker: Broker | None = None
+        self._upkeep: Upkeep | None = None
+
+    # Starting
+
+    async def start(self, disk: RealDisk) -> None:
+        """Ready for clients when this returns. Raises StartRefused, StorageError or OSError with one clear line."""
+        config = self.config
+        stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms())
+        host = self._host = self._build_controller(stored)
+        broker = self.broker = self._build_broker(stored, host)
+        host.subscribe(broker.apply)
+        for listener in config.broker_listeners:
+            self.ports[listener.name] = _listen(broker.server, listener)
+        active: asyncio.Future[None] = self.loop.create_future()
+        host.start(lambda: active.set_result(None))
+        await active
+        broker.lifecycle = self._build_lifecycle(stored, broker)
+        ready: asyncio.Future[None] = self.loop.create_future()
+        broker.lifecycle.start(lambda: ready.set_result(None))
+        await ready
+        self._upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
+        self._upkeep.start()
+        broker.server.start()
+        await self._start_http(broker)
+
+    def _build_controller(self, stored: StoredNode) -> ControllerHost:
+        config = self.config
+        metadata_log = MetadataLog(stored.metadata_directory, stored.metadata_log_config, self.scheduler.now_ms())
+        settings = Settings(
+            node_id=config.node_id,
+            default_partitions=config.num_partitions,
+            default_replication_factor=config.default_replication_factor,
+            delete_topics=config.delete_topic_enable,
+            broker_session_timeout_ms=config["broker.session.timeout.ms"],
+            bootstrap_min_insync_replicas=config["min.insync.replicas"],
+        )
+        return ControllerHost(
+            self.scheduler,
+            metadata_log,
+            Identity(stored.cluster_id, stored.voter, (stored.voter,)),
+            settings,
+            BrokerConfigRules(config),
+            self.rng,
+            bootstrap_records=stored.bootstrap_records,
+            timings=Timings(max_idle_interval_ms=config["metadata.max.idle.interval.ms"]),
+            snapshot_policy=SnapshotPolicy(
+                config["metadata.log.max.record.bytes.between.snapshots"],
+                config["metadata.log.max.snapshot.interval.ms"],
+            ),
+            failed=self.failed,
+        )
+
+    def _build_broker(self, stored: StoredNode, host: ControllerHost) -> Broker:
+        config = self.config
+        versions = handlers.served_versions()
+        features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
+        broker = Broker(config, self.scheduler, host.image, host, versions, features, self.rng)
+        directories = Directories(
+            [IdentifiedDirectory(each, stored.directory_ids[each.path]) for each in stored.directories],
+            self.scheduler,
+            self.failed,
+        )
+        broker.replicas = Replicas(
+            config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
+        )
+        broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
+        broker.dispatcher = Dispatcher(broker, handlers.load, versions)
+        broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
+        return broker
+
+    def _build_lifecycle(self, stored: StoredNode, broker: Broker) -> Lifecycle:
+        config = self.config
+        registration = BrokerRegistrationRequest(
+            broker_id=config.node_id,
+            cluster_id=stored.cluster_id,
+            incarnation_id=self.rng.randbytes(16),
+            listeners=[
+                Listener(
+                    name=listener.name,
+                    host=listener.host,
+                    port=listener.port or self.ports[listener.name],
+                    security_protocol=0,
+                )
+                for listener in config.advertised_listeners
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+                for name, levels in SUPPORTED.items()
+            ],
+            rack=config.rack,
+            log_dirs=[stored.directory_ids[each.path] for each in stored.directories],
+            previous_broker_epoch=stored.previous_broker_epoch,
+        )
+        return Lifecycle(
+            self.scheduler,
+            broker.send_to_controller,
+            registration,
+            config["broker.heartbeat.interval.ms"],
+            lambda: broker.image.next_offset - 1,
+            broker.replicas.directories.offline_ids,
+            self.failed,
+        )
+
+    async def _start_http(self, broker: Broker) -> None:
+        """The second port. A port somebody asked for must be had; the usual one may be taken by another broker."""
+        asked = self.config.originals.get(HTTP_LISTENER)
+        if asked == "":
+            return
+        from kpybroker.metrics.http import HttpServer
+
+        def expose(accept: str) -> tuple[str, bytes]:
+            from kpybroker.metrics.exposition import exposition_of
+
+            server.exposition = exposition_of(broker)
+            return server.exposition(accept)
+
+        server = self._http = HttpServer(lambda: broker.is_ready, expose)
+        host, port = DEFAULT_HTTP_ADDRESS
+        if asked is not None:
+            host, _, text = asked.rpartition(":")
+            port = int(text)
+        try:
+            self.http_port = await server.start(host, port)
+        except OSError as error:
+            if asked is not None:
+                raise
+            log.info("no metrics on port %d: %s", port, error.strerror)
+            self._http = None
+
+    # Stopping
+
+    async def stop(self) -> None:
+        """A clean stop: let go of leaderships, answer nobody any more, flush, and say on disk that it was clean."""
+        broker, host, stored = self.broker, self._host, self._stored
+        if broker is not None:
+            broker.server.stop_accepting()
+            if hasattr(broker, "lifecycle"):
+                released: asyncio.Future[None] = self.loop.create_future()
+                broker.lifecycle.stop(lambda: released.done() or released.set_result(None))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(released, STOP_WAIT_MS / 1000)
+                broker.lifecycle.close()
+            if self._upkeep is not None:
+                self._upkeep.stop()
+            broker.server.close()
+            broker.replicas.checkpoint_high_watermarks()
+        if self._http is not None:
+            await self._http.stop()
+        if host is not None:
+            host.close()
+        await self.loop.run_in_executor(None, self.scheduler.close)
+        if stored is not None:
+            epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
+            stored.close(epoch)
+
+
+def _listen(server: Server, listener: ConfiguredListener) -> int:
+    try:
+        return server.listen(listener.name, listener.host, listener.port)
+    except OSError as error:
+        raise StartRefused(f"cannot listen on {listener}: {error.strerror or error}") from None
+
+
+def socket_limits(config: BrokerConfig) -> SocketLimits:
+    """What the configuration says about sockets. Buffer sizes are set only where somebody asked for one."""
+    memory = config.queued_max_request_bytes
+    return SocketLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        queued_max_request_bytes=memory if memory > 0 else DEFAULT_REQUEST_MEMORY_BYTES,
+        max_idle_ms=config.connections_max_idle_ms,
+        max_connections=config.max_connections,
+        max_connections_per_ip=config.max_connections_per_ip,
+        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        send_buffer_bytes=_asked(config, "socket.send.buffer.bytes"),
+        receive_buffer_bytes=_asked(config, "socket.receive.buffer.bytes"),
+        backlog=config["socket.listen.backlog.size"],
+    )
+
+
+def _asked(config: BrokerConfig, name: str) -> int:
+    return int(config[name]) if config.is_set(name) else -1
+
+
+def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> int:
+    """Run a node until it is told to stop; the exit code of the process."""
+    loop = new_event_loop()
+    asyncio.set_event_loop(loop)
+    try:
+        return loop.run_until_complete(_run(config, loop, started))
+    finally:
+        loop.close()
+
+
+async def _run(
+    config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None
+) -> int:
+    ended: asyncio.Future[str | None] = loop.create_future()
+
+    def end(line: str | None) -> None:
+        if not ended.done():
+            ended.set_result(line)
+
+    def told_to_stop() -> None:
+        if ended.done():
+            # A second signal: somebody does not want to wait; what was not flushed is recovered at the next start.
+            sys.exit(1)
+        end(None)
+
+    node = Node(config, loop, lambda line: end(line))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, told_to_stop)
+    disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
+    exit_code = 0
+    try:
+        await node.start(disk)
+        quiet_garbage_collection()
+        if started is not None:
+            started(node)
+        line = await ended
+        if line is not None:
+            log.error("stopping: %s", line)
+            exit_code = 1
+    except (StartRefused, StorageError, Malformed, OSError) as error:
+        print(f"kpybroker: {error}", file=sys.stderr)
+        exit_code = 1
+    await node.stop()
+    return exit_code

@@ -1,0 +1,151 @@
+"""The log directories of this node: which works, where a log is or should be made, what is on its way out.
+
+A directory that fails goes offline alone; a node without any working directory cannot go on.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence, Set
+from typing import NamedTuple
+
+from kpybroker.errors import KafkaError
+from kpybroker.io.scheduler import Scheduler
+from kpystorage import names
+from kpystorage.directory import METADATA_TOPIC, LogDirectory
+from kpystorage.errors import CorruptLog, DiskFailure
+from kpystorage.log import Log
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.replicas")
+
+REMOVALS_PER_TURN = 16
+
+
+class IdentifiedDirectory(NamedTuple):
+    """A log directory with its ``directory.id``."""
+
+    directory: LogDirectory
+    id: bytes
+
+
+class Directories:
+    """Working and failed log directories. ``halt`` ends a node that has none left."""
+
+    def __init__(
+        self, directories: Sequence[IdentifiedDirectory], scheduler: Scheduler, halt: Callable[[str], None]
+    ) -> None:
+        self.working: list[LogDirectory] = [each.directory for each in directories]
+        self.failed: list[LogDirectory] = []
+        self.ids = {each.directory: each.id for each in directories}
+        self.scheduler = scheduler
+        self._halt = halt
+        self._failure_listeners: list[Callable[[LogDirectory], None]] = []
+        for directory in self.working:
+            directory.on_failure = self._failed
+
+    def __iter__(self) -> Iterator[LogDirectory]:
+        return iter(self.working)
+
+    # Finding
+
+    def find(self, topic: str, index: int) -> Log | None:
+        """The log of a partition by its name, whichever topic of that name it belongs to."""
+        for directory in self.working:
+            found = directory.logs.get((topic, index))
+            if found is not None:
+                return found
+        return None
+
+    def find_of_topic(self, topic: str, index: int, topic_id: bytes) -> Log | None:
+        """The log of a partition; one of an earlier topic of the same name is set aside."""
+        found = self.find(topic, index)
+        if found is None:
+            return None
+        if found.topic_id is None:
+            found.topic_id = found.directory.read_topic_id(topic, index)
+        if found.topic_id not in (None, topic_id):
+            self._set_aside(found)
+            return None
+        found.topic_id = topic_id
+        return found
+
+    def for_new_log(self, assigned: bytes) -> LogDirectory:
+        """The directory that the metadata assign, or the one with the fewest logs (``LogManager.nextLogDir``)."""
+        if not self.working:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+        for directory in self.working:
+            if self.ids[directory] == assigned:
+                return directory
+        return min(self.working, key=lambda directory: len(directory.logs))
+
+    def offline_ids(self) -> list[bytes]:
+        """What a heartbeat reports."""
+        return [self.ids[directory] for directory in self.failed]
+
+    # What goes
+
+    def set_strays_aside(self, held: Set[tuple[str, int]]) -> None:
+        """Logs that no topic of the metadata claims are renamed, never deleted (KAFKA-15605)."""
+        for directory in list(self.working):
+            for key, found in list(directory.logs.items()):
+                if key not in held and key[0] != METADATA_TOPIC:
+                    self._set_aside(found)
+            for name in list(directory.leftovers):
+                self._remove_later(directory, name, 0)
+
+    def _set_aside(self, found: Log) -> None:
+        try:
+            name = found.directory.mark(found, names.STRAY_DIRECTORY)
+        except DiskFailure as failure:
+            self.check(failure)
+        else:
+            log.warning("no topic of this cluster has the log %s: it is kept as %s", found.name, name)
+
+    def delete(self, found: Log, delay_ms: int) -> None:
+        """Take a log out of use now and its files off the disk after ``delay_ms``."""
+        try:
+            name = found.directory.mark(found)
+        except DiskFailure as failure:
+            self.check(failure)
+        else:
+            self._remove_later(found.directory, name, delay_ms)
+
+    def _remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None:
+        removal = directory.remove(name)
+
+        def remove_some() -> None:
+            try:
+                for _ in range(REMOVALS_PER_TURN):
+                    if next(removal, None) is None:
+                        return
+            except DiskFailure as failure:
+                self.check(failure)
+            else:
+                self.scheduler.call_soon(remove_some)
+
+        self.scheduler.call_later(delay_ms, remove_some)
+
+    # Failure
+
+    def when_failed(self, listener: Callable[[LogDirectory], None]) -> None:
+        """Call ``listener`` on the loop for each directory that fails."""
+        self._failure_listeners.append(listener)
+
+    def _failed(self, _directory: LogDirectory) -> None:
+        """In the thread that met the failure, which may be in the middle of something."""
+        self.scheduler.call_soon_threadsafe(self._take_offline)
+
+    def check(self, failure: DiskFailure) -> None:
+        """A log raised this: take the directory offline, unless only that log is damaged."""
+        if isinstance(failure, CorruptLog):
+            log.error("%s", failure)
+        self._take_offline()
+
+    def _take_offline(self) -> None:
+        for directory in [each for each in self.working if each.failure is not None]:
+            self.working.remove(directory)
+            self.failed.append(directory)
+            log.error("log directory %s is offline: %s", directory.path, directory.failure)
+            for listener in self._failure_listeners:
+                listener(directory)
+        if not self.working:
+            self._halt("no log directory is left")

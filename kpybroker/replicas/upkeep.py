@@ -1,0 +1,143 @@
+"""What logs need from time to time: flushing, checkpoints, retention, forgetting old producers.
+
+fsync runs in a thread and trails the appends, so that dirty pages do not pile up; nothing waits for it, as in Kafka,
+whose durability is replication and recovery. Checkpoints are rendered on the loop and written in a thread.
+"""
+
+import logging
+from collections.abc import Callable
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.replicas.replicas import Replicas
+from kpystorage import names
+from kpystorage.directory import LogDirectory
+from kpystorage.errors import DiskFailure
+from kpystorage.flush import Flush
+from kpystorage.log import Log
+
+log = logging.getLogger("kpybroker.upkeep")
+
+FLUSH_CHECK_MS = 100
+FLUSH_AFTER_BYTES = 64 * 1024 * 1024
+LOGS_PER_TURN = 64
+
+
+class Upkeep:
+    """The periodic work of one broker on its logs."""
+
+    def __init__(self, scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
+        self.scheduler = scheduler
+        self.replicas = replicas
+        self.config = config
+        self._timers: dict[str, Timer] = {}
+        self._flushing = 0
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin. The intervals are Kafka's."""
+        config = self.config()
+        self._every("flush", lambda: FLUSH_CHECK_MS, self._flush_if_due)
+        self._every(
+            "high watermarks",
+            lambda: config["replica.high.watermark.checkpoint.interval.ms"],
+            self._checkpoint_high_watermarks,
+        )
+        self._every(
+            "recovery points", lambda: config["log.flush.offset.checkpoint.interval.ms"], self._checkpoint_recovery_points
+        )
+        self._every(
+            "log starts", lambda: config["log.flush.start.offset.checkpoint.interval.ms"], self._checkpoint_log_starts
+        )
+        self._every("retention", lambda: config["log.retention.check.interval.ms"], self._delete_old_segments)
+        self._every(
+            "producers", lambda: config["producer.id.expiration.check.interval.ms"], self._forget_old_producers
+        )
+
+    def stop(self) -> None:
+        """No more of it."""
+        self._stopped = True
+        for timer in self._timers.values():
+            timer.cancel()
+
+    def _every(self, name: str, interval_ms: Callable[[], float], work: Callable[[], None]) -> None:
+        def due() -> None:
+            try:
+                work()
+            except DiskFailure as failure:
+                self.replicas.directory_failed(failure)
+            if not self._stopped:
+                self._timers[name] = self.scheduler.call_later(interval_ms(), due)
+
+        self._timers[name] = self.scheduler.call_later(interval_ms(), due)
+
+    # Flushing
+
+    def _flush_if_due(self) -> None:
+        if self._flushing == 0:
+            dirty = [found for found in self._open_logs() if found.unflushed_bytes > 0]
+            if sum(found.unflushed_bytes for found in dirty) >= FLUSH_AFTER_BYTES:
+                for found in dirty:
+                    self._flush(found)
+
+    def _flush(self, found: Log) -> None:
+        flush = found.begin_flush()
+        if flush is not None:
+            self._flushing += 1
+            self.scheduler.submit_blocking(flush.run, lambda _, error: self._flushed(found, flush, error))
+
+    def _flushed(self, found: Log, flush: Flush, error: BaseException | None) -> None:
+        self._flushing -= 1
+        try:
+            if isinstance(error, OSError):
+                raise found.directory.fail(error) from error
+            if error is None:
+                found.finish_flush(flush)
+        except DiskFailure as failure:
+            self.replicas.directory_failed(failure)
+
+    # Checkpoints
+
+    def _checkpoint_high_watermarks(self) -> None:
+        self.replicas.checkpoint_high_watermarks()
+        for directory in self.replicas.directories:
+            self._write(directory, names.HIGH_WATERMARKS, directory.render_high_watermarks())
+
+    def _checkpoint_recovery_points(self) -> None:
+        for directory in self.replicas.directories:
+            self._write(directory, names.RECOVERY_POINTS, directory.render_recovery_points())
+
+    def _checkpoint_log_starts(self) -> None:
+        for directory in self.replicas.directories:
+            self._write(directory, names.LOG_STARTS, directory.render_log_starts())
+
+    def _write(self, directory: LogDirectory, name: str, content: bytes) -> None:
+        def written(_result: None, error: BaseException | None) -> None:
+            try:
+                if isinstance(error, DiskFailure):
+                    raise error
+                directory.noted()
+            except DiskFailure as failure:
+                self.replicas.directory_failed(failure)
+
+        self.scheduler.submit_blocking(lambda: directory.write_checkpoint(name, content), written)
+
+    # Retention
+
+    def _delete_old_segments(self) -> None:
+        now_ms = self.scheduler.now_ms()
+        for replica in self.replicas:
+            leader = replica.leader
+            if leader is None or not leader.log.is_open:
+                continue
+            if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
+                replica.changed()
+
+    def _forget_old_producers(self) -> None:
+        now_ms = self.scheduler.now_ms()
+        expiration_ms = self.config().producer_id_expiration_ms
+        for found in self._open_logs():
+            found.producers.expire(now_ms, expiration_ms)
+
+    def _open_logs(self) -> list[Log]:
+        return [replica.leader.log for replica in self.replicas if replica.leader and replica.leader.log.is_open]
