@@ -7,6 +7,7 @@ everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`
 """
 
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
 from typing import Protocol
 
@@ -20,6 +21,7 @@ from kpystorage.producer_states import ProducerStates
 from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
 from kpystorage.segment import Segment
 from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
+from kpystorage.snapshot_files import SnapshotFiles
 
 METADATA_TOPIC = "__cluster_metadata"
 
@@ -36,9 +38,18 @@ class LogDirectory:
     """One log directory in use by this process."""
 
     def __init__(
-        self, path: str, disk: Disk, rng: Randomness, report: Callable[[str], None], default_config: LogConfig
+        self,
+        path: str,
+        disk: Disk,
+        rng: Randomness,
+        report: Callable[[str], None],
+        default_config: LogConfig,
+        checkpoint_lock: AbstractContextManager[object] | None = None,
     ) -> None:
-        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured."""
+        """``report`` takes lines for the broker's log. Logs have ``default_config`` until they are configured.
+
+        ``checkpoint_lock`` (a ``threading.Lock``) is needed where :meth:`write_checkpoint` runs in threads.
+        """
         self.path = path.rstrip("/") or "/"
         self.disk = disk
         self.report = report
@@ -66,6 +77,9 @@ class LogDirectory:
         self._session = Session(disk, self.path)
         self._now_ms = 0
         self._guard = _FailureGuard(self)
+        self._due: list[tuple[int, str]] = []
+        self._checkpoint_lock = nullcontext() if checkpoint_lock is None else checkpoint_lock
+        self._rendered: dict[str, bytes] = {}
 
     # Taking over and leaving.
 
@@ -192,7 +206,17 @@ class LogDirectory:
             segment = Segment.create(self.disk, log.path, 0, now_ms, config)
             self._session.changed()
         log.adopt(
-            LoadedLog([segment], 0, 0, 0, LeaderEpochs(), ProducerStates(f"{topic}-{partition}"), [], [metadata], True)
+            LoadedLog(
+                [segment],
+                0,
+                0,
+                0,
+                LeaderEpochs(),
+                ProducerStates(log.name),
+                SnapshotFiles(self.disk, log.path),
+                [metadata],
+                True,
+            )
         )
         self.logs[topic, partition] = log
         return log
@@ -232,6 +256,28 @@ class LogDirectory:
         if name in self.leftovers:
             self.leftovers.remove(name)
 
+    def delete_later(self, path: str, due_ms: int) -> None:
+        """Have a file that was set aside removed when its time comes (used by the logs)."""
+        self._due.append((due_ms, path))
+
+    def delete_due_files(self, now_ms: int) -> int:
+        """Remove the files set aside whose ``file.delete.delay.ms`` is over; how many. DiskFailure."""
+        due = [path for due_ms, path in self._due if due_ms <= now_ms]
+        if due:
+            self._due = [(due_ms, path) for due_ms, path in self._due if due_ms > now_ms]
+            with self._guard:
+                for path in due:
+                    with suppress(FileNotFoundError):  # its log was deleted meanwhile
+                        self.disk.unlink(path)
+        return len(due)
+
+    def lower_recovery_point(self, log: Log) -> None:
+        """A log was truncated below what its checkpoint says is durable: correct that before it is written to again."""
+        key = (log.topic, log.partition)
+        if self.recovery_points.get(key, 0) > log.recovery_point:
+            self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
+            self._session.changed()
+
     def draw_jitter_ms(self, config: LogConfig) -> int:
         """How much earlier than ``segment.ms`` a segment is rolled."""
         if config.segment_jitter_ms <= 0:
@@ -248,7 +294,7 @@ class LogDirectory:
                     self.recovery_points[key] = log.recovery_point
                 else:
                     self.recovery_points.setdefault(key, 0)
-        return checkpoint.render_offsets(self.recovery_points)
+        return self._render(names.RECOVERY_POINTS, self.recovery_points)
 
     def render_log_starts(self) -> bytes:
         """The log starts that lie above the first segment's."""
@@ -258,15 +304,23 @@ class LogDirectory:
                     self.log_starts[key] = log.log_start_offset
                 else:
                     self.log_starts.pop(key, None)
-        return checkpoint.render_offsets(self.log_starts)
+        return self._render(names.LOG_STARTS, self.log_starts)
 
     def render_high_watermarks(self) -> bytes:
-        return checkpoint.render_offsets(self.high_watermarks)
+        return self._render(names.HIGH_WATERMARKS, self.high_watermarks)
+
+    def _render(self, name: str, offsets: dict[TopicPartition, int]) -> bytes:
+        self._rendered[name] = data = checkpoint.render_offsets(offsets)
+        return data
 
     def write_checkpoint(self, name: str, data: bytes) -> None:
-        """Replace a checkpoint. May run in a thread; call :meth:`noted` in the owner's afterwards. DiskFailure."""
-        with self._guard:
-            checkpoint.write_atomically(self.disk, self._file(name), data)
+        """Replace a checkpoint, unless it was rendered again meanwhile: then that one counts.
+
+        May run in a thread; call :meth:`noted` in the owner's afterwards. DiskFailure.
+        """
+        with self._guard, self._checkpoint_lock:
+            if self._rendered.get(name) is data:
+                checkpoint.write_atomically(self.disk, self._file(name), data)
 
     def noted(self) -> None:
         """A checkpoint was written: keep the session file in step, or the next start checks more than it must."""

@@ -14,9 +14,9 @@ Invariant: the offsets, producers, epochs and indexes of a loaded log are what i
 
 from collections.abc import Callable
 from enum import Enum
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from kpystorage import names, producer_snapshot, scan
+from kpystorage import names, scan
 from kpystorage.checkpoint import parse_epochs
 from kpystorage.control_batches import apply_producer
 from kpystorage.disk import Disk
@@ -27,9 +27,13 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import ProducerStates
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
+from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import LENGTH_END, MAGIC_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.errors import Malformed
+
+if TYPE_CHECKING:
+    from kpystorage.log import Log
 
 MAX_OFFSET = (1 << 63) - 1
 
@@ -51,7 +55,7 @@ class LoadedLog(NamedTuple):
     recovery_point: int
     epochs: LeaderEpochs
     producers: ProducerStates
-    snapshots: list[int]
+    snapshots: SnapshotFiles
     new_files: list[str]
     new_directory: bool
 
@@ -67,7 +71,7 @@ class LogLoader:
         self.now_ms = now_ms
         self.report = report
         self.segments: list[Segment] = []
-        self.snapshots: list[int] = []
+        self.snapshots = SnapshotFiles(disk, path)
         self.epochs = LeaderEpochs()
         self.epochs_known = True
         self.new_files: list[str] = []
@@ -83,7 +87,7 @@ class LogLoader:
             CorruptLog: data that had been flushed is damaged beyond its framing.
         """
         files = survey(self.disk, self.path, self.report)
-        self.snapshots = files.snapshots
+        self.snapshots = SnapshotFiles(self.disk, self.path, files.snapshots)
         self._read_epochs()
         self._open_segments(files, shutdown, recovery_point, log_start_offset)
         if shutdown is Shutdown.UNCLEAN:
@@ -100,7 +104,7 @@ class LogLoader:
             end_offset = max(end_offset, log_start_offset)
             self.segments.append(self._create_segment(end_offset))
         log_start_offset = max(log_start_offset, self.segments[0].base_offset)
-        producers = self._producers(log_start_offset, end_offset, shutdown)
+        producers = self.producers_at(log_start_offset, end_offset, shutdown)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(log_start_offset)
         flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
@@ -161,13 +165,8 @@ class LogLoader:
                 file.release()
             for suffix in names.SEGMENT_FILES:
                 self._unlink(f"{self.path}/{segment.base_offset:020d}{suffix}")
-            self._drop_snapshots(segment.base_offset, segment.base_offset)
+            self.snapshots.drop(segment.base_offset)
         del self.segments[first:]
-
-    def _drop_snapshots(self, first_offset: int, last_offset: int) -> None:
-        for offset in [offset for offset in self.snapshots if first_offset <= offset <= last_offset]:
-            self.snapshots.remove(offset)
-            self._unlink(f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}")
 
     def _unlink(self, path: str) -> None:
         try:
@@ -286,41 +285,31 @@ class LogLoader:
             producers.complete(ended)
         return True
 
-    def _producers(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
+    def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
         """The producers at the log end, with a snapshot of them on disk."""
-        self._drop_snapshots(end_offset + 1, MAX_OFFSET)
+        self.snapshots.drop_above(end_offset)
         producers = self.recovered
         if producers is None or producers.end_offset != end_offset:
-            if shutdown is Shutdown.CLEAN and not self.snapshots:
+            if shutdown is Shutdown.CLEAN and not self.snapshots.offsets:
                 producers = ProducerStates(self.name, end_offset)
             else:
                 producers = self._replayed(log_start_offset, end_offset)
         if not self.epochs_known:
             self._replay(ProducerStates(self.name), log_start_offset, end_offset)
-        if end_offset > (self.snapshots[-1] if self.snapshots else log_start_offset):
-            path = f"{self.path}/{names.segment_file(end_offset, names.PRODUCER_SNAPSHOT)}"
-            self.disk.write(path, producer_snapshot.render(producers.snapshot()), synchronize=False)
-            self.snapshots.append(end_offset)
-            self.new_files.append(path)
-        self._drop_stray_snapshots()
+        if end_offset > self.snapshots.last_or(log_start_offset):
+            self.snapshots.write(end_offset, producers.snapshot())
+        self.snapshots.drop_strays({segment.base_offset for segment in self.segments})
         return producers
-
-    def _drop_stray_snapshots(self) -> None:
-        """Keep the snapshots that belong to a segment, and the last one."""
-        kept = {segment.base_offset for segment in self.segments} | set(self.snapshots[-1:])
-        for offset in [offset for offset in self.snapshots if offset not in kept]:
-            self._drop_snapshots(offset, offset)
 
     def _replayed(self, log_start_offset: int, end_offset: int) -> ProducerStates:
         """The producers at ``end_offset``, from the latest snapshot that is valid and the batches behind it."""
         producers = ProducerStates(self.name, log_start_offset)
-        for offset in reversed([offset for offset in self.snapshots if log_start_offset < offset <= end_offset]):
-            path = f"{self.path}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
+        for offset in reversed([each for each in self.snapshots.offsets if log_start_offset < each <= end_offset]):
             try:
-                entries = producer_snapshot.parse(self.disk.read(path), path)
+                entries = self.snapshots.read(offset)
             except CorruptFile as error:
                 self.report(f"{error}; it is removed")
-                self._drop_snapshots(offset, offset)
+                self.snapshots.drop(offset)
                 continue
             producers.load(entries, offset)
             producers.expire(self.now_ms, self.config.producer_id_expiration_ms)
@@ -348,3 +337,11 @@ class LogLoader:
                     if ended is not None:
                         producers.complete(ended)
         producers.end_offset = max(producers.end_offset, end_offset)
+
+
+def rebuild_producers(log: "Log", now_ms: int) -> ProducerStates:
+    """The producers of an open log as of its end, after it was truncated; a snapshot of them is written. OSError."""
+    directory = log.directory
+    loader = LogLoader(directory.disk, log.path, log.config, now_ms, directory.report)
+    loader.segments, loader.snapshots, loader.epochs = log.segments, log.snapshots, log.epochs
+    return loader.producers_at(log.log_start_offset, log.end.offset, Shutdown.UNCLEAN)

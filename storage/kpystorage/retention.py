@@ -1,0 +1,63 @@
+"""Which of a log's oldest segments may go (Kafka's UnifiedLog.deleteOldSegments). Pure.
+
+Invariant: nothing at or above the high watermark goes, and what goes is always the oldest.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from kpystorage.log_config import LogConfig
+
+
+class Deletable(Protocol):
+    """What retention asks of a segment."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size(self) -> int: ...
+    @property
+    def largest_timestamp(self) -> int: ...
+
+
+def expendable(
+    segments: Sequence[Deletable],
+    end_offset: int,
+    log_start_offset: int,
+    high_watermark: int,
+    config: LogConfig,
+    now_ms: int,
+) -> int:
+    """How many of the oldest segments may go, the active one included if all may.
+
+    First those wholly below the log start, then, where ``cleanup.policy`` says ``delete``, those beyond
+    ``retention.bytes`` and those whose records are all older than ``retention.ms``. A segment without any record is
+    never deleted for itself.
+    """
+    count = len(segments)
+
+    def upper_bound(number: int) -> int:
+        return segments[number + 1].base_offset if number + 1 < count else end_offset
+
+    def advance(gone: int, may_go: Callable[[int], bool]) -> int:
+        while gone < count and high_watermark >= upper_bound(gone):
+            if (gone + 1 == count and segments[gone].size == 0) or not may_go(gone):
+                break
+            gone += 1
+        return gone
+
+    gone = advance(0, lambda number: number + 1 < count and upper_bound(number) <= log_start_offset)
+    if config.cleanup_delete and config.retention_bytes >= 0:
+        spare_bytes = sum([segment.size for segment in segments[gone:]]) - config.retention_bytes
+
+        def too_much(number: int) -> bool:
+            nonlocal spare_bytes
+            if spare_bytes < segments[number].size:
+                return False
+            spare_bytes -= segments[number].size
+            return True
+
+        gone = advance(gone, too_much)
+    if config.cleanup_delete and config.retention_ms >= 0:
+        gone = advance(gone, lambda number: now_ms - segments[number].largest_timestamp > config.retention_ms)
+    return gone

@@ -1,0 +1,71 @@
+"""The producer snapshots of one log on disk: which there are, writing, reading and removing them.
+
+One belongs to every segment (of its base offset), so that a truncation or a rebuild need not begin at the log's start;
+one more may lie behind them all. A snapshot that is not whole is told by its checksum.
+
+Invariant: ``offsets`` are those of the files there are, ascending.
+"""
+
+from collections.abc import Collection, Iterable
+
+from kpystorage import names, producer_snapshot
+from kpystorage.disk import Disk
+from kpystorage.producer_snapshot import SnapshotEntry
+
+
+class SnapshotFiles:
+    """The snapshot files in a log's directory. Everything that touches a file may raise OSError."""
+
+    __slots__ = ("_directory", "_disk", "offsets", "unflushed")
+
+    def __init__(self, disk: Disk, directory: str, offsets: Iterable[int] = ()) -> None:
+        self._disk = disk
+        self._directory = directory
+        self.offsets = sorted(offsets)
+        self.unflushed: list[int] = []
+        """Offsets of the files that have not been flushed since they were written."""
+
+    def path(self, offset: int) -> str:
+        return f"{self._directory}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
+
+    def moved(self, directory: str) -> None:
+        """The log's directory has another path now."""
+        self._directory = directory
+
+    def last_or(self, default: int) -> int:
+        """The offset of the last snapshot, ``default`` if there is none."""
+        return self.offsets[-1] if self.offsets else default
+
+    def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> None:
+        """Write a snapshot behind all others. It is not flushed."""
+        self._disk.write(self.path(offset), producer_snapshot.render(entries), synchronize=False)
+        self.offsets.append(offset)
+        self.unflushed.append(offset)
+
+    def read(self, offset: int) -> list[SnapshotEntry]:
+        """The producers in a snapshot. CorruptFile if it is not whole."""
+        path = self.path(offset)
+        return producer_snapshot.parse(self._disk.read(path), path)
+
+    def drop(self, offset: int) -> None:
+        """Remove a snapshot if there is one at this offset."""
+        if offset in self.offsets:
+            self.forget(offset)
+            self._disk.unlink(self.path(offset))
+
+    def forget(self, offset: int) -> None:
+        """The file at this offset is no longer one of ours."""
+        self.offsets.remove(offset)
+        if offset in self.unflushed:
+            self.unflushed.remove(offset)
+
+    def drop_above(self, offset: int) -> None:
+        """Remove what lies behind the log's end."""
+        for each in [each for each in reversed(self.offsets) if each > offset]:
+            self.drop(each)
+
+    def drop_strays(self, base_offsets: Collection[int]) -> None:
+        """Keep the snapshots of the segments, and the last one."""
+        for offset in self.offsets[:-1]:
+            if offset not in base_offsets:
+                self.drop(offset)
