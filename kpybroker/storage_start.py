@@ -5,6 +5,7 @@ forgot its vote could vote twice. Everything that cannot be started from is refu
 """
 
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
@@ -65,7 +66,7 @@ def open_storage(config: BrokerConfig, disk: Disk, rng: Random, now_ms: int, pro
     cluster_id = found[paths[0]].cluster_id
     directories = []
     for path in paths:
-        directory = LogDirectory(path, disk, rng, log.warning, LogConfig())
+        directory = LogDirectory(path, disk, rng, log.warning, LogConfig(), threading.Lock())
         directory.open(now_ms)
         for done, total in directory.recover():
             if progress is not None:
