@@ -18,6 +18,7 @@ from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, fr
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S: Final = 30
+HOST: Final = "127.0.0.1"
 KPYBROKER: Final = Path(sys.executable).with_name("kpybroker")
 
 
@@ -29,10 +30,12 @@ class Kpybroker(BrokerProcess):
     def __init__(self, directory: Path, launcher: Sequence[str] = ()) -> None:
         super().__init__(directory, free_port())
         self.launcher = launcher
+        self.http_port = free_port()
 
     def command(self) -> Sequence[str]:
         data, listen = str(self.directory / "data"), self.bootstrap_servers
-        return [*self.launcher, str(KPYBROKER), "start", "--data", data, "--listen", listen]
+        started = [*self.launcher, str(KPYBROKER), "start", "--data", data, "--listen", listen]
+        return [*started, "--http", f"{HOST}:{self.http_port}"]
 
 
 def apache_kafka(directory: Path) -> BrokerProcess:
@@ -78,7 +81,7 @@ class Side:
 
     @property
     def address(self) -> Address:
-        return Address("127.0.0.1", self.broker.port)
+        return Address(HOST, self.broker.port)
 
     def cpu_seconds(self) -> float:
         return processes.cpu_seconds(self.broker.pid)

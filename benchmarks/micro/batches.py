@@ -6,9 +6,9 @@ from time import time
 
 from benchmarks.micro.clock import Timing, timed
 from benchmarks.raw import frames
-from kpywire import skim
 from kpywire.batch import HEADER_BYTES, BatchHeader, check_crc, parse_header, stamp_offset_and_epoch
 from kpywire.record import read_records
+from kpywire.skim import skim
 
 RECORDS = 150
 
@@ -36,4 +36,4 @@ def batch_of(values: Sequence[bytes]) -> bytearray:
 def skim_timing(name: str, data: bytearray) -> Timing:
     header: BatchHeader = parse_header(data)
     section = memoryview(data)[HEADER_BYTES:]
-    return timed(f"skim, {name}", lambda: skim.skim(header, section), per=header.record_count, unit="record")
+    return timed(f"skim, {name}", lambda: skim(header, section), per=header.record_count, unit="record")
