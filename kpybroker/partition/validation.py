@@ -1,41 +1,326 @@
-"""Placeholder of the lead until BATCH's own version arrives: overwrite it."""
+"""What a leader demands of a produced batch before it appends it, and what it writes into it.
 
+Kafka's checks in Kafka's order, which decides the error where a batch breaks several rules:
+``ProduceRequest.validateRecords`` (:func:`sole_batch`), then ``UnifiedLog.analyzeAndValidateRecords`` and
+``LogValidator`` (:func:`validate`). Sequences of idempotent producers are not checked here: they are the log's.
+
+Pure, and on the path of every produce: nothing is made per record unless the batch must be refused or compressed anew.
+
+Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
+:func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised.
+"""
+
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
-from kpywire.batch import BatchHeader, check_crc, parse_header, stamp_max_timestamp, stamp_offset_and_epoch
+from kpywire.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_MASK,
+    CREATE_TIME,
+    HEADER_BYTES,
+    LENGTH_END,
+    LOG_APPEND_TIME,
+    MAGIC,
+    MAGIC_POSITION,
+    NO_TIMESTAMP,
+    TIMESTAMP_TYPE_MASK,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+    parse_header,
+    stamp_max_timestamp,
+    stamp_offset_and_epoch,
+)
+from kpywire.compression import NAMES, NONE, ZSTD, TooLarge, compress, decompress
+from kpywire.crc import crc32c
+from kpywire.errors import Malformed
+from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim
-from kpywire.walk import InvalidRecord
+from kpywire.varint import Buffer, as_int64
+from kpywire.walk import Frame, InvalidRecord, frames
+
+_SMALLEST_BATCH_LENGTH = 14
+"""What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
+_MAX_RECORD_ERRORS = 10_000
+"""Kafka names every refused record; an answer of ours names no more than this."""
+LATEST_PRODUCE = 13
 
 
-class ValidationConfig(NamedTuple):
-    max_message_bytes: int = 1048588
-    compacted: bool = False
-    log_append_time: bool = False
-    before_max_ms: int = 1 << 62
-    after_max_ms: int = 3600000
-    compression_type: str = "producer"
-    segment_bytes: int = 1 << 30
+class Refused(KafkaError):
+    """A batch that is not appended. ``reason`` is for the log; ``message`` for the client, where Kafka sends one."""
+
+    def __init__(
+        self, code: int, reason: str, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> None:
+        super().__init__(code, message, record_errors)
+        self.args = (reason,)
+
+
+class ValidationConfig:
+    """The topic configs that matter here, with Kafka's defaults. ``codec`` None keeps what the producer chose."""
+
+    __slots__ = (
+        "after_max_ms",
+        "before_max_ms",
+        "codec",
+        "compacted",
+        "level",
+        "log_append_time",
+        "max_inflated_bytes",
+        "max_message_bytes",
+        "segment_bytes",
+    )
+
+    def __init__(
+        self,
+        *,
+        max_message_bytes: int = 1_048_588,
+        compacted: bool = False,
+        log_append_time: bool = False,
+        before_max_ms: int = (1 << 63) - 1,
+        after_max_ms: int = 3_600_000,
+        compression_type: str = "producer",
+        compression_level: int | None = None,
+        segment_bytes: int = 1 << 30,
+        max_inflated_bytes: int = 128 << 20,
+    ) -> None:
+        """``compression_type`` is ``producer``, ``uncompressed`` or a codec; ``compression_level`` is that codec's.
+
+        ``max_inflated_bytes`` caps what a compressed batch may hold. Kafka inflates piece by piece and has no cap.
+        """
+        self.max_message_bytes = max_message_bytes
+        self.compacted = compacted
+        self.log_append_time = log_append_time
+        self.before_max_ms = before_max_ms
+        self.after_max_ms = after_max_ms
+        self.codec: int | None = None
+        if compression_type != "producer":
+            self.codec = NONE if compression_type == "uncompressed" else NAMES.index(compression_type)
+        self.level = compression_level
+        self.segment_bytes = segment_bytes
+        self.max_inflated_bytes = max_inflated_bytes
 
 
 class Accepted(NamedTuple):
+    """A batch to append: its header as it now reads, its bytes (other ones, if it was compressed anew)."""
+
     header: BatchHeader
-    buffer: memoryview
+    buffer: Buffer
     log_append_time_ms: int
+    """The time of every record on a LogAppendTime topic, else -1."""
 
 
-def validate(records: memoryview, config: ValidationConfig, now_ms: int, leader_epoch: int, base_offset: int) -> Accepted:
-    header = parse_header(records)
-    if header.magic != 2 or header.size != len(records):
-        raise KafkaError(error_codes.INVALID_RECORD)
-    if not check_crc(records, header):
-        raise KafkaError(error_codes.CORRUPT_MESSAGE)
+def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeader:
+    """The header of the one batch a Produce request may hold for a partition. A cut-off batch behind it is ignored.
+
+    Raises:
+        Refused: INVALID_RECORD for none, several or an old format; CORRUPT_MESSAGE for bytes that are no batch;
+            UNSUPPORTED_COMPRESSION_TYPE for zstd before version 7.
+    """
+    if len(records) >= HEADER_BYTES:
+        header = parse_header(records)
+        if header.batch_length + LENGTH_END == len(records) and header.magic == MAGIC and api_version >= 7:
+            return header
+    end = _end_of_batch(records, 0)
+    if end is None:
+        raise Refused(error_codes.INVALID_RECORD, "no whole batch in a produce request")
+    if records[MAGIC_POSITION] != MAGIC:
+        raise Refused(error_codes.INVALID_RECORD, f"a batch of format {records[MAGIC_POSITION]} in a produce request")
+    codec = records[ATTRIBUTES_POSITION + 1] & CODEC_MASK
+    if api_version < 7 and codec >= ZSTD:
+        if codec > ZSTD:
+            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {codec}")
+        raise Refused(error_codes.UNSUPPORTED_COMPRESSION_TYPE, "zstd in a produce request below version 7")
+    if _end_of_batch(records, end) is not None:
+        raise Refused(error_codes.INVALID_RECORD, "more than one batch in a produce request")
+    if end < HEADER_BYTES:
+        code = error_codes.INVALID_RECORD if any(records[:8]) else error_codes.CORRUPT_MESSAGE
+        raise Refused(code, f"a batch of {end} bytes is smaller than its header")
+    return parse_header(records)
+
+
+def _end_of_batch(records: Buffer, position: int) -> int | None:
+    """Where the batch at ``position`` ends; None if it is not there as a whole."""
+    left = len(records) - position
+    if left < LENGTH_END:
+        return None
+    length = int.from_bytes(records[position + 8 : position + LENGTH_END], "big", signed=True)
+    if length < _SMALLEST_BATCH_LENGTH:
+        raise Refused(error_codes.CORRUPT_MESSAGE, f"a batch of length {length} is smaller than any")
+    if left <= MAGIC_POSITION:
+        return None
+    magic = records[position + MAGIC_POSITION]
+    if magic > MAGIC:
+        raise Refused(error_codes.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
+    return position + LENGTH_END + length if left >= LENGTH_END + length else None
+
+
+def validate(
+    records: memoryview,
+    config: ValidationConfig,
+    now_ms: int,
+    partition_leader_epoch: int,
+    base_offset: int,
+    topic_partition: str = "",
+) -> Accepted:
+    """Check the one batch in ``records`` (writable), and stamp it in place for ``base_offset`` in this leader epoch.
+
+    ``topic_partition``, such as ``flights-0``, appears in messages to the client.
+
+    Raises:
+        Refused: with Kafka's error code, and Kafka's record errors where records break the topic's rules.
+    """
+    header = sole_batch(records)
+    size = header.batch_length + LENGTH_END
+    if size != len(records):
+        records = records[:size]
+    _check_header(records, header, config)
+    codec = header.attributes & CODEC_MASK
+    target = codec if config.codec is None else config.codec
+    section: Buffer = records[HEADER_BYTES:]
+    if codec:
+        section = _inflate(codec, section, config.max_inflated_bytes)
     try:
-        found = skim(header, records[61:])
+        lowest, highest, in_order, keyed = skim(header, section)
     except InvalidRecord as error:
-        raise KafkaError(error_codes.INVALID_RECORD, str(error)) from None
-    if found.max_timestamp != header.max_timestamp:
-        header = stamp_max_timestamp(records, header, found.max_timestamp, 0)
-    stamp_offset_and_epoch(records, 0, base_offset, leader_epoch)
-    return Accepted(header._replace(base_offset=base_offset, partition_leader_epoch=leader_epoch), records, -1)
+        raise Refused(error_codes.INVALID_RECORD, str(error)) from None
+    claims_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+    if claims_append_time:
+        lowest = highest = header.max_timestamp
+    if config.log_append_time:
+        timestamp_type, max_timestamp, log_append_time_ms = LOG_APPEND_TIME, now_ms, now_ms
+        suspicious = claims_append_time != 0
+    else:
+        timestamp_type, max_timestamp, log_append_time_ms = CREATE_TIME, max(highest, NO_TIMESTAMP), NO_TIMESTAMP
+        suspicious = now_ms - lowest > config.before_max_ms or highest - now_ms > config.after_max_ms
+        suspicious = suspicious or (claims_append_time != 0 and highest == NO_TIMESTAMP)
+    if suspicious or (config.compacted and not keyed):
+        kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
+        _check_records(header, section, config, now_ms, topic_partition, kind)
+
+    stamped: memoryview | bytearray = records
+    if codec != target:
+        described = header._replace(
+            attributes=target | timestamp_type << 3 | header.attributes & TRANSACTIONAL_MASK,
+            max_timestamp=max_timestamp,
+        )
+        stamped = _compressed_anew(header, section, in_order, described, config)
+        header = parse_header(stamped)
+    elif codec and not in_order:
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
+    if len(stamped) > config.segment_bytes:
+        raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {len(stamped)} bytes is larger than a segment")
+    stamp_offset_and_epoch(stamped, 0, base_offset, partition_leader_epoch)
+    if max_timestamp != header.max_timestamp or timestamp_type != header.timestamp_type:
+        stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
+    return Accepted(parse_header(stamped), stamped, log_append_time_ms)
+
+
+def _check_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> None:
+    """The rules that need no record: base offset, size, CRC, codec, counts, control bit, sequence."""
+    if header.base_offset:
+        raise Refused(error_codes.INVALID_RECORD, f"a produced batch starts at offset {header.base_offset}, not 0")
+    if len(records) > config.max_message_bytes:
+        raise Refused(
+            error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(records)} bytes, {config.max_message_bytes} are allowed"
+        )
+    if crc32c(records[ATTRIBUTES_POSITION:]) != header.crc:
+        raise Refused(error_codes.CORRUPT_MESSAGE, "a batch does not have the CRC its header declares")
+    attributes = header.attributes
+    if attributes & CODEC_MASK > ZSTD:
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {attributes & CODEC_MASK}")
+    if header.record_count <= 0 or header.record_count != header.last_offset_delta + 1:
+        raise Refused(
+            error_codes.INVALID_RECORD,
+            f"a batch of {header.record_count} records with offsets 0 to {header.last_offset_delta}",
+        )
+    if attributes & CONTROL_MASK:
+        raise Refused(error_codes.INVALID_RECORD, "a client may not write control records")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise Refused(error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}")
+
+
+def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
+    try:
+        return decompress(codec, section, max_bytes)
+    except TooLarge as error:
+        raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
+    except Malformed as error:
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+def _check_records(
+    header: BatchHeader, section: Buffer, config: ValidationConfig, now_ms: int, topic_partition: str, kind: str
+) -> None:
+    """Refuse the batch if a record lacks the key it must have, or has a bad timestamp. ``kind``: what Kafka calls it."""
+    keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
+    errors: list[tuple[int, str]] = []
+    code = error_codes.INVALID_RECORD
+    for index, frame in enumerate(frames(bytes(section), header.record_count)):
+        text = None
+        if config.compacted and frame.key_bytes < 0:
+            text = keyless
+        elif (text := _timestamp_error(header, frame, config, now_ms, kind)) is not None:
+            code = error_codes.INVALID_TIMESTAMP
+        if text is not None:
+            errors.append((index, text))
+    if not errors:
+        return
+    if code == error_codes.INVALID_TIMESTAMP:
+        message = "One or more records have been rejected due to invalid timestamp"
+    else:
+        shown = ", ".join(f"RecordError(batchIndex={index}, message='{text}')" for index, text in errors[:3])
+        message = (
+            f"One or more records have been rejected due to {len(errors)} record errors in total, "
+            f"and only showing the first three errors at most: [{shown}]"
+        )
+    raise Refused(code, message, message, errors[:_MAX_RECORD_ERRORS])
+
+
+def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig, now_ms: int, kind: str) -> str | None:
+    """What Kafka says about the timestamp of a record; None if it is good."""
+    claims_append_time = header.timestamp_type == LOG_APPEND_TIME
+    timestamp = as_int64(header.base_timestamp + frame.timestamp_delta)
+    if claims_append_time:
+        timestamp = header.max_timestamp
+    if not config.log_append_time and timestamp != NO_TIMESTAMP:
+        age_ms = as_int64(now_ms - timestamp)
+        if age_ms <= config.before_max_ms and as_int64(-age_ms) <= config.after_max_ms:
+            return None
+        earliest, latest = as_int64(now_ms - config.before_max_ms), as_int64(now_ms + config.after_max_ms)
+        return (
+            f"Timestamp {timestamp} of message with offset {frame.offset_delta} is out of range. "
+            f"The timestamp should be within [{earliest}, {latest}]"
+        )
+    if not claims_append_time:
+        return None
+    key_bytes, value_bytes = frame.key_bytes, frame.value_bytes
+    if kind == "DefaultRecord":
+        key_bytes, value_bytes = max(key_bytes, 0), max(value_bytes, 0)
+    return (
+        f"Invalid timestamp type in message {kind}(offset={frame.offset_delta}, timestamp={timestamp}, "
+        f"key={key_bytes} bytes, value={value_bytes} bytes). Producer should not set timestamp type to LogAppendTime."
+    )
+
+
+def _compressed_anew(
+    header: BatchHeader, section: Buffer, in_order: bool, described: BatchHeader, config: ValidationConfig
+) -> bytearray:
+    """The batch with the header ``described`` (codec, timestamps), its records compressed by that codec."""
+    section = bytes(section)
+    first = next(frames(section, 1))
+    if not in_order or first.timestamp_delta or header.timestamp_type == LOG_APPEND_TIME:
+        plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
+        records = list(read_batch(assemble(plain, section), plain._replace(batch_length=len(section) + 49)))
+        base_timestamp = records[0].timestamp
+        section = b"".join(
+            encode_record(index, record.timestamp - base_timestamp, record.key, record.value, record.headers)
+            for index, record in enumerate(records)
+        )
+        described = described._replace(base_timestamp=base_timestamp)
+    batch = bytearray(assemble(described, compress(described.codec, section, config.level)))
+    if len(batch) > config.max_message_bytes:
+        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes after it was compressed anew")
+    return batch

@@ -43,6 +43,7 @@ TIMESTAMP_TYPE_MASK = 0x08
 TRANSACTIONAL_MASK = 0x10
 CONTROL_MASK = 0x20
 DELETE_HORIZON_MASK = 0x40
+KNOWN_ATTRIBUTES = 0x7F
 
 HEADER = Struct(">qiibIhiqqqhii")
 _OFFSET = Struct(">q")
@@ -173,9 +174,10 @@ def stamp_max_timestamp(
 ) -> BatchHeader:
     """Write the largest timestamp, its type and the new CRC of the batch at ``position``; the header as it now reads.
 
-    ``header`` is the header before; the whole batch must lie in ``buffer``.
+    ``header`` is the header before; the whole batch must lie in ``buffer``. Attributes without a meaning are cleared,
+    as Kafka does whenever it writes the field.
     """
-    attributes = header.attributes & ~TIMESTAMP_TYPE_MASK | timestamp_type << 3
+    attributes = header.attributes & KNOWN_ATTRIBUTES & ~TIMESTAMP_TYPE_MASK | timestamp_type << 3
     _CRC_AND_ATTRIBUTES.pack_into(buffer, position + CRC_POSITION, 0, attributes)
     _OFFSET.pack_into(buffer, position + MAX_TIMESTAMP_POSITION, max_timestamp)
     with memoryview(buffer) as view:
