@@ -1,0 +1,82 @@
+"""How a record that was read is printed: a format as in kcat and rpk, or a line of JSON."""
+
+import base64
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from kpybroker.cli.reader import Found
+
+ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
+_TOKEN = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
+
+Piece = Callable[[Found], bytes]
+
+# %s is kcat's name of the value and rpk's %v; %d is rpk's timestamp and kcat's %T.
+FIELDS: dict[str, Piece] = {
+    "t": lambda found: found.spot.topic.encode(),
+    "p": lambda found: b"%d" % found.spot.partition,
+    "o": lambda found: b"%d" % found.record.offset,
+    "k": lambda found: found.record.key or b"",
+    "v": lambda found: found.record.value or b"",
+    "s": lambda found: found.record.value or b"",
+    "d": lambda found: b"%d" % found.record.timestamp,
+    "T": lambda found: b"%d" % found.record.timestamp,
+    "K": lambda found: b"%d" % length(found.record.key),
+    "V": lambda found: b"%d" % length(found.record.value),
+    "S": lambda found: b"%d" % length(found.record.value),
+    "h": lambda found: b",".join(name.encode() + b"=" + (value or b"") for name, value in found.record.headers),
+}
+
+
+def length(value: bytes | None) -> int:
+    """-1 for null, as kcat has it."""
+    return -1 if value is None else len(value)
+
+
+def formatter(text: str) -> Piece:
+    """A function that prints a record by a format such as ``%t %p %o %k %v\\n``. Raises ValueError for a wrong one."""
+    pieces: list[Piece] = []
+    position = 0
+
+    def literal(value: bytes) -> None:
+        pieces.append(lambda _found: value)
+
+    for token in _TOKEN.finditer(text):
+        literal(text[position : token.start()].encode())
+        position = token.end()
+        field, byte, escape = token.groups()
+        if byte:
+            literal(bytes.fromhex(byte))
+        elif escape is not None:
+            if escape not in ESCAPES:
+                raise ValueError(f"\\{escape} means nothing; use \\n \\t \\r \\0 \\\\ or \\x41")
+            literal(ESCAPES[escape])
+        elif field == "%":
+            literal(b"%")
+        elif field in FIELDS:
+            pieces.append(FIELDS[field])
+        else:
+            raise ValueError(f"%{field} means nothing; use {' '.join('%' + name for name in FIELDS)} or %%")
+    literal(text[position:].encode())
+    return lambda found: b"".join(piece(found) for piece in pieces)
+
+
+def json_line(found: Found) -> bytes:
+    """A record as a line of JSON; what is not UTF-8 stands in base64 under ``key_base64`` or ``value_base64``."""
+    record = found.record
+    line: dict[str, Any] = {"topic": found.spot.topic, "partition": found.spot.partition, "offset": record.offset}
+    line["timestamp"] = record.timestamp
+    line |= _text("key", record.key) | _text("value", record.value)
+    line["headers"] = [{"key": name} | _text("value", value) for name, value in record.headers]
+    return json.dumps(line, ensure_ascii=False).encode() + b"\n"
+
+
+def _text(name: str, value: bytes | None) -> dict[str, str | None]:
+    if value is None:
+        return {name: None}
+    try:
+        return {name: value.decode()}
+    except UnicodeDecodeError:
+        return {f"{name}_base64": base64.b64encode(value).decode()}

@@ -1,0 +1,131 @@
+"""The command line's own client, without a broker: addresses, keys, formats, peers that are no brokers."""
+
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner
+
+from kpybroker.cli import main
+from kpybroker.cli.client import Spot, parse_servers
+from kpybroker.cli.partitioning import murmur2, partition_of
+from kpybroker.cli.reader import Found
+from kpybroker.cli.record_format import formatter, json_line
+from kpywire.record import Record
+
+
+def invoke(*words: str, stdin: str = "") -> tuple[int, str]:
+    result = CliRunner().invoke(main, list(words), input=stdin)
+    return result.exit_code, result.output
+
+
+@pytest.mark.parametrize(
+    ("text", "servers"),
+    [
+        ("localhost", [("localhost", 9092)]),
+        ("a:1, b:2", [("a", 1), ("b", 2)]),
+        ("[::1]:9093", [("::1", 9093)]),
+        ("[::1]", [("::1", 9092)]),
+    ],
+)
+def test_addresses_are_those_of_bootstrap_servers(text: str, servers: list[tuple[str, int]]) -> None:
+    assert parse_servers(text) == servers
+
+
+@pytest.mark.parametrize("text", ["", ":9092", "host:port", "host:0", "host:65536", "a:1,,b:2"])
+def test_what_is_no_address_is_a_usage_error(text: str) -> None:
+    with pytest.raises(ValueError, match="not an address"):
+        parse_servers(text)
+    code, said = invoke("topics", "list", "-b", text)
+    assert code == 2
+    assert "not an address of a broker" in said
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (b"21", -973932308),
+        (b"foobar", -790332482),
+        (b"a-little-bit-long-string", -985981536),
+        (b"a-little-bit-longer-string", -1486304829),
+        (b"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8", -58897971),
+        (b"abc", 479470107),
+    ],
+)
+def test_murmur2_is_kafkas(data: bytes, expected: int) -> None:
+    """The examples of Kafka's UtilsTest."""
+    assert murmur2(data) == expected & 0xFFFF_FFFF
+    assert 0 <= partition_of(data, 5) < 5
+
+
+def found(key: bytes | None, value: bytes | None) -> Found:
+    return Found(
+        Spot("t", 1), Record(offset=2, timestamp=3, key=key, value=value, headers=(("h", b"\xff"), ("n", None)))
+    )
+
+
+def test_a_format_prints_bytes_as_they_are_and_nothing_for_null() -> None:
+    assert formatter(r"\x41%k%v\\")(found(b"\xff", None)) == b"A\xff\\"
+    assert formatter("%K,%S,%h")(found(None, b"")) == b"-1,0,h=\xff,n="
+
+
+@pytest.mark.parametrize("layout", ["%y", "%", "\\q", "\\"])
+def test_a_wrong_format_is_a_usage_error(layout: str) -> None:
+    code, said = invoke("consume", "topic", "-f", layout)
+    assert code == 2
+    assert "means nothing" in said
+
+
+def test_json_holds_what_is_not_text_in_base64() -> None:
+    assert json_line(found(b"\xff", None)).decode() == (
+        '{"topic": "t", "partition": 1, "offset": 2, "timestamp": 3, "key_base64": "/w==", "value": null, '
+        '"headers": [{"key": "h", "value_base64": "/w=="}, {"key": "n", "value": null}]}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("topics", "create", "t", "-c", "novalue"),
+        ("topics", "create", "t", "-p", "0"),
+        ("topics", "alter", "t"),
+        ("produce", "t", "-H", "=x"),
+        ("produce", "t", "-z", "brotli"),
+        ("consume", "t", "-o", "soon"),
+        ("consume", "t", "-o", "@soon"),
+    ],
+)
+def test_wrong_usage_ends_with_code_2_before_any_connection(words: tuple[str, ...]) -> None:
+    code, said = invoke(*words, "-b", "127.0.0.1:1")
+    assert code == 2
+    assert "127.0.0.1" not in said
+
+
+@pytest.fixture
+def web_server() -> Iterator[str]:
+    """Something on a port that answers every request in HTTP."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                connection.recv(1000)
+                connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+def test_a_peer_that_is_no_broker_is_one_clear_line(web_server: str) -> None:
+    code, said = invoke("topics", "list", "-b", web_server)
+    assert (code, said) == (1, f"Error: {web_server} does not speak Kafka's protocol: an answer of 1213486160 bytes\n")
+
+
+def test_a_port_where_nobody_listens_is_one_clear_line() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        address = f"127.0.0.1:{listener.getsockname()[1]}"
+    code, said = invoke("consume", "topic", "-b", address)
+    assert (code, said) == (1, f"Error: no broker answers at {address}: Connection refused\n")
