@@ -4,44 +4,23 @@ Calls block unless said otherwise. Not thread-safe, but for what :meth:`Metadata
 ``write_...`` functions hand out to be run in a thread.
 """
 
-import json
-import re
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
 
 from kpybroker.raft.roles import ElectionState
-from kpystorage.checkpoint import write_atomically
+from kpystorage import quorum_state, snapshot
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
-from kpystorage.disk import Disk
 from kpystorage.flush import Flush
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpywire import uuid
+from kpystorage.quorum_state import QuorumState
+from kpystorage.snapshot import SnapshotId
 from kpywire.batch import BatchHeader, batch_headers, check_crc, parse_header
 from kpywire.errors import Malformed
 from kpywire.uuid import ONE_UUID
 
 QUORUM_STATE = "quorum-state"
-CHECKPOINT = ".checkpoint"
-PART = ".part"
 READ_BYTES = 1 << 20
-
-_SNAPSHOT_NAME = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
-
-
-class SnapshotId(NamedTuple):
-    """A snapshot holds everything below ``next_offset``; ``epoch`` is that of the last record it holds."""
-
-    next_offset: int
-    epoch: int
-
-    @property
-    def file_name(self) -> str:
-        """Its name in the log's directory."""
-        return f"{self.next_offset:020d}-{self.epoch:010d}{CHECKPOINT}"
-
-
-BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
+FOR_EVER = -1
 
 
 def metadata_log_path(directory: str) -> str:
@@ -53,16 +32,22 @@ class MetadataLog:
     """The files of one replica of the metadata log."""
 
     def __init__(self, directory: LogDirectory, config: LogConfig, now_ms: int) -> None:
-        """Opens the log in ``directory``, making it if it is not there. May raise DiskFailure, CorruptLog."""
+        """Opens the log in ``directory``, making it if it is not there. May raise DiskFailure, CorruptLog.
+
+        Of ``config`` the segment limits count; records go when a snapshot stands for them, never by their age.
+        """
         self._directory = directory
-        self._disk: Disk = directory.disk
+        self._disk = directory.disk
+        self._path = metadata_log_path(directory.path)
+        config = config._replace(retention_bytes=FOR_EVER, retention_ms=FOR_EVER, cleanup_delete=True)
         log = directory.logs.get((METADATA_TOPIC, 0))
         if log is None:
             log = directory.create_log(METADATA_TOPIC, 0, ONE_UUID, config, now_ms)
         log.configure(config)
         log.open()
         self._log: Log = log
-        self._path = metadata_log_path(directory.path)
+        with directory.failing():
+            snapshot.remove_unfinished(self._disk, self._path)
 
     @property
     def next_offset(self) -> int:
@@ -107,40 +92,32 @@ class MetadataLog:
                 yield header, data[position : position + header.size]
                 offset = header.next_offset
 
-    def truncate_below(self, offset: int) -> None:
-        """Forget what a snapshot stands for."""
+    def truncate_below(self, offset: int, now_ms: int) -> None:
+        """Forget what a snapshot stands for. May raise DiskFailure."""
         self._log.advance_log_start(offset)
+        self._log.delete_old_segments(now_ms, offset)
 
     # Snapshots.
 
     def snapshots(self) -> list[SnapshotId]:
         """All complete snapshots, oldest first."""
-        found = map(_SNAPSHOT_NAME.fullmatch, self._disk.list_directory(self._path))
-        return sorted(SnapshotId(int(match[1]), int(match[2])) for match in found if match)
+        return snapshot.list_snapshots(self._disk, self._path)
 
-    def read_snapshot(self, snapshot: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
+    def read_snapshot(self, wanted: SnapshotId) -> Iterator[tuple[BatchHeader, bytes]]:
         """The batches of a snapshot. Raises Malformed if one of them is not what was written."""
-        data = self._disk.read(f"{self._path}/{snapshot.file_name}")
-        end = 0
-        for position, header in batch_headers(data):
-            end = position + header.size
-            if not check_crc(data, header, position):
-                raise Malformed(f"{snapshot.file_name}: wrong checksum at byte {position}")
-            yield header, data[position:end]
-        if end != len(data):
-            raise Malformed(f"{snapshot.file_name}: {len(data) - end} bytes follow the last whole batch")
+        return read_checkpoint(snapshot.read(self._disk, self._path, wanted), snapshot.snapshot_name(wanted))
 
-    def snapshot_size_bytes(self, snapshot: SnapshotId) -> int:
+    def snapshot_size_bytes(self, wanted: SnapshotId) -> int:
         """How large a snapshot is."""
-        return self._disk.file(f"{self._path}/{snapshot.file_name}").size()
+        return snapshot.open_snapshot(self._disk, self._path, wanted).size()
 
-    def write_snapshot(self, snapshot: SnapshotId, batches: Sequence[bytes]) -> None:
+    def write_snapshot(self, new: SnapshotId, batches: Sequence[bytes]) -> None:
         """Write a snapshot durably. May run in a thread; may raise OSError."""
-        write_snapshot(self._disk, self._path, snapshot, batches)
+        snapshot.write(self._disk, self._path, new, batches)
 
-    def delete_snapshot(self, snapshot: SnapshotId) -> None:
+    def delete_snapshot(self, old: SnapshotId) -> None:
         """Remove a snapshot."""
-        self._disk.unlink(f"{self._path}/{snapshot.file_name}")
+        snapshot.remove(self._disk, self._path, old)
 
     @property
     def size_bytes(self) -> int:
@@ -150,38 +127,30 @@ class MetadataLog:
     # quorum-state.
 
     def read_election(self) -> ElectionState:
-        """What ``quorum-state`` says; nothing at all in a new directory. Raises Malformed."""
-        path = f"{self._path}/{QUORUM_STATE}"
-        try:
-            state = json.loads(self._disk.read(path))
-            return ElectionState(
-                epoch=state["leaderEpoch"],
-                leader_id=state["leaderId"],
-                voted_id=state["votedId"],
-                voted_directory_id=uuid.from_string(state.get("votedDirectoryId", uuid.to_string(uuid.ZERO_UUID))),
-            )
-        except FileNotFoundError:
-            return ElectionState()
-        except (ValueError, KeyError, TypeError) as error:
-            raise Malformed(f"{path}: not a quorum state: {error}") from error
+        """What ``quorum-state`` says; nothing at all in a new directory. Raises CorruptFile."""
+        state = quorum_state.read(self._disk, f"{self._path}/{QUORUM_STATE}") or QuorumState()
+        return ElectionState(state.leader_epoch, state.leader_id, state.voted_id, state.voted_directory_id)
 
     def write_election(self, election: ElectionState, kraft_version: int, voters: Sequence[int]) -> None:
         """Write ``quorum-state`` durably, in the form of a level of ``kraft.version``. May run in a thread; OSError."""
-        state: dict[str, object] = {"leaderId": election.leader_id, "leaderEpoch": election.epoch}
-        state["votedId"] = election.voted_id
-        if kraft_version == 0:
-            state = {"clusterId": "", **state, "appliedOffset": 0}
-            state["currentVoters"] = [{"voterId": voter} for voter in voters]
-        else:
-            state["votedDirectoryId"] = uuid.to_string(election.voted_directory_id)
-        state["data_version"] = kraft_version
-        data = json.dumps(state, separators=(",", ":")).encode()
-        write_atomically(self._disk, f"{self._path}/{QUORUM_STATE}", data)
+        state = QuorumState(
+            election.leader_id,
+            election.epoch,
+            election.voted_id,
+            election.voted_directory_id,
+            tuple(voters) if kraft_version == 0 else (),
+            kraft_version,
+        )
+        quorum_state.write(self._disk, f"{self._path}/{QUORUM_STATE}", state)
 
 
-def write_snapshot(disk: Disk, log_path: str, snapshot: SnapshotId, batches: Sequence[bytes]) -> None:
-    """Write a snapshot into the directory of a metadata log, durably. May raise OSError."""
-    path = f"{log_path}/{snapshot.file_name}"
-    disk.write(path + PART, b"".join(batches), synchronize=True)
-    disk.rename(path + PART, path)
-    disk.synchronize_directory(log_path)
+def read_checkpoint(data: bytes, name: str) -> Iterator[tuple[BatchHeader, bytes]]:
+    """The batches of a snapshot or a bootstrap file. Raises Malformed if one of them is not what was written."""
+    end = 0
+    for position, header in batch_headers(data):
+        end = position + header.size
+        if not check_crc(data, header, position):
+            raise Malformed(f"{name}: wrong checksum at byte {position}")
+        yield header, data[position:end]
+    if end != len(data):
+        raise Malformed(f"{name}: {len(data) - end} bytes follow the last whole batch")

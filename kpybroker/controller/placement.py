@@ -121,7 +121,7 @@ def place(brokers: Sequence[UsableBroker], partitions: int, replication_factor: 
     if replication_factor > len(brokers):
         _refuse(
             f"The target replication factor of {replication_factor} cannot be reached because only "
-            f"{len(brokers)} broker(s) are registered."
+            f"{len(brokers)} broker(s) are registered or some brokers have all their log directories cordoned."
         )
     racks = _Racks(brokers, rng)
     return [racks.place(replication_factor) for _ in range(partitions)]

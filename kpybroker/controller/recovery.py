@@ -7,13 +7,14 @@ feature stops here with one line.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.controller.metadata_log import MetadataLog, SnapshotId
+from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
 from kpybroker.metadata.loader import Loader
 from kpybroker.raft import control_records
 from kpybroker.raft.roles import ElectionState
 from kpybroker.raft.voters import Voter, VoterHistory
+from kpystorage.snapshot import SnapshotId, snapshot_name
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.metadata_records import decode_record
@@ -44,7 +45,7 @@ def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -
     offset = 0
     if snapshots:
         _load_snapshot(log, snapshots[-1], loader, history)
-        offset = snapshots[-1].next_offset
+        offset = snapshots[-1].end_offset
     if log.start_offset > offset:
         raise StartRefused(
             f"The metadata log begins at offset {log.start_offset}, and no snapshot holds what was before."
@@ -69,12 +70,12 @@ def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, histo
     complete = False
     for header, batch in log.read_snapshot(snapshot):
         if header.is_control:
-            complete = _read_control(header, batch, history, snapshot.next_offset - 1)
+            complete = _read_control(header, batch, history, snapshot.end_offset - 1)
         else:
             records += _records(header, batch)
     if not complete:
-        raise Malformed(f"{snapshot.file_name} has no footer")
-    loader.load_snapshot(records, snapshot.next_offset, snapshot.epoch)
+        raise Malformed(f"{snapshot_name(snapshot)} has no footer")
+    loader.load_snapshot(records, snapshot.end_offset, snapshot.epoch)
 
 
 def _records(header: BatchHeader, batch: bytes) -> list[Any]:

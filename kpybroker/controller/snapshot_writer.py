@@ -7,11 +7,12 @@ runs, and written in a thread. One snapshot at a time.
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.controller.metadata_log import MetadataLog, SnapshotId
+from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.snapshotting import SnapshotPolicy, expendable, is_due, snapshot_batches
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.raft.voters import VoterHistory
 from kpystorage.errors import DiskFailure
+from kpystorage.snapshot import SnapshotId
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler
@@ -96,7 +97,7 @@ class SnapshotWriter:
         sizes_bytes = [self._log.snapshot_size_bytes(snapshot) for snapshot in snapshots]
         gone = expendable(snapshots, sizes_bytes, ages_ms, self._log.size_bytes, self._policy)
         if gone:
-            self._log.truncate_below(snapshots[len(gone)].next_offset)
+            self._log.truncate_below(snapshots[len(gone)].end_offset, self._scheduler.now_ms())
         for snapshot in gone:
             self._log.delete_snapshot(snapshot)
             self._born_ms.pop(snapshot, None)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kpybroker.controller.metadata_log import SnapshotId
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.image_records import image_records, record_version
 from kpybroker.raft.control_records import control_batch, kraft_version, kraft_voters, snapshot_footer, snapshot_header
 from kpybroker.raft.voters import VoterHistory
+from kpystorage.snapshot import SnapshotId
 from kpywire.metadata_records import encode_record
 from kpywire.record import Record, build_batch
 

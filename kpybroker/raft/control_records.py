@@ -14,7 +14,7 @@ from kpywire.messages.voters_record import VotersRecord
 from kpywire.record import Record, build_batch
 
 LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(2, 7)
-LEADER_CHANGE_VERSION = 1
+LEADER_CHANGE_VERSION = 0
 _TYPES: dict[int, tuple[type, int]] = {
     LEADER_CHANGE: (LeaderChangeMessage, LEADER_CHANGE_VERSION),
     SNAPSHOT_HEADER: (SnapshotHeaderRecord, 0),
@@ -61,8 +61,8 @@ def leader_change(leader_id: int, voters: Voters, granting: Sequence[int]) -> Co
     message = LeaderChangeMessage(
         version=LEADER_CHANGE_VERSION,
         leader_id=leader_id,
-        voters=[_election_voter(voters, voter_id) for voter_id in voters],
-        granting_voters=[_election_voter(voters, voter_id) for voter_id in granting],
+        voters=[ElectionVoter(voter_id=voter_id) for voter_id in voters],
+        granting_voters=[ElectionVoter(voter_id=voter_id) for voter_id in granting],
     )
     return ControlRecord(LEADER_CHANGE, message)
 
@@ -95,7 +95,3 @@ def voters_of(record: ControlRecord) -> Voters:
 
 def _key(kind: int) -> bytes:
     return bytes((0, 0, 0, kind))
-
-
-def _election_voter(voters: Voters, voter_id: int) -> ElectionVoter:
-    return ElectionVoter(voter_id=voter_id, voter_directory_id=voters[voter_id].directory_id)
