@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kpybroker.config import checks, refusals
+from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
 from kpybroker.config.definition import ConfigError, ConfigValue, missing
@@ -94,9 +94,27 @@ class BrokerConfig:
         except ConfigError as error:
             raise _at_line(error, path, {k: v for k, v in properties.items() if k not in overrides}) from None
 
-    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
-        """This config with the dynamic configs of all brokers and of this broker in place of earlier ones."""
+    def updated(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
+        """This config with other dynamic configs of all brokers and of this one; ConfigError if they do not fit."""
         return BrokerConfig(self.static, dynamic_default=default, dynamic_broker=broker)
+
+    def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
+        """The same for configs that were stored: what cannot be used is left out, and named in ``warnings``.
+
+        Kafka leaves out single values first, then all of this broker, then all of all brokers.
+        """
+        usable_default = dynamic.valid_part(default, of_one_broker=False)
+        usable_broker = dynamic.valid_part(broker, of_one_broker=True)
+        ignored = [name for name in default if name not in usable_default]
+        ignored += [name for name in broker if name not in usable_broker]
+        for layers in ((usable_default, usable_broker), (usable_default, {}), ({}, {})):
+            try:
+                config = self.updated(*layers)
+                break
+            except ConfigError as error:
+                ignored.append(error.message)
+        config.warnings += [f"a dynamic config cannot be used: {reason}" for reason in ignored]
+        return config
 
     def __getitem__(self, name: str) -> Any:
         """The typed value of a config: int, float, bool, str, tuple of str, Password, or None when absent."""

@@ -48,9 +48,13 @@ def check(config: "BrokerConfig") -> None:
     _check_groups(config)
 
 
-def _require(condition: bool, message: str) -> None:
+def _must(condition: bool, message: str) -> None:
     if not condition:
         raise ConfigError(message)
+
+
+def _require(condition: bool, message: str) -> None:
+    _must(condition, f"requirement failed: {message}")
 
 
 def _scala_set(numbers: Iterable[int]) -> str:
@@ -113,7 +117,7 @@ def _check_roles(config: "BrokerConfig") -> None:
         "KRaft with just the broker role",
     )
     for name in config.controller_listener_names:
-        _require(
+        _must(
             name in config.listener_protocols,
             f"Controller listener with name {name} defined in controller.listener.names not found in "
             "listener.security.protocol.map  (an explicit security mapping for each controller listener is required if "
@@ -184,7 +188,7 @@ def _check_connections(config: "BrokerConfig") -> None:
         "max.connections.per.ip can be set to zero only if max.connections.per.ip.overrides property is set.",
     )
     invalid = [address for address in overrides if not is_host(address)]
-    _require(not invalid, f"max.connections.per.ip.overrides contains invalid addresses : {','.join(invalid)}")
+    _must(not invalid, f"max.connections.per.ip.overrides contains invalid addresses : {','.join(invalid)}")
     delay_ms = config["connection.failed.authentication.delay.ms"]
     _require(
         config.connections_max_idle_ms < 0 or delay_ms < config.connections_max_idle_ms,
@@ -199,20 +203,20 @@ def _check_groups(config: "BrokerConfig") -> None:
         prefix = f"group.{kind}."
         for name in names:
             lowest, usual, highest = f"{prefix}min.{name}", prefix + name, f"{prefix}max.{name}"
-            _require(config[highest] >= config[lowest], f"{highest} must be greater than or equal to {lowest}")
-            _require(config[usual] >= config[lowest], f"{usual} must be greater than or equal to {lowest}")
-            _require(config[usual] <= config[highest], f"{usual} must be less than or equal to {highest}")
+            _must(config[highest] >= config[lowest], f"{highest} must be greater than or equal to {lowest}")
+            _must(config[usual] >= config[lowest], f"{usual} must be greater than or equal to {lowest}")
+            _must(config[usual] <= config[highest], f"{usual} must be less than or equal to {highest}")
         heartbeat, session = prefix + "heartbeat.interval.ms", prefix + "session.timeout.ms"
-        _require(config[heartbeat] < config[session], f"{heartbeat} must be less than {session}")
+        _must(config[heartbeat] < config[session], f"{heartbeat} must be less than {session}")
     standby, most = "group.streams.num.standby.replicas", "group.streams.max.standby.replicas"
-    _require(config[standby] <= config[most], f"{standby} must be less than or equal to {most}")
+    _must(config[standby] <= config[most], f"{standby} must be less than or equal to {most}")
     sessions, members = "group.share.max.share.sessions", "group.share.max.size"
-    _require(config[sessions] >= config[members], f"{sessions} must be greater than or equal to {members}")
+    _must(config[sessions] >= config[members], f"{sessions} must be greater than or equal to {members}")
     for kind, known in _ASSIGNORS.items():
         for assignor in config[f"group.{kind}.assignors"]:
-            _require(assignor in known, f"Class {assignor} cannot be found")
+            _must(assignor in known, f"Class {assignor} cannot be found")
     assignors = config["group.share.assignors"]
-    _require(
+    _must(
         len(assignors) == 1,
         f"group.share.assignors must contain exactly one assignor, but found {len(assignors)}",
     )

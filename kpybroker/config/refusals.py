@@ -30,7 +30,7 @@ _SECURITY_PREFIXES: Final = (
 )
 # Configs of no effect unless a listener uses their protocol; then that listener is refused.
 _INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
-_SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
+SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
     "alter.config.policy.class.name": "policies written in Java cannot be loaded",
     "client.quota.callback.class": "callbacks written in Java cannot be loaded",
@@ -72,7 +72,7 @@ def check_names(originals: Mapping[str, str]) -> None:
         if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
             continue
         known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
-        why = _SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
+        why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
         raise ConfigError(f"{name}: {why}")
 
 
@@ -80,12 +80,12 @@ def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that is not there."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol != "PLAINTEXT":
-            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {_SECURITY_WORK}")
+            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
     if config.inter_broker_protocol != "PLAINTEXT":
-        raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {_SECURITY_WORK}")
+        raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
-            raise ConfigError(f"{name}: {_SECURITY_WORK}")
+            raise ConfigError(f"{name}: {SECURITY_WORK}")
 
 
 def check_features(config: "BrokerConfig") -> list[str]:

@@ -12,6 +12,8 @@ from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.partition.validation import ValidationConfig
+    from kpystorage.log_config import LogConfig
 
 _REMOTE_DISABLED = (
     "Tiered Storage functionality is disabled in the broker. Topic cannot be configured with remote log storage."
@@ -61,6 +63,7 @@ class TopicConfig:
         "min_insync_replicas",
         "overrides",
         "preallocate",
+        "producer_id_expiration_ms",
         "retention_bytes",
         "retention_ms",
         "segment_bytes",
@@ -71,7 +74,9 @@ class TopicConfig:
         "values",
     )
 
-    def __init__(self, values: Mapping[str, Any], overrides: Mapping[str, str]) -> None:
+    def __init__(
+        self, values: Mapping[str, Any], overrides: Mapping[str, str], *, producer_id_expiration_ms: int
+    ) -> None:
         self.values: Mapping[str, ConfigValue] = values
         self.overrides = overrides
         policies: tuple[str, ...] = values["cleanup.policy"]
@@ -97,6 +102,7 @@ class TopicConfig:
         self.min_compaction_lag_ms: int = values["min.compaction.lag.ms"]
         self.min_insync_replicas: int = values["min.insync.replicas"]
         self.preallocate: bool = values["preallocate"]
+        self.producer_id_expiration_ms = producer_id_expiration_ms
         self.retention_bytes: int = values["retention.bytes"]
         self.retention_ms: int = values["retention.ms"]
         self.segment_bytes: int = values["internal.segment.bytes"] or values["segment.bytes"]
@@ -112,6 +118,52 @@ class TopicConfig:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
+    @property
+    def compression_level(self) -> int | None:
+        """The level of the codec that ``compression_type`` names; None if it names none that has levels."""
+        levels = {
+            "gzip": self.compression_gzip_level,
+            "lz4": self.compression_lz4_level,
+            "zstd": self.compression_zstd_level,
+        }
+        return levels.get(self.compression_type)
+
+    def log(self) -> "LogConfig":
+        """What the logs of this topic have to know."""
+        from kpystorage.log_config import LogConfig
+
+        return LogConfig(
+            segment_bytes=self.segment_bytes,
+            segment_ms=self.max_segment_ms,
+            segment_jitter_ms=self.segment_jitter_ms,
+            segment_index_bytes=self.segment_index_bytes,
+            index_interval_bytes=self.index_interval_bytes,
+            preallocate=self.preallocate,
+            retention_bytes=self.retention_bytes,
+            retention_ms=self.retention_ms,
+            cleanup_delete=self.delete,
+            cleanup_compact=self.compact,
+            file_delete_delay_ms=self.file_delete_delay_ms,
+            flush_messages=self.flush_messages,
+            flush_ms=self.flush_ms,
+            producer_id_expiration_ms=self.producer_id_expiration_ms,
+        )
+
+    def validation(self) -> "ValidationConfig":
+        """What is demanded of records produced to this topic."""
+        from kpybroker.partition.validation import ValidationConfig
+
+        return ValidationConfig(
+            max_message_bytes=self.max_message_bytes,
+            compacted=self.compact,
+            log_append_time=self.log_append_time,
+            before_max_ms=self.message_timestamp_before_max_ms,
+            after_max_ms=self.message_timestamp_after_max_ms,
+            compression_type=self.compression_type,
+            compression_level=self.compression_level,
+            segment_bytes=self.segment_bytes,
+        )
+
 
 def broker_defaults(config: "BrokerConfig") -> dict[str, ConfigValue]:
     """The value of every topic config for a topic that sets nothing (``KafkaConfig.extractLogConfigMap``)."""
@@ -126,13 +178,14 @@ def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> TopicConf
 
     Names that are not topic configs are left out: a newer broker may have written them.
     """
+    expiration_ms = config.producer_id_expiration_ms
     if config.topic_defaults is None:
-        config.topic_defaults = TopicConfig(broker_defaults(config), {})
+        config.topic_defaults = TopicConfig(broker_defaults(config), {}, producer_id_expiration_ms=expiration_ms)
     if not overrides:
         return config.topic_defaults
     values = dict(config.topic_defaults.values)
     values.update((name, TOPIC_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in TOPIC_CONFIGS)
-    return TopicConfig(values, dict(overrides))
+    return TopicConfig(values, dict(overrides), producer_id_expiration_ms=expiration_ms)
 
 
 def validate(overrides: Mapping[str, str], config: "BrokerConfig", existing: Mapping[str, str] | None = None) -> None:

@@ -212,10 +212,11 @@ class ShareOffsetReset:
             duration_ms = parse_duration_ms(value.removeprefix("by_duration:"))
             if duration_ms is not None and duration_ms >= 0:
                 return
-        raise ConfigError(
-            f"Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or "
-            "of the format 'by_duration:<PnDTnHnMn.nS>'."
+        reason = (
+            f"Invalid value `{value}` for configuration {name}. The value must be either 'earliest', 'latest' or of "
+            "the format 'by_duration:<PnDTnHnMn.nS>'."
         )
+        raise invalid_value(name, value, reason)
 
     def __str__(self) -> str:
         return "[latest, earliest, by_duration:PnDTnHnMn.nS]"

@@ -327,7 +327,7 @@ def test_what_kafka_refuses_to_start_with_is_refused_in_its_words():
     answers = ask({"do": "broker", "props": {**QUORUM, **settings}} for settings in BAD)
     differing = {}
     for settings, answer in zip(BAD, answers, strict=True):
-        kafka = answer.get("error", "started").removeprefix("requirement failed: ")
+        kafka = answer.get("error", "started")
         try:
             BrokerConfig.load(None, {**QUORUM, **settings}, defaults={})
             ours = "started"

@@ -1,0 +1,216 @@
+"""What a broker decides about AlterConfigs and IncrementalAlterConfigs before the controller sees them.
+
+Kafka's ``ConfigAdminManager``: malformed resources are refused, changes of this broker's own configs are tried on the
+config it runs with, loggers are set on the spot. What is left goes to the controller; ``merge`` puts both answers
+together in the order of the request. Only loggers are ever changed here.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+from kpybroker.config import dynamic
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.definition import LIST, ConfigError, to_text
+from kpybroker.config.loggers import LEVEL_NAMES, ROOT
+from kpywire import error_codes
+from kpywire.messages import alter_configs as legacy
+from kpywire.messages import incremental_alter_configs as incremental
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
+_OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
+_CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
+
+
+class View(Protocol):
+    """What has to be known, and the loggers."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What this broker works with now, dynamic configs included."""
+
+    def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is stored for a resource; a broker's name is its id, or empty for all brokers."""
+
+    def logger_levels(self) -> Mapping[str, str]:
+        """The levels of this broker's loggers by their names."""
+
+    def set_logger_level(self, name: str, level: str | None) -> None:
+        """Set a logger's level; None takes its own level away."""
+
+
+Settled = dict[int, ConfigError | None]
+"""Resources that need no controller, by their place in the request: refused, or (None) done."""
+
+
+def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settled:
+    """What of an IncrementalAlterConfigs the broker answers itself. Loggers are set unless ``validate_only``."""
+    settled = _repeated(request.resources)
+    for place, resource in enumerate(request.resources):
+        if place in settled:
+            continue
+        try:
+            nulls = [
+                config.name for config in resource.configs if config.config_operation != DELETE and config.value is None
+            ]
+            _check_configs([config.name for config in resource.configs], nulls)
+            if resource.resource_type == BROKER_LOGGER:
+                _set_loggers(resource, view, validate_only=request.validate_only)
+                settled[place] = None
+            elif resource.resource_type == BROKER:
+                _check_broker_name(resource.resource_name, view)
+                stored = view.configs_of(BROKER, resource.resource_name)
+                _check_broker_configs(resource.resource_name, _applied(stored, resource), view)
+            else:
+                _check_type(resource.resource_type)
+        except ConfigError as error:
+            settled[place] = error
+    return settled
+
+
+def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settled:
+    """What of an AlterConfigs the broker answers itself."""
+    settled = _repeated(request.resources)
+    for place, resource in enumerate(request.resources):
+        if place in settled:
+            continue
+        try:
+            nulls = [config.name for config in resource.configs if config.value is None]
+            _check_configs([config.name for config in resource.configs], nulls)
+            if resource.resource_type == BROKER:
+                _check_broker_name(resource.resource_name, view)
+                configs = {config.name: config.value or "" for config in resource.configs}
+                _check_broker_configs(resource.resource_name, configs, view)
+            else:
+                _check_type(resource.resource_type)
+        except ConfigError as error:
+            settled[place] = error
+    return settled
+
+
+def without(resources: Sequence[Any], settled: Settled) -> list[Any]:
+    """The resources of a request that the controller has to see."""
+    return [resource for place, resource in enumerate(resources) if place not in settled]
+
+
+def merge(resources: Sequence[Any], settled: Settled, answered: Iterable[Any], response_class: type[Any]) -> list[Any]:
+    """The response of every resource in the order of the request; ``answered`` are those of the controller."""
+    by_key = {(response.resource_type, response.resource_name): response for response in answered}
+    merged = []
+    for place, resource in enumerate(resources):
+        key = (resource.resource_type, resource.resource_name)
+        if place not in settled and key in by_key:
+            merged.append(by_key[key])
+            continue
+        error = settled.get(place, ConfigError("", error_codes.UNKNOWN_SERVER_ERROR))
+        merged.append(
+            response_class(
+                error_code=error_codes.NONE if error is None else error.code,
+                error_message=None if error is None or not error.message else error.message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+        )
+    return merged
+
+
+def _repeated(resources: Sequence[Any]) -> Settled:
+    """Every resource that comes more than once, refused."""
+    places: dict[tuple[int, str], list[int]] = {}
+    for place, resource in enumerate(resources):
+        places.setdefault((resource.resource_type, resource.resource_name), []).append(place)
+    error = _invalid_request("Each resource must appear at most once.")
+    return {place: error for repeated in places.values() if len(repeated) > 1 for place in repeated}
+
+
+def _invalid_request(message: str) -> ConfigError:
+    return ConfigError(message, error_codes.INVALID_REQUEST)
+
+
+def _check_configs(names: Sequence[str], nulls: Sequence[str]) -> None:
+    if len(set(names)) != len(names):
+        raise _invalid_request("Error due to duplicate config keys")
+    if nulls:
+        raise _invalid_request(f"Null value not supported for : {', '.join(nulls)}")
+
+
+def _check_type(resource_type: int) -> None:
+    if resource_type not in _CHANGED_BY_CONTROLLER:
+        raise _invalid_request(f"Unknown resource type {resource_type}")
+
+
+def _check_broker_name(name: str, view: View) -> None:
+    if name and _node_id(name) != view.config.node_id:
+        raise _invalid_request(f"Unexpected broker id, expected {view.config.node_id}, but received {name}")
+
+
+def _node_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
+
+
+def _check_broker_configs(name: str, configs: Mapping[str, str], view: View) -> None:
+    dynamic.validate(configs, view.config, of_one_broker=bool(name))
+
+
+def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:
+    """What would be stored for a broker after the operations, in the words Kafka's brokers have for errors."""
+    configs = dynamic.valid_part(stored, of_one_broker=bool(resource.resource_name))
+    for config in resource.configs:
+        operation, name, value = config.config_operation, config.name, config.value or ""
+        if operation == SET:
+            configs[name] = value
+        elif operation == DELETE:
+            configs.pop(name, None)
+        elif operation in (APPEND, SUBTRACT):
+            configs[name] = _edited_list(configs.get(name), name, value, operation)
+        else:
+            raise _invalid_request(f"Unknown operations type {operation}")
+    return configs
+
+
+def _edited_list(current: str | None, name: str, value: str, operation: int) -> str:
+    key = BROKER_CONFIGS.get(name)
+    if key is None:
+        raise ConfigError(f"Unknown config name: {name}")
+    if key.type != LIST:
+        raise ConfigError(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
+    words = [word for word in (to_text(key.default) or "" if current is None else current).split(",") if word]
+    for word in value.split(","):
+        if operation == APPEND and word not in words:
+            words.append(word)
+        elif operation == SUBTRACT and word in words:
+            words.remove(word)
+    return ",".join(words)
+
+
+def _set_loggers(resource: incremental.AlterConfigsResource, view: View, *, validate_only: bool) -> None:
+    node_id = _node_id(resource.resource_name)
+    if node_id != view.config.node_id:
+        raise _invalid_request(f"Unexpected node id. Expected {view.config.node_id}, but received {node_id}")
+    levels = view.logger_levels()
+    for config in resource.configs:
+        _check_logger(config, levels)
+    if not validate_only:
+        for config in resource.configs:
+            view.set_logger_level(config.name, config.value if config.config_operation == SET else None)
+
+
+def _check_logger(config: incremental.AlterableConfig, levels: Mapping[str, str]) -> None:
+    operation, name = config.config_operation, config.name
+    if operation not in (SET, DELETE):
+        if operation not in (APPEND, SUBTRACT):
+            raise _invalid_request(f"Unknown operations type {operation}")
+        raise _invalid_request(f"{_OPERATIONS[operation]} operation is not allowed for the BROKER_LOGGER resource")
+    if name not in levels:
+        raise ConfigError(f"Logger {name} does not exist!")
+    if operation == DELETE and name == ROOT:
+        raise _invalid_request("Removing the log level of the root logger is not allowed")
+    if operation == SET and config.value not in LEVEL_NAMES:
+        raise ConfigError(
+            f"Cannot set the log level of {name} to {config.value} as it is not a supported log level. "
+            f"Valid log levels are {', '.join(LEVEL_NAMES)}"
+        )

@@ -1,0 +1,281 @@
+"""What DescribeConfigs answers: values with their sources, synonyms, types and texts (KIP-226, KIP-524, KIP-569).
+
+A source says who set the value that counts, synonyms list everybody who set one, the most specific first. Secret
+values, and values of names that are not known, are null. All decided here, from configs that others hold; nothing is
+changed.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final, Protocol
+
+from kpybroker.config import dynamic, group, topic
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.definition import ConfigError, ConfigKey, to_text
+from kpybroker.config.documentation import documentation_of
+from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
+from kpybroker.config.synonyms import broker_synonyms
+from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+from kpybroker.metadata.topic_name import reason_invalid
+from kpywire import error_codes
+from kpywire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+    DescribeConfigsResponse,
+    DescribeConfigsResult,
+    DescribeConfigsSynonym,
+)
+
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+(
+    TOPIC_CONFIG,
+    DYNAMIC_BROKER_CONFIG,
+    DYNAMIC_DEFAULT_BROKER_CONFIG,
+    STATIC_BROKER_CONFIG,
+    DEFAULT_CONFIG,
+    DYNAMIC_BROKER_LOGGER_CONFIG,
+    CLIENT_METRICS_CONFIG,
+    GROUP_CONFIG,
+) = range(1, 9)
+_TYPES: Final = ("boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+_TYPE_IDS: Final = {name: number for number, name in enumerate(_TYPES, 1)}
+_UNKNOWN_TYPE: Final = 0
+
+Entries = Iterable[DescribeConfigsResourceResult]
+Synonyms = list[DescribeConfigsSynonym]
+
+
+class View(Protocol):
+    """What has to be known to describe everything."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What this broker works with now, dynamic configs included."""
+
+    def has_topic(self, name: str) -> bool:
+        """Whether a topic exists."""
+
+    def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is set on a topic, group or client metrics subscription; empty if nothing is."""
+
+    def logger_levels(self) -> Mapping[str, str]:
+        """The levels of this broker's loggers by their names."""
+
+
+def respond(request: DescribeConfigsRequest, view: View) -> DescribeConfigsResponse:
+    """The answer to a whole request; each resource succeeds or fails by itself."""
+    kinds = {resource.resource_type for resource in request.resources}
+    if not kinds <= {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}:
+        error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)
+        return _answer([_failed(resource, error) for resource in request.resources])
+    results = []
+    for resource in request.resources:
+        try:
+            entries = list(_describe(resource, view, request.include_documentation))
+        except ConfigError as error:
+            results.append(_failed(resource, error))
+            continue
+        wanted = set(resource.configuration_keys or ())
+        chosen = [entry for entry in entries if not wanted or entry.name in wanted]
+        if not request.include_synonyms:
+            for entry in chosen:
+                entry.synonyms = []
+        results.append(
+            DescribeConfigsResult(
+                error_code=error_codes.NONE,
+                error_message="",
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+                configs=chosen,
+            )
+        )
+    return _answer(results)
+
+
+def _answer(results: list[DescribeConfigsResult]) -> DescribeConfigsResponse:
+    return DescribeConfigsResponse(throttle_time_ms=0, results=results)
+
+
+def _failed(resource: DescribeConfigsResource, error: ConfigError) -> DescribeConfigsResult:
+    return DescribeConfigsResult(
+        error_code=error.code,
+        error_message=error.message,
+        resource_type=resource.resource_type,
+        resource_name=resource.resource_name,
+        configs=[],
+    )
+
+
+def _describe(resource: DescribeConfigsResource, view: View, with_documentation: bool) -> Entries:
+    kind, name = resource.resource_type, resource.resource_name
+    document = documentation_of if with_documentation else _no_documentation
+    if kind == TOPIC:
+        return _topic(name, view, document)
+    if kind == BROKER:
+        return _broker(name, view.config, document)
+    if kind == BROKER_LOGGER:
+        return _loggers(name, view)
+    if kind == GROUP:
+        _require_name(name, "Group name must not be empty")
+        return _group(view.configs_of(GROUP, name), view.config, document)
+    _require_name(name, "Client metrics subscription name must not be empty")
+    return _client_metrics(view.configs_of(CLIENT_METRICS, name), document)
+
+
+Document = Callable[[str, str], str | None]
+
+
+def _no_documentation(_table: str, _name: str) -> str | None:
+    return None
+
+
+def _require_name(name: str, message: str) -> None:
+    if not name:
+        raise ConfigError(message, error_codes.INVALID_REQUEST)
+
+
+def _topic(name: str, view: View, document: Document) -> Entries:
+    invalid = reason_invalid(name)
+    if invalid is not None:
+        raise ConfigError(invalid, error_codes.INVALID_TOPIC_EXCEPTION)
+    if not view.has_topic(name):
+        raise ConfigError("", error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    overrides = view.configs_of(TOPIC, name)
+    values = topic.effective(overrides, view.config).values
+    for key in TOPIC_CONFIGS.values():
+        if key.internal and key.name not in overrides:
+            continue
+        text = to_text(values[key.name])
+        synonyms: Synonyms = []
+        if key.name in TOPIC_SYNONYMS:
+            synonyms = _broker_synonyms(TOPIC_SYNONYMS[key.name][0][0], view.config)
+        if key.name in overrides:
+            synonyms = [_synonym(key.name, text, TOPIC_CONFIG), *synonyms]
+        yield _entry(key.name, text, synonyms, key, document("topic", key.name), read_only=False)
+
+
+def _group(overrides: Mapping[str, str], config: BrokerConfig, document: Document) -> Entries:
+    values = group.effective(overrides, config)
+    for key in GROUP_CONFIGS.values():
+        text = to_text(values[key.name])
+        if key.name in GROUP_SYNONYMS:
+            synonyms = _broker_synonyms(GROUP_SYNONYMS[key.name], config)
+        else:
+            synonyms = [_synonym(key.name, to_text(key.default), DEFAULT_CONFIG)]
+        if key.name in overrides:
+            synonyms = [_synonym(key.name, text, GROUP_CONFIG), *synonyms]
+        yield _entry(key.name, text, synonyms, key, document("group", key.name), read_only=False)
+
+
+def _client_metrics(configs: Mapping[str, str], document: Document) -> Entries:
+    for key in CLIENT_METRICS_CONFIGS.values():
+        text = to_text(key.default)
+        synonyms: Synonyms = []
+        if key.name in configs:
+            text = to_text(key.parse(configs[key.name]))
+            synonyms = [_synonym(key.name, text, CLIENT_METRICS_CONFIG)]
+        yield _entry(key.name, text, synonyms, key, document("client-metrics", key.name), read_only=False)
+
+
+def _loggers(name: str, view: View) -> Entries:
+    _require_name(name, "Broker id must not be empty")
+    if _broker_id(name) != view.config.node_id:
+        raise ConfigError(
+            f"Unexpected broker id, expected {view.config.node_id} but received {name}", error_codes.INVALID_REQUEST
+        )
+    for logger, level in view.logger_levels().items():
+        yield DescribeConfigsResourceResult(
+            name=logger,
+            value=level,
+            read_only=False,
+            config_source=DYNAMIC_BROKER_LOGGER_CONFIG,
+            is_sensitive=False,
+            synonyms=[],
+        )
+
+
+def _broker(name: str, config: BrokerConfig, document: Document) -> Entries:
+    if not name:
+        for config_name, text in config.dynamic_default.items():
+            yield _broker_entry(config_name, text, config, document, cluster_wide=True)
+        return
+    if _broker_id(name) != config.node_id:
+        raise ConfigError(
+            f"Unexpected broker id, expected {config.node_id} or empty string, but received {name}",
+            error_codes.INVALID_REQUEST,
+        )
+    for key in BROKER_CONFIGS.values():
+        if not key.internal or config.is_set(key.name):
+            yield _broker_entry(key.name, to_text(config.value(key.name)), config, document)
+    for config_name, text in config.originals.items():
+        if config_name not in BROKER_CONFIGS:
+            yield _broker_entry(config_name, text, config, document)
+
+
+def _broker_id(name: str) -> int:
+    try:
+        return int(name)
+    except ValueError:
+        raise ConfigError(f"Broker id must be an integer, but it is: {name}", error_codes.INVALID_REQUEST) from None
+
+
+def _broker_entry(
+    name: str, text: str | None, config: BrokerConfig, document: Document, *, cluster_wide: bool = False
+) -> DescribeConfigsResourceResult:
+    synonyms = _broker_synonyms(name, config)
+    if cluster_wide:
+        synonyms = [synonym for synonym in synonyms if synonym.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
+    text_of_name = document("broker", name) if name in BROKER_CONFIGS else None
+    return _entry(name, text, synonyms, dynamic.key_of(name), text_of_name, read_only=dynamic.is_read_only(name))
+
+
+def _broker_synonyms(name: str, config: BrokerConfig) -> Synonyms:
+    """Who set a broker config or one it stands for, from ``name`` itself on: dynamic, static, default."""
+    key = dynamic.key_of(name)
+    sensitive = key is None or key.sensitive
+    names = broker_synonyms(name, match_listener_override=True)
+    layers: Sequence[tuple[Mapping[str, str], int]] = (
+        (config.dynamic_broker, DYNAMIC_BROKER_CONFIG),
+        (config.dynamic_default, DYNAMIC_DEFAULT_BROKER_CONFIG),
+        (config.static, STATIC_BROKER_CONFIG),
+    )
+    found = [
+        _synonym(synonym, None if sensitive else layer[synonym], source)
+        for layer, source in layers
+        for synonym in names
+        if synonym in layer
+    ]
+    for synonym in names:
+        if synonym in BROKER_CONFIGS and BROKER_CONFIGS[synonym].default is not None:
+            text = to_text(BROKER_CONFIGS[synonym].default)
+            found.append(_synonym(synonym, None if sensitive else text, DEFAULT_CONFIG))
+    while found and found[0].name != name:
+        found.pop(0)
+    return found
+
+
+def _synonym(name: str, text: str | None, source: int) -> DescribeConfigsSynonym:
+    return DescribeConfigsSynonym(name=name, value=text, source=source)
+
+
+def _entry(
+    name: str,
+    text: str | None,
+    synonyms: Synonyms,
+    key: ConfigKey | None,
+    documentation: str | None,
+    *,
+    read_only: bool,
+) -> DescribeConfigsResourceResult:
+    sensitive = key is None or key.sensitive
+    return DescribeConfigsResourceResult(
+        name=name,
+        value=None if sensitive else text,
+        read_only=read_only,
+        config_source=synonyms[0].source if synonyms else DEFAULT_CONFIG,
+        is_sensitive=sensitive,
+        synonyms=synonyms,
+        config_type=_UNKNOWN_TYPE if key is None else _TYPE_IDS[key.type],
+        documentation=documentation,
+    )

@@ -1,0 +1,21 @@
+"""The text Kafka documents each config with (HTML, from Apache Kafka under the Apache License 2.0).
+
+Read from ``documentation.json`` at the first question: a broker that nobody asks never loads it.
+"""
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+
+@cache
+def _texts() -> Mapping[str, Mapping[str, str | None]]:
+    content = files("kpybroker.config").joinpath("documentation.json").read_text(encoding="utf-8")
+    texts: Mapping[str, Mapping[str, str | None]] = json.loads(content)
+    return texts
+
+
+def documentation_of(table: str, name: str) -> str | None:
+    """The text of a config of ``broker``, ``topic``, ``group`` or ``client-metrics``; None without one."""
+    return _texts()[table].get(name)

@@ -1,0 +1,175 @@
+"""Broker configs that change while the broker runs: which may be set, and which of those that were set count (KIP-226).
+
+Pure. The layers are texts: what is set for all brokers (the resource ``""``) and what is set for this one. A request is
+refused as Kafka's ``DynamicBrokerConfig`` refuses it; what was stored and cannot be used is dropped, never fatal.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
+
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey, java_string
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
+from kpybroker.config.refusals import SECURITY_WORK
+from kpybroker.config.synonyms import base_of_listener_config
+from kpywire.error_codes import INVALID_REQUEST
+
+if TYPE_CHECKING:
+    from kpybroker.config.broker import BrokerConfig
+
+# Configs that can be set for one listener on all brokers; others of a listener only per broker.
+_CLUSTER_WIDE_OF_LISTENER: Final = ("max.connections", "max.connection.creation.rate", "num.network.threads")
+_ONLY_OF_LISTENER: Final = frozenset(
+    {
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
+    }
+)
+_POOLS: Final = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+)
+
+
+def key_of(name: str) -> ConfigKey | None:
+    """The definition of a broker config, also of one of a listener; None for a name that is not known."""
+    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
+    if key is None:
+        base = base_of_listener_config(name)
+        key = None if base is None else BROKER_CONFIGS.get(base)
+    return key
+
+
+def is_read_only(name: str) -> bool:
+    """Whether a name is not among those that can be updated (``DynamicBrokerConfig.ALL_DYNAMIC_CONFIGS``)."""
+    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
+    return key is None or key.update == READ_ONLY
+
+
+def valid_part(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
+    """Those of stored configs that can be used; names that are not known stay, as in Kafka."""
+    usable = {}
+    for name, text in configs.items():
+        try:
+            _check_names({name: text}, of_one_broker=of_one_broker)
+        except ConfigError:
+            continue
+        usable[name] = text
+    return usable
+
+
+def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broker: bool) -> None:
+    """Raise ConfigError if ``configs`` cannot become those of this broker (or of all brokers).
+
+    ``config`` is what the broker works with now. The code is INVALID_REQUEST, as Kafka has it (KAFKA-13609).
+    """
+    try:
+        _check_names(configs, of_one_broker=of_one_broker)
+        if of_one_broker:
+            updated = config.updated(config.dynamic_default, configs)
+        else:
+            updated = config.updated(configs, config.dynamic_broker)
+        _check_transition(config, updated)
+    except ConfigError as error:
+        raise ConfigError(error.message, INVALID_REQUEST) from None
+
+
+def _check_names(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
+    fixed = [name for name in configs if name in BROKER_CONFIGS and BROKER_CONFIGS[name].update == READ_ONLY]
+    _refuse(fixed, "Cannot update these configs dynamically")
+    _refuse(
+        [name for name in configs if name in _ONLY_OF_LISTENER],
+        "These security configs can be dynamically updated only per-listener using the listener prefix",
+    )
+    for name, text in configs.items():
+        key = key_of(name)
+        if key is not None:
+            key.parse(text)
+    if not of_one_broker:
+        _refuse(
+            [name for name in configs if _is_per_broker(name)],
+            "Cannot update these configs at default cluster level, broker id must be specified",
+        )
+
+
+def _refuse(names: list[str], why: str) -> None:
+    if names:
+        raise ConfigError(f"{why}: {java_string(tuple(sorted(names)))}")
+
+
+def _is_per_broker(name: str) -> bool:
+    if name in BROKER_CONFIGS:
+        return BROKER_CONFIGS[name].update == PER_BROKER
+    base = base_of_listener_config(name)
+    return base is not None and base not in _CLUSTER_WIDE_OF_LISTENER
+
+
+def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
+    """What a running broker cannot become, however valid it is in itself."""
+    changed = [name for name in BROKER_CONFIGS if old[name] != new[name]]
+    if "listeners" in changed:
+        raise ConfigError("listeners: a running broker does not open or close listeners; restart it")
+    if "metric.reporters" in changed:
+        raise _invalid_update(
+            "Validation of dynamic config update of Set(metric.reporters) failed with class class "
+            "kafka.server.DynamicMetricsReporters"
+        )
+    for name in changed:
+        if name.startswith(("sasl.", "ssl.")):
+            raise ConfigError(f"{name}: {SECURITY_WORK}")
+    for name in changed:
+        if name in _POOLS:
+            _check_pool(name, old[name], new[name])
+    if "log.cleaner.threads" in changed:
+        _check_cleaner_threads(old["log.cleaner.threads"], new["log.cleaner.threads"])
+    _check_local_retention("log.local.retention.bytes", new["log.local.retention.bytes"], "log.retention.bytes", new)
+    _check_local_retention("log.local.retention.ms", new["log.local.retention.ms"], "log.retention.ms", new)
+
+
+def _invalid_update(why: str) -> ConfigError:
+    """The error of Kafka's reconfigurable parts, which name the exception where the value belongs."""
+    return ConfigError(
+        f"Invalid value org.apache.kafka.common.config.ConfigException: {why} for configuration Invalid dynamic "
+        "configuration"
+    )
+
+
+def _check_pool(name: str, old: int, new: int) -> None:
+    failed = f"Dynamic thread count update validation failed for {name}={new}"
+    if new < old // 2:
+        raise _invalid_update(f"{failed}, value should be at least half the current value {old}")
+    if new > old * 2:
+        raise _invalid_update(f"{failed}, value should not be greater than double the current value {old}")
+
+
+def _check_cleaner_threads(old: int, new: int) -> None:
+    if new < 1:
+        raise _invalid_update("Log cleaner threads should be at least 1")
+    if new < old // 2:
+        raise _invalid_update(f"Log cleaner threads cannot be reduced to less than half the current value {old}")
+    if new > old * 2:
+        raise _invalid_update(f"Log cleaner threads cannot be increased to more than double the current value {old}")
+
+
+def _check_local_retention(name: str, local: int, total_name: str, config: "BrokerConfig") -> None:
+    total: int = config.log_retention_ms if total_name == "log.retention.ms" else config[total_name]
+    if total <= -1 or local == -2:
+        return
+    if local == -1:
+        why = f"Value must not be -1 as {total_name} value is set as {total}."
+    elif local > total:
+        why = f"Value must not be more than {total_name} property value: {total}"
+    else:
+        return
+    raise _invalid_update(f"Invalid value {local} for configuration {name}: {why}")

@@ -1,0 +1,155 @@
+"""Changing configs of a running broker: what is settled on the spot, what is stored, what is never fatal."""
+
+import logging
+from collections.abc import Mapping
+
+import pytest
+
+from kpybroker.config import alter, dynamic
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.definition import ConfigError
+from kpybroker.config.documentation import documentation_of
+from kpybroker.config.loggers import Loggers
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    AlterConfigsResourceResponse,
+    IncrementalAlterConfigsRequest,
+)
+
+SET, DELETE, APPEND, SUBTRACT = range(4)
+
+
+class Node:
+    """A broker with nothing but a configuration."""
+
+    def __init__(self, stored: Mapping[str, str] | None = None) -> None:
+        self.config = BrokerConfig.load()
+        self.stored = stored or {}
+        self.levels = {"root": "INFO", "kpybroker.server": "INFO"}
+
+    def configs_of(self, _resource_type: int, _name: str) -> Mapping[str, str]:
+        return self.stored
+
+    def logger_levels(self) -> Mapping[str, str]:
+        return self.levels
+
+    def set_logger_level(self, name: str, level: str | None) -> None:
+        self.levels[name] = level or self.levels["root"]
+
+
+def resource(kind: int, name: str, *operations: tuple[int, str, str | None]) -> AlterConfigsResource:
+    configs = [AlterableConfig(name=config, config_operation=operation, value=v) for operation, config, v in operations]
+    return AlterConfigsResource(resource_type=kind, resource_name=name, configs=configs)
+
+
+def request(*resources: AlterConfigsResource, validate_only: bool = False) -> IncrementalAlterConfigsRequest:
+    return IncrementalAlterConfigsRequest(resources=list(resources), validate_only=validate_only)
+
+
+def test_answers_are_merged_in_the_order_of_the_request():
+    topic, wrong, broker = (
+        resource(2, "t", (SET, "retention.ms", "1")),
+        resource(4, "9", (SET, "message.max.bytes", "1")),
+        resource(4, "1", (SET, "message.max.bytes", "1")),
+    )
+    settled = alter.settle_incremental(request(topic, wrong, broker), Node())
+    assert alter.without([topic, wrong, broker], settled) == [topic, broker]
+    answered = [
+        AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=4, resource_name="1"),
+        AlterConfigsResourceResponse(error_code=3, error_message="no", resource_type=2, resource_name="t"),
+    ]
+    merged = alter.merge([topic, wrong, broker], settled, answered, AlterConfigsResourceResponse)
+    assert [(answer.resource_name, answer.error_code) for answer in merged] == [("t", 3), ("9", 42), ("1", 0)]
+
+
+def test_a_controller_that_answers_too_little_is_an_error():
+    lonely = resource(2, "t", (SET, "retention.ms", "1"))
+    (answer,) = alter.merge([lonely], {}, [], AlterConfigsResourceResponse)
+    assert answer.error_code == -1
+
+
+def test_a_resource_that_comes_twice_is_refused_both_times():
+    twice = [resource(2, "t", (SET, "retention.ms", "1")), resource(2, "t", (SET, "retention.ms", "2"))]
+    settled = alter.settle_incremental(request(*twice), Node())
+    assert [error.message for error in settled.values() if error] == ["Each resource must appear at most once."] * 2
+
+
+def test_loggers_are_set_at_once_and_need_no_controller():
+    node = Node()
+    change = resource(8, "1", (SET, "kpybroker.server", "TRACE"))
+    assert alter.settle_incremental(request(change, validate_only=True), node) == {0: None}
+    assert node.levels["kpybroker.server"] == "INFO"
+    assert alter.settle_incremental(request(change), node) == {0: None}
+    assert node.levels["kpybroker.server"] == "TRACE"
+    assert alter.settle_incremental(request(resource(8, "1", (DELETE, "kpybroker.server", None))), node) == {0: None}
+    assert node.levels["kpybroker.server"] == "INFO"
+
+
+@pytest.mark.parametrize(
+    ("stored", "operations", "refused"),
+    [
+        ({}, [(APPEND, "log.cleanup.policy", "compact")], False),
+        ({"log.cleanup.policy": "compact"}, [(APPEND, "log.cleanup.policy", "nonsense")], True),
+        ({"log.cleanup.policy": "nonsense"}, [(APPEND, "log.cleanup.policy", "compact")], False),
+        ({"log.cleanup.policy": "compact,delete"}, [(SUBTRACT, "log.cleanup.policy", "compact")], False),
+        ({"log.retention.ms": "5"}, [(DELETE, "log.retention.ms", None)], False),
+    ],
+)
+def test_operations_apply_to_what_is_stored_and_usable(stored, operations, refused):
+    settled = alter.settle_incremental(request(resource(4, "1", *operations)), Node(stored))
+    assert bool(settled) == refused
+
+
+def test_stored_configs_that_cannot_be_used_are_left_out_and_named():
+    config = BrokerConfig.load().with_dynamic(
+        {"message.max.bytes": "x", "listeners": "PLAINTEXT://:1", "log.retention.ms": "5"},
+        {"node.id": "7", "no.such": "kept", "message.max.bytes": "70"},
+    )
+    assert config.dynamic_default == {"log.retention.ms": "5"}
+    assert config.dynamic_broker == {"no.such": "kept", "message.max.bytes": "70"}
+    named = " ".join(config.warnings)
+    assert all(name in named for name in ("message.max.bytes", "listeners", "node.id"))
+
+
+def test_stored_configs_that_do_not_fit_together_do_not_stop_a_broker():
+    config = BrokerConfig.load().with_dynamic({"log.retention.ms": "5"}, {"log.roll.ms": "0", "message.max.bytes": "6"})
+    assert (config.log_retention_ms, config.log_roll_ms, config.message_max_bytes) == (5, 604_800_000, 1_048_588)
+    assert [text for text in config.warnings if "log.roll.ms must be greater" in text]
+    neither = BrokerConfig.load().with_dynamic({"log.roll.ms": "0"}, {"log.retention.ms": "0"})
+    assert (neither.dynamic_default, neither.dynamic_broker) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    "configs",
+    [
+        {"listeners": "PLAINTEXT://127.0.0.1:9999"},
+        {"listener.name.plaintext.ssl.keystore.location": "/x"},
+        {"sasl.jaas.config": "x"},
+        {"principal.builder.class": "org.example.Builder"},
+    ],
+)
+def test_what_a_running_broker_cannot_become_is_refused(configs):
+    with pytest.raises(ConfigError) as error:
+        dynamic.validate(configs, BrokerConfig.load(), of_one_broker=True)
+    assert error.value.code == 42
+
+
+def test_loggers_of_this_program_are_shown_and_set():
+    loggers, ours, other = Loggers(), logging.getLogger("kpybroker.a_test"), logging.getLogger("somebody.else")
+    before = ours.level
+    try:
+        loggers.set_level("kpybroker.a_test", "FATAL")
+        assert (ours.level, loggers.levels()["kpybroker.a_test"]) == (logging.CRITICAL, "FATAL")
+        loggers.set_level("kpybroker.a_test", "TRACE")
+        assert loggers.levels()["kpybroker.a_test"] == "TRACE"
+        loggers.set_level("kpybroker.a_test", None)
+        assert loggers.levels()["kpybroker.a_test"] == loggers.levels()["root"]
+    finally:
+        ours.setLevel(before)
+    assert other.name not in loggers.levels()
+
+
+def test_texts_are_found():
+    assert "retention" in (documentation_of("topic", "retention.ms") or "")
+    assert documentation_of("broker", "no.such") is None
