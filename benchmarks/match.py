@@ -14,12 +14,13 @@ from benchmarks.clients.running import ClientError
 from benchmarks.figures import Comparison, Figure, compare
 from benchmarks.raw.load import LoadError
 from benchmarks.rows import Effort, RoundError, Row, all_rows
-from benchmarks.sides import Side
+from benchmarks.sides import Side, SideError
 from oracle import BrokerProcessError
 
-FAILURES = (RoundError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
+FAILURES = (RoundError, SideError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
+LINES_OF_A_FAILURE = 5
 
 Say = Callable[[str], None]
 
@@ -66,6 +67,7 @@ def play(row: Row, a: Side, b: Side, say: Say) -> Result:
     rounds = row.effort.rounds
     result = Result(row.key, row.title, row.figures)
     opened: list[Side] = []
+    side = a
     try:
         for side in (a, b):
             say(f"{row.title}: preparing {side.letter}")
@@ -79,8 +81,7 @@ def play(row: Row, a: Side, b: Side, say: Say) -> Result:
                 kept.append(row.play(side))
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except FAILURES as failure:
-        at = opened[-1].program if opened and not result.a else "a round"
-        result.failure = f"{type(failure).__name__} at {at}: {failure}"
+        result.failure = f"on {side.letter} ({side.program}): {failure}{side.broker.tail(LINES_OF_A_FAILURE)}"
     for side in opened:
         try:
             row.close(side)

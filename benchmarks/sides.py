@@ -8,12 +8,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks import processes
-from benchmarks.raw.load import Address
+from benchmarks.raw import frames
+from benchmarks.raw.asking import Address, ask
 from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
@@ -43,6 +43,10 @@ def apache_kafka(directory: Path) -> BrokerProcess:
     return ApacheKafka(directory=directory, jvm=SERVER_JVM, tuning=SERVER_PROPERTIES)
 
 
+class SideError(RuntimeError):
+    """A broker did not do what a round needs."""
+
+
 PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": apache_kafka, "kpybroker": Kpybroker}
 
 
@@ -58,15 +62,12 @@ class Side:
 
     def __enter__(self) -> Self:
         self.broker.__enter__()
-        quiet: dict[str, str | int | float | bool] = {"bootstrap.servers": self.bootstrap_servers, "log_level": 0}
-        self._admin = AdminClient(quiet)
-        self._offsets = Consumer({**quiet, "group.id": "benchmark-count"})
+        self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._offsets.close()
         self.broker.__exit__(kind, error, trace)
 
     def another(self, name: str) -> BrokerProcess:
@@ -90,27 +91,29 @@ class Side:
         return processes.rss_bytes(self.broker.pid)
 
     def create_topic(self, purpose: str, partitions: int) -> str:
-        """A new topic whose leaders answer; its name. Raises confluent_kafka.KafkaException."""
+        """A new topic whose leaders answer; its name. Raises SideError, confluent_kafka.KafkaException."""
         name = f"{purpose}-{uuid.uuid4().hex[:8]}"
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
         self._admin.create_topics([topic])[name].result(ADMIN_TIMEOUT_S)
         deadline = time.monotonic() + ADMIN_TIMEOUT_S
-        while True:
-            try:
-                self.record_count(name, partitions)
-            except KafkaException:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(0.02)
-            else:
-                return name
+        while any(error for error, _ in self._ends(name, partitions)):
+            if time.monotonic() > deadline:
+                raise SideError(f"{self.program}: {name} has no leaders after {ADMIN_TIMEOUT_S} s")
+            time.sleep(0.02)
+        return name
 
     def delete_topic(self, name: str) -> None:
         """Raises confluent_kafka.KafkaException."""
         self._admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
 
     def record_count(self, topic: str, partitions: int) -> int:
-        """How many records the topic holds by its offsets, so that a round can prove that the broker kept them all."""
-        spans = [TopicPartition(topic, index) for index in range(partitions)]
-        ends = [self._offsets.get_watermark_offsets(span, ADMIN_TIMEOUT_S) for span in spans]
-        return sum(high - low for low, high in ends)
+        """How many records the topic got by its offsets, so that a round can prove it. Raises SideError."""
+        ends = self._ends(topic, partitions)
+        if any(error for error, _ in ends):
+            raise SideError(f"{self.program}: the ends of {topic} are {ends}")
+        return sum(offset for _, offset in ends)
+
+    def _ends(self, topic: str, partitions: int) -> list[tuple[int, int]]:
+        """Error code and end offset of each partition."""
+        answer = ask(self.address, frames.latest_offsets(topic, partitions))
+        return frames.answered_offsets(topic, partitions, answer)

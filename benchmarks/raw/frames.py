@@ -12,6 +12,8 @@ import crc32c
 
 PRODUCE_VERSION: Final = 9
 FETCH_VERSION: Final = 12
+LIST_OFFSETS_VERSION: Final = 4
+LATEST: Final = -1
 NO_TAGS: Final = b"\0"
 BATCH_HEADER_BYTES: Final = 61
 CLIENT_ID: Final = b"bench"
@@ -94,11 +96,26 @@ def fetch(topic: str, partition: int, offset: int, *, max_bytes: int, min_bytes:
 
 def api_versions() -> bytes:
     """ApiVersions v0, which every broker answers."""
-    body = struct.pack(">hhi", 18, 0, 0) + struct.pack(">h", len(CLIENT_ID)) + CLIENT_ID
-    return struct.pack(">i", len(body)) + body
+    return _frame(18, 0, b"", header_end=b"")
 
 
-def _frame(api_key: int, version: int, body: bytes) -> bytes:
-    """With request header v2, whose client id is a plain string."""
-    header = struct.pack(">hhih", api_key, version, 7, len(CLIENT_ID)) + CLIENT_ID + NO_TAGS
+def latest_offsets(topic: str, partitions: int) -> bytes:
+    """ListOffsets v4: the end of each partition from 0 on."""
+    name = topic.encode()
+    entries = b"".join(struct.pack(">iiq", index, -1, LATEST) for index in range(partitions))
+    body = struct.pack(">ibih", -1, 0, 1, len(name)) + name + struct.pack(">i", partitions) + entries
+    return _frame(2, LIST_OFFSETS_VERSION, body, header_end=b"")
+
+
+def answered_offsets(topic: str, partitions: int, answer: bytes) -> list[tuple[int, int]]:
+    """Error code and offset of each partition in the answer to ``latest_offsets``, in whatever order they came."""
+    start = 4 + 4 + 4 + 2 + len(topic.encode()) + 4
+    answered = struct.Struct(">4xhqqi")
+    entries = (answered.unpack_from(answer, start + i * answered.size) for i in range(partitions))
+    return [(error_code, offset) for error_code, _, offset, _ in entries]
+
+
+def _frame(api_key: int, version: int, body: bytes, header_end: bytes = NO_TAGS) -> bytes:
+    """With request header v2, or v1 without ``header_end``; the client id is a plain string in both."""
+    header = struct.pack(">hhih", api_key, version, 7, len(CLIENT_ID)) + CLIENT_ID + header_end
     return struct.pack(">i", len(header) + len(body)) + header + body

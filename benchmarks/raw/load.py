@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from benchmarks.raw.asking import Address
 from benchmarks.raw.frames import Fetch, Produce
 
 SOURCE: Final = Path(__file__).with_name("load.c")
@@ -34,11 +35,6 @@ class Load(NamedTuple):
     p999_us: float
     max_us: float
     histogram_us: list[list[float]]
-
-
-class Address(NamedTuple):
-    host: str
-    port: int
 
 
 def compiler() -> str | None:

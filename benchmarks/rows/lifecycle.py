@@ -1,13 +1,12 @@
 """Starting, stopping, and memory."""
 
-import socket
 import subprocess
 import time
 
 from benchmarks import processes
 from benchmarks.figures import Figure
 from benchmarks.raw import frames
-from benchmarks.raw.load import Address
+from benchmarks.raw.asking import Address, ask
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.sides import Side
 from oracle import BrokerProcess
@@ -79,10 +78,9 @@ def start_ms(broker: BrokerProcess) -> float:
 
 
 def answers(address: Address) -> bool:
-    """Whether the first bytes of an answer to ApiVersions come back."""
+    """Whether ApiVersions is answered."""
     try:
-        with socket.create_connection(address, timeout=5) as connection:
-            connection.sendall(frames.api_versions())
-            return bool(connection.recv(4))
+        ask(address, frames.api_versions())
     except OSError:
         return False
+    return True

@@ -40,7 +40,7 @@ def test_ratios_are_taken_round_by_round() -> None:
 
 
 def test_a_side_that_missed_a_round_cannot_be_compared() -> None:
-    with pytest.raises(ValueError, match="shorter|longer"):
+    with pytest.raises(ValueError, match=r"shorter|longer"):
         _ = Comparison("row", RATE, (1, 2), (1,)).ratios
 
 

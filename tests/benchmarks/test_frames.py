@@ -12,6 +12,12 @@ from kpywire.codec import decode, encode
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.fetch import FetchRequest
+from kpywire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kpywire.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -61,7 +67,7 @@ def test_a_produce_frame_carries_the_batch_to_each_partition() -> None:
 @pytest.mark.parametrize("partitions", [[0], [3], range(50), range(200)])
 def test_the_error_codes_of_an_answer_stand_where_the_frame_says(partitions: Sequence[int]) -> None:
     produce = frames.produce("a-topic", partitions, b"")
-    answered = [PartitionProduceResponse(index=i, error_code=1000 + i) for i in partitions]
+    answered = [PartitionProduceResponse(index=i, error_code=1000 + i, base_offset=0) for i in partitions]
     response = ProduceResponse(responses=[TopicProduceResponse(name="a-topic", partition_responses=answered)])
     answer = encode_response_header(0, frames.PRODUCE_VERSION, 7) + encode(response, frames.PRODUCE_VERSION)
     codes = [struct.unpack_from(">h", answer, offset)[0] for offset in produce.error_offsets]
@@ -80,3 +86,15 @@ def test_a_fetch_frame_has_its_offset_where_it_says() -> None:
 
 def test_api_versions_is_version_0() -> None:
     assert body(frames.api_versions(), ApiVersionsRequest) == ApiVersionsRequest()
+
+
+def test_the_ends_of_a_topic_are_asked_for_and_read_back() -> None:
+    request = body(frames.latest_offsets("a-topic", 3), ListOffsetsRequest)
+    (topic,) = request.topics
+    assert [(asked.partition_index, asked.timestamp) for asked in topic.partitions] == [(0, -1), (1, -1), (2, -1)]
+    answered = [
+        ListOffsetsPartitionResponse(partition_index=i, error_code=i, timestamp=-1, offset=100 + i) for i in range(3)
+    ]
+    response = ListOffsetsResponse(topics=[ListOffsetsTopicResponse(name="a-topic", partitions=answered)])
+    answer = encode_response_header(2, frames.LIST_OFFSETS_VERSION, 7) + encode(response, frames.LIST_OFFSETS_VERSION)
+    assert frames.answered_offsets("a-topic", 3, answer) == [(0, 100), (1, 101), (2, 102)]
