@@ -34,7 +34,7 @@ def running(directory: Path) -> Iterator[str]:
     """The address of a broker that lives as long as the context. Raises BrokerError."""
     port = _free_port()
     log = directory / "broker.log"
-    command = [_program(), "start", "--data", str(directory / "data"), "--listen", f"{HOST}:{port}"]
+    command = [_program(), "start", "--data", str(directory / "data"), "--listen", f"{HOST}:{port}", "--http", "off"]
     with open(log, "wb") as output:
         try:
             process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT)
