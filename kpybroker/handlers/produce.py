@@ -10,6 +10,7 @@
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.metadata.topic_name import INTERNAL
+from kpybroker.partition.validation import sole_batch
 from kpybroker.replicas.commit_wait import CommitWait
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.connection import CloseConnection
@@ -26,6 +27,7 @@ from kpywire.messages.produce import (
 )
 
 ACKS_ALL = -1
+EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
 
 
@@ -53,6 +55,8 @@ def handle(broker: Context, request: ProduceRequest, call: Call) -> ProduceRespo
                         error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
                     )
                 replica = held.replica(data.index)
+                if call.api_version < EVERY_CODEC_FROM and data.records is not None:
+                    sole_batch(data.records, call.api_version)
                 answer, next_offset = _append(replica, data, acks, now_ms)
                 leader = replica.leader
                 if acks == ACKS_ALL and leader is not None and next_offset > leader.high_watermark.offset:

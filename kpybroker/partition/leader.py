@@ -68,7 +68,7 @@ class Leader:
             DiskFailure: the log's directory failed.
         """
         log = self.log
-        accepted = validate(records, config, now_ms, self.epoch, log.log_end_offset)
+        accepted = validate(records, config, now_ms, self.epoch, log.end.offset, log.name)
         header = accepted.header
         if header.is_transactional:
             raise KafkaError(error_codes.INVALID_TXN_STATE)

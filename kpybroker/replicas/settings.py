@@ -26,4 +26,18 @@ def log_config(config: TopicConfig) -> LogConfig:
 
 def validation_config(config: TopicConfig) -> ValidationConfig:
     """What a produced batch is checked against."""
-    return ValidationConfig(max_message_bytes=config.max_message_bytes)
+    levels = {
+        "gzip": config.compression_gzip_level,
+        "lz4": config.compression_lz4_level,
+        "zstd": config.compression_zstd_level,
+    }
+    return ValidationConfig(
+        max_message_bytes=config.max_message_bytes,
+        compacted=config.compact,
+        log_append_time=config.log_append_time,
+        before_max_ms=config.message_timestamp_before_max_ms,
+        after_max_ms=config.message_timestamp_after_max_ms,
+        compression_type=config.compression_type,
+        compression_level=levels.get(config.compression_type),
+        segment_bytes=config.segment_bytes,
+    )
