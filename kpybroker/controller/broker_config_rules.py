@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from kpybroker.config import client_metrics, group
 from kpybroker.config import topic as topic_rules
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import LIST, ConfigKey, to_text
@@ -48,10 +49,9 @@ class BrokerConfigRules:
             _check_broker_name(name)
         elif resource_type == GROUP_RESOURCE:
             _require(bool(name), "Default group resources are not allowed.")
-            _parse(GROUP_CONFIGS, values, "Unknown group config name: ")
+            group.validate(values, self._config)
         elif resource_type == CLIENT_METRICS_RESOURCE:
-            _require(bool(name), "Subscription name can't be empty")
-            _parse(CLIENT_METRICS_CONFIGS, values, "Unknown client metrics configuration: ")
+            client_metrics.validate(name, values)
         else:
             _require(False, f"Unknown resource type {_RESOURCE_NAMES.get(resource_type, resource_type)}")
 
@@ -122,10 +122,3 @@ def _check_broker_name(name: str) -> None:
         digits = name.removeprefix("-")
         _require(digits.isascii() and digits.isdigit(), "Unable to parse broker name as a base 10 number.")
         _require(int(name) >= 0, "Invalid negative broker ID.")
-
-
-def _parse(definitions: Mapping[str, ConfigKey], values: Mapping[str, str], unknown: str) -> None:
-    for name, text in values.items():
-        if name not in definitions:
-            raise KafkaError(error_codes.INVALID_CONFIG, unknown + name)
-        definitions[name].parse(text)

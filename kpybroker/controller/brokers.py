@@ -20,9 +20,15 @@ from kpybroker.metadata.topic import Partition, Topic, directory_is_reserved
 from kpywire import error_codes, uuid
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.register_broker_record import BrokerEndpoint, BrokerFeature, RegisterBrokerRecord
+from kpywire.metadata_records.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
 from kpywire.metadata_records.unregister_broker_record import UnregisterBrokerRecord
 
 FENCE = 1
@@ -315,6 +321,35 @@ def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[
     return [
         BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, cordoned_log_dirs=list(cordoned))
     ]
+
+
+def register_controller(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+    """Note where a controller listens and what it supports (KIP-919)."""
+    message: ControllerRegistrationRequest = request.message
+    if state.image.level < metadata_version.CONTROLLER_REGISTRATION:
+        text = "The current MetadataVersion is too old to support controller registrations."
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, text)
+    record = RegisterControllerRecord(
+        controller_id=message.controller_id,
+        incarnation_id=message.incarnation_id,
+        zk_migration_ready=False,
+        end_points=[
+            ControllerEndpoint(
+                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+            )
+            for listener in message.listeners
+        ],
+        features=[
+            ControllerFeature(
+                name=feature.name,
+                min_supported_version=feature.min_supported_version,
+                max_supported_version=feature.max_supported_version,
+            )
+            for feature in message.features
+        ],
+    )
+    response = ControllerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)
+    return [record], response
 
 
 def unregister_broker(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:

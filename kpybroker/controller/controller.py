@@ -20,6 +20,7 @@ from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
+from kpywire.messages.controller_registration import ControllerRegistrationRequest
 from kpywire.messages.create_partitions import CreatePartitionsRequest
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
@@ -63,6 +64,7 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     AlterPartitionRequest: partitions.alter_partition,
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,
+    ControllerRegistrationRequest: brokers.register_controller,
     CreatePartitionsRequest: partitions.create_partitions,
     CreateTopicsRequest: topics.create_topics,
     DeleteTopicsRequest: topics.delete_topics,

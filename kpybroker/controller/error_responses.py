@@ -9,6 +9,7 @@ from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, A
 from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
 from kpywire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -118,6 +119,9 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    ControllerRegistrationRequest: lambda _, code, message: ControllerRegistrationResponse(
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     AlterPartitionRequest: lambda _, code, __: AlterPartitionResponse(throttle_time_ms=0, topics=[], error_code=code),

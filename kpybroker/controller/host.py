@@ -27,11 +27,12 @@ from kpybroker.controller.controller import (
 )
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.controller.metadata_log import MetadataLog
-from kpybroker.controller.recovery import recover
+from kpybroker.controller.recovery import StartRefused, recover
 from kpybroker.controller.snapshot_writer import SnapshotWriter
 from kpybroker.controller.snapshotting import DEFAULT_POLICY, SnapshotPolicy
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.metadata.features import SUPPORTED
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.loader import Loader, Subscriber
@@ -40,7 +41,9 @@ from kpybroker.raft.voters import Voter
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush
 from kpywire import error_codes
+from kpywire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
 from kpywire.metadata_records import encode_record
+from kpywire.uuid import UUID_BYTES
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
@@ -126,6 +129,8 @@ class ControllerHost:
             metadata_log.next_offset,
             max(metadata_log.last_epoch, recovered.image.epoch),
         )
+        if not self._quorum.is_only_voter:
+            raise StartRefused(_why_not_alone(self._quorum))
         self._snapshots = SnapshotWriter(
             scheduler,
             metadata_log,
@@ -321,6 +326,7 @@ class ControllerHost:
         )
         self._journal.open(high_watermark, high_watermark)
         self._journal.submit(Activate(self._bootstrap_records), int(self._scheduler.monotonic_ms()))
+        self.send(self._registration(), lambda _response: None)
         log.info("This node's controller is active in epoch %d", self._quorum.epoch)
         for event, interval_ms in (
             (FenceStaleBrokers(), self._timings.fence_interval_ms),
@@ -334,6 +340,23 @@ class ControllerHost:
             self._submit(self._early.popleft())
         if self._activated is not None:
             self._activated()
+
+    def _registration(self) -> ControllerRegistrationRequest:
+        """This controller's own registration, new with every start as Kafka's are."""
+        local = self._quorum.local
+        return ControllerRegistrationRequest(
+            controller_id=local.id,
+            incarnation_id=self._rng.randbytes(UUID_BYTES),
+            zk_migration_ready=False,
+            listeners=[
+                Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=0)
+                for endpoint in local.endpoints
+            ],
+            features=[
+                Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+                for name, levels in SUPPORTED.items()
+            ],
+        )
 
     def _repeat(self, event: Any, interval_ms: int, next_offset: int) -> None:
         """Feed an event again and again; the idle one only if nothing was appended in between."""
@@ -370,6 +393,15 @@ class ControllerHost:
             self._journal.drop(error_codes.NOT_CONTROLLER)
         while self._early:
             self._early.popleft().ticket.fail(error_codes.NOT_CONTROLLER)
+
+
+def _why_not_alone(quorum: Quorum) -> str:
+    voters = ", ".join(map(str, quorum.history.voters)) or "none"
+    if quorum.local.id in quorum.history.voters and len(quorum.history.voters) == 1:
+        return (
+            f"The metadata log names another directory of node {quorum.local.id} as its voter: this one lost its vote."
+        )
+    return f"The voters of the metadata log are {voters}; a node can only be the one voter of its quorum."
 
 
 def _report(failed: DecisionFailed) -> None:

@@ -34,6 +34,7 @@ from kpywire.messages.elect_leaders import (
 PREFERRED = 0
 UNCLEAN = 1
 ANY_EPOCH = -1
+MAX_RECORDS_PER_REQUEST = 10_000
 
 
 def alter_partition(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
@@ -238,7 +239,10 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
         if occurrences[wanted.name] > 1:
             continue
         try:
-            records += _add_partitions(state, wanted)
+            added = _add_partitions(state, wanted)
+            if len(records) + len(added) > MAX_RECORDS_PER_REQUEST:
+                raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
+            records += added
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:

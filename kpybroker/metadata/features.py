@@ -45,4 +45,4 @@ def refusal(finalized: Mapping[str, int]) -> str | None:
     if not missing:
         return None
     listed = ", ".join(f"{name}={level}" for name, level in sorted(missing.items()))
-    return f"The metadata log finalises features that kpybroker does not have: {listed}."
+    return f"kpybroker does not have these finalised features: {listed}."

@@ -132,7 +132,7 @@ class MetadataImage:
 
     @property
     def finalized_features(self) -> dict[str, int]:
-        """The levels of all finalised features with ``metadata.version``, but without the quorum's ``kraft.version``."""
+        """The levels of all finalised features, ``metadata.version`` too, but not the quorum's ``kraft.version``."""
         known = {} if self.metadata_version is None else {metadata_version.FEATURE_NAME: self.metadata_version}
         return {**known, **self.features}
 

@@ -1,0 +1,129 @@
+"""``kpybroker format``: prepare log directories for a node, as ``kafka-storage format`` does."""
+
+import random
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.definition import ConfigError
+from kpybroker.controller.first_start import controller_endpoints, standalone_voters
+from kpybroker.controller.formatter import (
+    FormatRefused,
+    Formatting,
+    choose_levels,
+    format_directories,
+    new_uuid,
+    parse_initial_controllers,
+    parse_levels,
+)
+from kpybroker.controller.recovery import StartRefused
+from kpybroker.raft.voters import Voters
+from kpystorage.errors import CorruptFile
+from kpystorage.real_disk import RealDisk
+from kpywire import uuid
+
+
+@click.command(name="format")
+@click.argument("action", required=False, type=click.Choice(["random-uuid"]))
+@click.option("-t", "--cluster-id", metavar="ID", help="The cluster's id; a random one if not given.")
+@click.option(
+    "-c",
+    "--config",
+    "properties",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="The server.properties of the node.",
+)
+@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
+@click.option("-s", "--standalone", is_flag=True, help="The node becomes a quorum of one that can grow.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="The quorum is somewhere else; this node joins it.")
+@click.option("-I", "--initial-controllers", metavar="VOTERS", help="The quorum: id@host:port:directory-id,...")
+@click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted.")
+@click.option("-r", "--release-version", metavar="VERSION", help="Finalise the features of this release, as 4.3.")
+@click.option("-f", "--feature", "feature_levels", multiple=True, metavar="NAME=LEVEL", help="Finalise this level.")
+def command(
+    action: str | None,
+    cluster_id: str | None,
+    properties: Path | None,
+    overrides: tuple[str, ...],
+    standalone: bool,
+    no_initial_controllers: bool,
+    initial_controllers: str | None,
+    ignore_formatted: bool,
+    release_version: str | None,
+    feature_levels: tuple[str, ...],
+) -> None:
+    """Prepare log directories for a node.
+
+    A node without a configured quorum formats empty directories by itself at its first start. `kpybroker format
+    random-uuid` prints an id for a cluster or a directory.
+    """
+    rng = random.Random(random.SystemRandom().getrandbits(128))
+    if action == "random-uuid":
+        click.echo(uuid.to_string(new_uuid(rng)))
+        return
+    try:
+        config = BrokerConfig.load(properties, dict(_override(text) for text in overrides))
+        if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
+            raise FormatRefused("Give one of --standalone, --initial-controllers and --no-initial-controllers only.")
+        voters = _voters(config, standalone, no_initial_controllers, initial_controllers, rng)
+        levels = choose_levels(release_version, parse_levels(feature_levels), dynamic_quorum=not config.quorum_voters)
+        directories = sorted({*map(_absolute, config.log_dirs), _absolute(config.metadata_log_dir)})
+        formatting = Formatting(
+            cluster_id or uuid.to_string(new_uuid(rng)),
+            config.node_id,
+            directories,
+            _absolute(config.metadata_log_dir),
+            levels,
+            voters,
+        )
+        now_ms = time.time_ns() // 1_000_000
+        for line in format_directories(RealDisk(), formatting, rng, now_ms, ignore_formatted=ignore_formatted):
+            click.echo(line)
+    except (ConfigError, FormatRefused, StartRefused, CorruptFile, OSError) as error:
+        click.echo(f"kpybroker format: {error}", err=True)
+        sys.exit(1)
+
+
+def _override(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise FormatRefused(f"--override takes KEY=VALUE, not {text!r}.")
+    return name.strip(), value.strip()
+
+
+def _absolute(path: str) -> str:
+    return str(Path(path).absolute())
+
+
+def _voters(
+    config: BrokerConfig,
+    standalone: bool,
+    no_initial_controllers: bool,
+    initial_controllers: str | None,
+    rng: random.Random,
+) -> Voters | None:
+    """The initial controllers; None if the configuration names the voters or the node joins a quorum."""
+    if config.quorum_voters and (standalone or initial_controllers is not None):
+        raise FormatRefused(
+            "You cannot specify controller.quorum.voters and format the node with --initial-controllers or "
+            "--standalone. If you want to use dynamic quorum, please remove controller.quorum.voters and specify "
+            "controller.quorum.bootstrap.servers instead."
+        )
+    if initial_controllers is not None:
+        names = config.controller_listener_names or ("CONTROLLER",)
+        return parse_initial_controllers(initial_controllers, names[0])
+    if standalone or (config.standalone and not no_initial_controllers):
+        if not config.is_controller:
+            raise FormatRefused("You can only use --standalone on a controller.")
+        if not controller_endpoints(config) and not config.standalone:
+            raise FormatRefused("No controller listeners found.")
+        return standalone_voters(config, rng)
+    if config.is_controller and not config.quorum_voters and not no_initial_controllers:
+        raise FormatRefused(
+            "Because controller.quorum.voters is not set on this controller, you must specify one of the following: "
+            "--standalone, --initial-controllers, or --no-initial-controllers."
+        )
+    return None
