@@ -18,7 +18,7 @@ from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsRespons
 from kpywire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
-from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.schema import Field, fields_of
 from kpywire.sizes import TAGGED_FIELD_BYTES, element_price
@@ -194,6 +194,15 @@ def test_null_and_empty_are_different() -> None:
     assert codec.decode(MetadataRequest, 1, b"\xff\xff\xff\xfe").topics is None
     assert refuses(MetadataRequest, 0, b"\xff\xff\xff\xff")
     assert refuses(DescribeTopicPartitionsRequest, 0, b"\x00\0\0\0\0\xff\0")
+
+
+@given(st.integers(0, 2**32), st.sampled_from(MetadataResponse.VERSIONS))
+def test_structs_encoded_beforehand_take_the_place_of_structs(seed: int, version: int) -> None:
+    response = random_message(MetadataResponse, version, Random(seed))
+    expected = codec.encode(response, version)
+    encoded = [codec.encode_struct(topic, MetadataResponse, version) for topic in response.topics]
+    response.topics = codec.EncodedStructs(encoded)
+    assert codec.encode(response, version) == expected
 
 
 def test_decoders_show_their_source_in_tracebacks() -> None:

@@ -9,14 +9,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from kpywire.decoding import compile_decoder
-from kpywire.encoding import compile_encoder
+from kpywire.encoding import EncodedStructs, compile_encoder
 from kpywire.errors import UnsupportedVersion
 from kpywire.varint import Buffer
+
+__all__ = ["EncodedStructs", "decode", "decoder", "encode", "encode_struct", "encoder"]
 
 T = TypeVar("T")
 
 _decoders: dict[tuple[type, int], Any] = {}
 _encoders: dict[tuple[type, int], Any] = {}
+_struct_encoders: dict[tuple[type, type, int], Any] = {}
 
 
 def decoder(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]]:
@@ -41,7 +44,8 @@ def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
     found: Callable[[T, list[Any]], None] | None = _encoders.get((cls, version))
     if found is None:
         _check(cls, version)
-        found = _encoders[cls, version] = compile_encoder(cls, version)
+        flexible = version in cls.FLEXIBLE  # type: ignore[attr-defined]
+        found = _encoders[cls, version] = compile_encoder(cls, version, flexible)
     return found
 
 
@@ -54,6 +58,18 @@ def encode(message: object, version: int) -> bytes:
     """The message as one piece of bytes; its records, if any, must be buffers."""
     parts: list[Any] = []
     encoder(type(message), version)(message, parts)
+    return b"".join(parts)
+
+
+def encode_struct(struct: object, message: Any, version: int) -> bytes:
+    """A struct's bytes in a version of a message, for `EncodedStructs`. Raises as encoding the message would."""
+    _check(message, version)
+    key = type(struct), message, version
+    found = _struct_encoders.get(key)
+    if found is None:
+        found = _struct_encoders[key] = compile_encoder(key[0], version, version in message.FLEXIBLE)
+    parts: list[Any] = []
+    found(struct, parts)
     return b"".join(parts)
 
 

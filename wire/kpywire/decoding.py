@@ -15,7 +15,15 @@ from typing import Any
 from kpywire.errors import Malformed
 from kpywire.reading import long_number, long_string_length, skip_tagged_fields
 from kpywire.schema import Field, Shape, fields_of, shared_default
-from kpywire.sizes import FORMATS, MAX_OBJECT_BYTES, TAGGED_FIELD_BYTES, element_price, least_bytes
+from kpywire.sizes import (
+    FORMATS,
+    MAX_OBJECT_BYTES,
+    SHORT_ARRAY_LENGTH,
+    TAGGED_FIELD_BYTES,
+    element_price,
+    least_bytes,
+    short_arrays,
+)
 from kpywire.source import Source, compile_function
 from kpywire.varint import decode_unsigned_varint
 
@@ -211,7 +219,12 @@ class DecoderSource(Source):
             f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
         )
         if element.kind in FORMATS and element.kind != "uuid":
-            self.add(f"{target} = list(unpack_from(f'>{{n}}{FORMATS[element.kind]}', buffer, pos))")
+            layout = FORMATS[element.kind]
+            self.names[f"read_many_{layout}"] = [array.unpack_from for array in short_arrays(layout)]
+            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+            self.add(f"    {target} = list(read_many_{layout}[n](buffer, pos))")
+            self.add("else:")
+            self.add(f"    {target} = list(unpack_from(f'>{{n}}{layout}', buffer, pos))")
             self.add(f"pos += n * {least}")
             return
         self.depth += 1

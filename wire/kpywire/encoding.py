@@ -13,7 +13,7 @@ from typing import Any
 from kpywire.errors import UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, shared_default
-from kpywire.sizes import FORMATS
+from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
 from kpywire.source import Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
@@ -25,19 +25,28 @@ def long_string(length: int) -> bytes:
     return encode_unsigned_varint(length)
 
 
+class EncodedStructs(list[Any]):
+    """Takes the place of a list of structs: the bytes of each at the version in question (`codec.encode_struct`).
+
+    For answers put together from parts that seldom change, such as the topics of a large cluster's metadata.
+    """
+
+    __slots__ = ()
+
+
 class EncoderSource(Source):
     """The source of one encoder. ``run``: values of fixed size that wait to be written together, format and value."""
 
-    def __init__(self, cls: Any, version: int) -> None:
+    def __init__(self, cls: type, version: int, flexible: bool) -> None:
         super().__init__()
-        self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
+        self.cls, self.version, self.flexible = cls, version, flexible
         self.title = f"{cls.__name__} v{version}"
         self.run: list[tuple[str, str]] = []
         self.depth = 0
         self.out = "out"
         self.names: dict[str, Any] = {
             "UnsupportedVersion": UnsupportedVersion, "StructError": StructError, "pack": pack,
-            "varint": encode_unsigned_varint, "long_string": long_string,
+            "varint": encode_unsigned_varint, "long_string": long_string, "EncodedStructs": EncodedStructs,
         }  # fmt: skip
 
     def compile(self) -> Any:
@@ -204,15 +213,30 @@ class EncoderSource(Source):
         self.counted(items, value, flexible, nullable)
         self.number("array", flexible)
         layout = FORMATS.get(shape.element.kind)
-        if layout is None or layout == "16s":
-            self.add(f"for {item} in {items}:")
+        if shape.element.struct is not None:
+            self.add(f"if type({items}) is EncodedStructs:")
+            self.add(f"    {self.out} += b''.join({items})")
+            self.add("else:")
             self.indentation += 1
-            self.value(shape.element, name, item, flexible, False)
-            self.flush()
+            self.elements(shape.element, name, items, item, flexible)
             self.indentation -= 1
+        elif layout is None or layout == "16s":
+            self.elements(shape.element, name, items, item, flexible)
         else:
-            self.add(f"{self.out} += pack(f'>{{len({items})}}{layout}', *{items})")
+            self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
+            self.add(f"n = len({items})")
+            self.add(f"if n < {SHORT_ARRAY_LENGTH}:")
+            self.add(f"    {self.out} += write_many_{layout}[n](*{items})")
+            self.add("else:")
+            self.add(f"    {self.out} += pack(f'>{{n}}{layout}', *{items})")
         self.depth -= 1
+
+    def elements(self, element: Shape, name: str, items: str, item: str, flexible: bool) -> None:
+        self.add(f"for {item} in {items}:")
+        self.indentation += 1
+        self.value(element, name, item, flexible, False)
+        self.flush()
+        self.indentation -= 1
 
     def nested(self, shape: Shape, name: str, value: str, nullable: bool, tagged: bool) -> None:
         """Write a struct in a struct. Null is -1 and the rest follows a 1, except that null is 0 in a tagged field."""
@@ -236,6 +260,6 @@ class EncoderSource(Source):
         self.depth -= 1
 
 
-def compile_encoder(cls: type, version: int) -> Any:
-    """An encoder of ``cls`` at ``version``, freshly compiled."""
-    return EncoderSource(cls, version).compile()
+def compile_encoder(cls: type, version: int, flexible: bool) -> Any:
+    """An encoder of a message or a struct at ``version``, freshly compiled."""
+    return EncoderSource(cls, version, flexible).compile()

@@ -4,7 +4,8 @@ A few bytes of a request can ask for a hundred times as many bytes of objects (a
 bytes each), so a decoder pays for what it makes out of a budget, by the prices here, before it makes it.
 """
 
-from struct import calcsize
+from functools import cache
+from struct import Struct, calcsize
 
 from kpywire.schema import Shape, fields_of
 
@@ -12,6 +13,7 @@ FORMATS = {
     "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
 }  # fmt: skip
 MAX_OBJECT_BYTES = 1 << 27  # that all elements of arrays in one message may take
+SHORT_ARRAY_LENGTH = 17
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
 
 # What CPython spends on a value, besides the bytes of a string or buffer, rounded up.
@@ -19,6 +21,12 @@ _OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batch
 _NUMBER_BYTES = 32
 _STRUCT_BYTES = 40
 _SLOT_BYTES = 8
+
+
+@cache
+def short_arrays(layout: str) -> tuple[Struct, ...]:
+    """Arrays of numbers of one format, by their length, as far as they are common: replicas, partitions, epochs."""
+    return tuple(Struct(f">{length}{layout}") for length in range(SHORT_ARRAY_LENGTH))
 
 
 def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = False) -> int:
