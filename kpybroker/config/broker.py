@@ -12,7 +12,7 @@ from typing import Any
 from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
-from kpybroker.config.definition import ConfigError, ConfigValue, missing
+from kpybroker.config.definition import ConfigError, ConfigValue, Definitions, missing
 from kpybroker.config.endpoints import (
     Address,
     Listener,
@@ -23,9 +23,13 @@ from kpybroker.config.endpoints import (
     parse_voters,
     security_protocol,
 )
+from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.properties import Property, read_properties
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
+
+KNOWN: Definitions = {**BROKER_CONFIGS, **OWN_CONFIGS}
+"""Every config a file can set: Kafka's and our own."""
 
 _HOUR_MS = 3_600_000
 _MINUTE_MS = 60_000
@@ -56,9 +60,7 @@ class BrokerConfig:
                     self.originals.pop(synonym, None)
             self.originals.update(layer)
         refusals.check_names(self.originals)
-        self._set = {
-            name: BROKER_CONFIGS[name].parse(text) for name, text in self.originals.items() if name in BROKER_CONFIGS
-        }
+        self._set = {name: KNOWN[name].parse(text) for name, text in self.originals.items() if name in KNOWN}
         for key in BROKER_CONFIGS.values():
             if key.required and key.name not in self._set:
                 raise missing(key.name)
@@ -118,7 +120,7 @@ class BrokerConfig:
 
     def __getitem__(self, name: str) -> Any:
         """The typed value of a config: int, float, bool, str, tuple of str, Password, or None when absent."""
-        return self._set[name] if name in self._set else BROKER_CONFIGS[name].default
+        return self._set[name] if name in self._set else KNOWN[name].default
 
     def value(self, name: str) -> ConfigValue:
         """The same, for callers that take any value."""

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kpybroker.config import dynamic, group, topic
-from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.broker import KNOWN, BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError, ConfigKey, to_text
 from kpybroker.config.documentation import documentation_of
@@ -226,7 +226,7 @@ def _broker_entry(
     synonyms = _broker_synonyms(name, config)
     if cluster_wide:
         synonyms = [synonym for synonym in synonyms if synonym.source == DYNAMIC_DEFAULT_BROKER_CONFIG]
-    text_of_name = document("broker", name) if name in BROKER_CONFIGS else None
+    text_of_name = document("broker", name) if name in KNOWN else None
     return _entry(name, text, synonyms, dynamic.key_of(name), text_of_name, read_only=dynamic.is_read_only(name))
 
 

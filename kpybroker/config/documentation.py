@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
+from kpybroker.config.own_configs import OWN_DOCUMENTATION
+
 
 @cache
 def _texts() -> Mapping[str, Mapping[str, str | None]]:
@@ -18,4 +20,4 @@ def _texts() -> Mapping[str, Mapping[str, str | None]]:
 
 def documentation_of(table: str, name: str) -> str | None:
     """The text of a config of ``broker``, ``topic``, ``group`` or ``client-metrics``; None without one."""
-    return _texts()[table].get(name)
+    return OWN_DOCUMENTATION.get(name) or _texts()[table].get(name)

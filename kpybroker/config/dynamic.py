@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey, java_string
+from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.refusals import SECURITY_WORK
 from kpybroker.config.synonyms import base_of_listener_config
@@ -44,7 +45,7 @@ _POOLS: Final = (
 
 def key_of(name: str) -> ConfigKey | None:
     """The definition of a broker config, also of one of a listener; None for a name that is not known."""
-    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name)
+    key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name) or OWN_CONFIGS.get(name)
     if key is None:
         base = base_of_listener_config(name)
         key = None if base is None else BROKER_CONFIGS.get(base)
@@ -86,7 +87,8 @@ def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broke
 
 
 def _check_names(configs: Mapping[str, str], *, of_one_broker: bool) -> None:
-    fixed = [name for name in configs if name in BROKER_CONFIGS and BROKER_CONFIGS[name].update == READ_ONLY]
+    definitions = (key_of(name) for name in configs if not name.startswith("listener.name."))
+    fixed = [key.name for key in definitions if key is not None and key.update == READ_ONLY]
     _refuse(fixed, "Cannot update these configs dynamically")
     _refuse(
         [name for name in configs if name in _ONLY_OF_LISTENER],

@@ -140,7 +140,7 @@ def parse_voters(entries: Sequence[str]) -> dict[int, Address]:
             raise ConfigError(f"Invalid {_VOTER_FORM.replace('configuration', 'configuration value for')}")
         if not parts[0].removeprefix("-").isdecimal():
             raise ConfigError(f"Failed to parse voter ID as an integer from {parts[0]}")
-        address = _parse_address(parts[1])
+        address = parse_address(parts[1])
         if address is None:
             raise ConfigError(f"Failed to parse host name from entry {entry} for the {_VOTER_FORM}")
         voters[int(parts[0])] = address
@@ -151,14 +151,15 @@ def parse_bootstrap_servers(name: str, entries: Sequence[str]) -> list[Address]:
     """The ``host:port`` entries of a list of servers."""
     servers = []
     for entry in entries:
-        address = _parse_address(entry)
+        address = parse_address(entry)
         if address is None:
             raise ConfigError(f"Failed to parse host name from {entry} for the configuration {name}. {_SERVER_FORM}")
         servers.append(address)
     return servers
 
 
-def _parse_address(text: str) -> Address | None:
+def parse_address(text: str) -> Address | None:
+    """The host and port of ``host:port``, brackets around an IPv6 address taken off; None for anything else."""
     host, colon, port = text.rpartition("://")[2].rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not (colon and is_host(host) and port.isascii() and port.isdecimal() and int(port) <= 65535):

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.honoured import HONOURED, NEVER
+from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import base_of_listener_config
 
@@ -123,7 +124,10 @@ def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
 def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
     warnings = []
     for name in sorted(originals):
-        if name in BROKER_CONFIGS or name in QUOTA_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
+            continue
+        if name in QUOTA_CONFIGS:
+            warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")
             continue
         if name in _REMOVED:
             warnings.append(f"{name} is no longer a config; its place was taken by {_REMOVED[name]}")

@@ -4,7 +4,7 @@
 """
 
 from kpybroker.config.definition import ConfigError, ConfigValue, invalid_value, java_string
-from kpybroker.config.endpoints import parse_bootstrap_servers, parse_voters
+from kpybroker.config.endpoints import parse_address, parse_bootstrap_servers, parse_voters
 
 
 class Range:
@@ -167,6 +167,20 @@ class BootstrapServers:
 
     def __str__(self) -> str:
         return "non-empty list"
+
+
+class HostAndPort:
+    """``host:port``, or nothing."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        assert isinstance(value, str)
+        if value and parse_address(value) is None:
+            raise invalid_value(name, value, "Value must be empty or host:port")
+
+    def __str__(self) -> str:
+        return "host:port or empty"
 
 
 class ThrottledReplicas:

@@ -1,5 +1,8 @@
 """A node's configuration: defaults, precedence, listeners, and what it refuses to start with."""
 
+import subprocess
+import sys
+
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
@@ -83,6 +86,22 @@ class TestDefaults:
         assert [str(listener) for listener in config.broker_listeners] == ["PLAINTEXT://:9092"]
         assert [str(listener) for listener in config.controller_listeners] == ["CONTROLLER://:9093"]
         assert [str(listener) for listener in config.advertised_listeners] == ["PLAINTEXT://localhost:9092"]
+
+
+class TestCost:
+    def test_a_start_loads_neither_texts_nor_what_answers_requests(self):
+        seen = subprocess.run(
+            [sys.executable, "-c", "import sys, kpybroker.config.broker; print(*sys.modules)"],
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()
+        late = {"json", "asyncio", "socket", "logging", "kpywire.messages", "difflib", "ipaddress"}
+        late |= {
+            f"kpybroker.config.{name}" for name in ("documentation", "describe", "alter", "client_metrics", "group")
+        }
+        assert "kpybroker.config.broker" in seen
+        assert not late & set(seen)
 
 
 class TestPrecedence:
@@ -223,6 +242,7 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("settings", "warning"),
         [
+            ({"leader.replication.throttled.rate": "5"}, "leader.replication.throttled.rate has no effect in a file"),
             ({"log.segment.byte": "1"}, "log.segment.byte is not a config that is known here, it is ignored; "),
             ({"port": "9092"}, "port is no longer a config; its place was taken by listeners"),
             ({"metric.reporters": "org.example.Reporter"}, "metric.reporters: org.example.Reporter is a Java class"),
@@ -236,6 +256,12 @@ class TestRefusals:
     )
     def test_the_rest_is_a_warning(self, settings, warning):
         assert [text for text in BrokerConfig.load(None, settings).warnings if text.startswith(warning)]
+
+    @pytest.mark.parametrize("address", ["9404", "host:", "host:x", "host:70000", "a b:1"])
+    def test_a_http_listener_that_is_none(self, address):
+        assert refusal(kpybroker_http_listener=address).startswith(
+            f"Invalid value {address} for configuration kpybroker"
+        )
 
     def test_the_line_of_the_file_is_named(self, tmp_path):
         path = tmp_path / "server.properties"

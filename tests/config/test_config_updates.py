@@ -5,11 +5,16 @@ from collections.abc import Mapping
 
 import pytest
 
-from kpybroker.config import alter, dynamic
+from kpybroker.config import alter, describe, dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.loggers import Loggers
+from kpywire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
 from kpywire.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -30,6 +35,9 @@ class Node:
 
     def configs_of(self, _resource_type: int, _name: str) -> Mapping[str, str]:
         return self.stored
+
+    def has_topic(self, _name: str) -> bool:
+        return False
 
     def logger_levels(self) -> Mapping[str, str]:
         return self.levels
@@ -153,3 +161,21 @@ def test_loggers_of_this_program_are_shown_and_set():
 def test_texts_are_found():
     assert "retention" in (documentation_of("topic", "retention.ms") or "")
     assert documentation_of("broker", "no.such") is None
+
+
+def test_configs_of_our_own_are_described_only_where_they_are_set():
+    listener = "kpybroker.http.listener"
+    assert listener not in {entry.name for entry in _described(BrokerConfig.load())}
+    (entry,) = [one for one in _described(BrokerConfig.load(None, {listener: "127.0.0.1:0"})) if one.name == listener]
+    assert (entry.value, entry.read_only, entry.is_sensitive) == ("127.0.0.1:0", True, False)
+    assert "/metrics" in (entry.documentation or "")
+
+
+def _described(config: BrokerConfig) -> list[DescribeConfigsResourceResult]:
+    node = Node()
+    node.config = config
+    question = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
+    request = DescribeConfigsRequest(resources=[question], include_synonyms=False, include_documentation=True)
+    (result,) = describe.respond(request, node).results
+    assert all(entry.synonyms == [] for entry in result.configs)
+    return list(result.configs)

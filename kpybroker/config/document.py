@@ -1,0 +1,136 @@
+"""Writes docs/configs.md: every config, and whether this broker acts on it. ``python -m kpybroker.config.document``.
+
+The table comes from the declarations and from ``honoured``; a test holds the file against it.
+"""
+
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.definition import ConfigKey, Definitions, to_text
+from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER
+from kpybroker.config.own_configs import OWN_CONFIGS, OWN_DOCUMENTATION
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
+from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+
+_HEAD = """\
+# Configs
+
+Written by `python -m kpybroker.config.document`; edit `kpybroker/config/honoured.py` instead.
+
+kpybroker knows every config of Apache Kafka 4.3 by name, type, default and valid values: it checks them, shows them in
+DescribeConfigs with their sources and synonyms, and stores what AlterConfigs sets. What they do here is in the last
+column:
+
+- **yes**: the broker acts on it.
+- **no effect**, with the reason: it belongs to something that does not exist here.
+- **not yet**: the feature it belongs to is still missing. Setting it changes nothing, and the start says so.
+
+What is about authentication, authorization or encryption is refused at the start rather than ignored, and so is a
+key of that kind that is not known. Any other key that is not known is ignored with a warning. What each config means
+stands in Kafka's documentation, and in the answer of `kafka-configs --describe --all`.
+"""
+_BROKER_HEAD = """
+## Brokers
+
+`update` says how Kafka's AlterConfigs may change a config of a running broker: for one broker, for all, or not at all.
+
+| config | type | default | valid values | update | honoured |
+|---|---|---|---|---|---|
+"""
+_OWN_HEAD = """
+### Only here
+
+| config | type | default | what it does |
+|---|---|---|---|
+"""
+_TOPIC_HEAD = """
+## Topics
+
+The default of a topic config is the value of its broker config, where it has one.
+
+| config | type | default | broker config | valid values | honoured |
+|---|---|---|---|---|---|
+"""
+_GROUP_HEAD = """
+## Groups
+
+| config | type | default | valid values | honoured |
+|---|---|---|---|---|
+"""
+_CLIENT_METRICS_HEAD = """
+## Client metrics subscriptions
+
+| config | type | default | valid values | honoured |
+|---|---|---|---|---|
+"""
+
+
+def document() -> str:
+    """The content of docs/configs.md."""
+    parts = [_HEAD, _counts(), _BROKER_HEAD]
+    parts += (_broker_row(key) for key in _shown({**BROKER_CONFIGS, **QUOTA_CONFIGS}))
+    parts.append(_OWN_HEAD)
+    parts += (_row(key.name, key.type, _default(key), OWN_DOCUMENTATION[key.name]) for key in _shown(OWN_CONFIGS))
+    parts.append(_TOPIC_HEAD)
+    parts += (_topic_row(key) for key in _shown(TOPIC_CONFIGS))
+    for head, table in ((_GROUP_HEAD, GROUP_CONFIGS), (_CLIENT_METRICS_HEAD, CLIENT_METRICS_CONFIGS)):
+        parts.append(head)
+        parts += (_row(key.name, key.type, _default(key), _valid(key), "not yet") for key in _shown(table))
+    return "".join(parts)
+
+
+def _shown(definitions: Mapping[str, ConfigKey]) -> Iterable[ConfigKey]:
+    return (definitions[name] for name in sorted(definitions) if not definitions[name].internal)
+
+
+def _counts() -> str:
+    def count(table: Definitions, honoured: frozenset[str]) -> str:
+        names = [key.name for key in _shown(table)]
+        return f"{sum(name in honoured for name in names)} of {len(names)}"
+
+    return (
+        f"\nHonoured: {count(BROKER_CONFIGS, HONOURED)} broker configs, {count(TOPIC_CONFIGS, HONOURED_TOPIC)} topic "
+        "configs.\n"
+    )
+
+
+def _broker_row(key: ConfigKey) -> str:
+    if key.name in HONOURED:
+        honoured = "yes"
+    else:
+        honoured = f"no effect: {NEVER[key.name]}" if key.name in NEVER else "not yet"
+    return _row(key.name, key.type, _default(key), _valid(key), key.update, honoured)
+
+
+def _topic_row(key: ConfigKey) -> str:
+    synonyms = "<br>".join(f"`{name}`" for name, _ in TOPIC_SYNONYMS.get(key.name, ()))
+    honoured = "yes" if key.name in HONOURED_TOPIC else "not yet"
+    return _row(key.name, key.type, _default(key), synonyms, _valid(key), honoured)
+
+
+def _row(name: str, *cells: str) -> str:
+    return f"| {' | '.join([f'`{name}`', *cells])} |\n"
+
+
+def _default(key: ConfigKey) -> str:
+    text = to_text(key.default)
+    if key.required:
+        return "required"
+    return "" if text is None else (f"`{text}`" if text else "empty")
+
+
+def _valid(key: ConfigKey) -> str:
+    return "" if key.valid is None else str(key.valid).replace("*", "\\*")
+
+
+def main() -> None:
+    """Write the file whose path is the argument, docs/configs.md by default."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/configs.md")
+    path.write_text(document(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,27 @@
+"""docs/configs.md says what the code does."""
+
+from pathlib import Path
+
+from kpybroker.config.broker_configs import BROKER_CONFIGS
+from kpybroker.config.document import document
+from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER
+from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
+
+DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
+
+
+def test_the_table_of_configs_is_current():
+    current = (DOCS / "configs.md").read_text(encoding="utf-8")
+    assert current == document(), "run python -m kpybroker.config.document"
+
+
+def test_only_configs_that_exist_are_honoured():
+    assert set(BROKER_CONFIGS) >= HONOURED
+    assert set(BROKER_CONFIGS) >= set(NEVER)
+    assert set(TOPIC_CONFIGS) >= HONOURED_TOPIC
+    assert not HONOURED & set(NEVER)
+
+
+def test_a_honoured_topic_config_is_honoured_on_the_broker_too():
+    synonyms = {name for topic in HONOURED_TOPIC for name, _ in TOPIC_SYNONYMS.get(topic, ())}
+    assert synonyms <= HONOURED
