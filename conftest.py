@@ -4,10 +4,14 @@ import importlib.util
 import shutil
 
 import pytest
+from hypothesis import settings
 
 from oracle import jars
 
 JDK = ("java", "javac")
+
+settings.register_profile("house", deadline=None)  # a deadline asserts wall time, which a busy machine does not keep
+settings.load_profile("house")
 
 
 def missing_for_java() -> str | None:
