@@ -7,10 +7,10 @@ is a wrong test.
 
 import re
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import pytest
 from confluent_kafka.admin import AdminClient
@@ -20,6 +20,12 @@ from java_tools import JavaTools
 from oracle import BrokerProcess
 from targets import TARGETS
 from topics import create_topic, delete_topics
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+started: list[BrokerProcess] = []
 
 
 class StartBroker(Protocol):
@@ -38,6 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show what the brokers wrote last beside a failure."""
+    report = yield
+    if report.failed:
+        report.sections += [(f"Output of {broker.program} on port {broker.port}", broker.tail()) for broker in started]
+    return report
+
+
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> str:
     """``kpybroker``, ``apache-kafka`` or ``external``."""
@@ -53,7 +68,9 @@ def bootstrap_servers(
         yield str(request.config.getoption("--bootstrap-server"))
         return
     with TARGETS[target](directory=tmp_path_factory.mktemp("broker")) as broker:
+        started.append(broker)
         yield broker.bootstrap_servers
+        started.remove(broker)
 
 
 @pytest.fixture
@@ -66,7 +83,10 @@ def start_broker(target: str, tmp_path: Path) -> Iterator[StartBroker]:
         def start(**properties: str) -> BrokerProcess:
             directory = tmp_path / f"broker-{secrets.token_hex(3)}"
             named = {key.replace("_", "."): value for key, value in properties.items()}
-            return brokers.enter_context(TARGETS[target](named, directory=directory))
+            broker = brokers.enter_context(TARGETS[target](named, directory=directory))
+            started.append(broker)
+            brokers.callback(started.remove, broker)
+            return broker
 
         yield start
 
@@ -119,6 +139,15 @@ def java_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTools]:
     """Kafka's Java tools, in one JVM for all tests."""
     with JavaTools(tmp_path_factory.mktemp("java-tools") / "log") as tools:
         yield tools
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+    """A Spark session with the Kafka connector, one for all tests."""
+    from spark_session import small_spark
+
+    with small_spark(tmp_path_factory.mktemp("spark")) as session:
+        yield session
 
 
 @pytest.fixture(params=sorted(CLIENTS))

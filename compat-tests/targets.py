@@ -33,7 +33,8 @@ class KpyBroker(BrokerProcess):
         (self.directory / "server.properties").write_text("".join(lines))
 
     def command(self) -> Sequence[str]:
-        return [str(Path(sys.executable).with_name("kpybroker")), "start", str(self.directory / "server.properties")]
+        program = Path(sys.executable).with_name("kpybroker")
+        return [str(program), "start", str(self.directory / "server.properties"), "--http", "off"]
 
 
 def apache_kafka(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:

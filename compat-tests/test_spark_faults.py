@@ -1,0 +1,112 @@
+"""Spark streaming over a broker that dies: whatever the query survives, its checkpoint and the log agree exactly."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from clients import Confluent, Record, Sending
+from conftest import StartBroker
+from spark_pipeline import Pipeline, has_read, sizes
+from topics import create_topic
+from waiting import eventually
+
+pytestmark = [pytest.mark.spark, pytest.mark.timeout(400)]
+
+IMPATIENT = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms": "2000", "fetchOffset.numRetries": "1"}
+
+
+class SteadyWriter(threading.Thread):
+    """Writes numbers to a topic, some hundred a second, idempotently, until told to stop."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        super().__init__(name="steady writer", daemon=True)
+        self.count = 0
+        self.stopping = threading.Event()
+        self._topic = topic
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "enable.idempotence": True,
+                "reconnect.backoff.max.ms": 200,
+                "linger.ms": 5,
+                "log_level": 0,
+            }
+        )
+
+    def run(self) -> None:
+        while not self.stopping.wait(0.02):
+            for _ in range(10):
+                self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % 2)
+                self.count += 1
+            self._producer.poll(0)
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        self.start()
+        try:
+            yield
+        finally:
+            self.stopping.set()
+            self.join(30)
+            assert self._producer.flush(60) == 0
+
+
+def test_a_query_survives_a_kill_and_goes_on_from_its_checkpoint_after_another(
+    spark: SparkSession, start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker()
+    create_topic(AdminClient({"bootstrap.servers": broker.bootstrap_servers}), "numbers", 2)
+    flow = Pipeline(spark, broker.bootstrap_servers, tmp_path / "flow", subscribe="numbers", **IMPATIENT)
+    writer = SteadyWriter(broker.bootstrap_servers, "numbers")
+    with writer.writing():
+        patient = Pipeline(spark, broker.bootstrap_servers, tmp_path / "flow", subscribe="numbers")
+        with patient.running() as query:
+            eventually(partial(has_read, query, 100), "the first records", within_s=60)
+            broker.restart(kill=True)
+            eventually(partial(has_read, query, writer.count), "what was written until the restart", within_s=90)
+        query = flow.start(processingTime="100 milliseconds")
+        eventually(partial(has_read, query, 1), "the query to go on", within_s=60)
+        broker.kill()
+        with pytest.raises(StreamingQueryException):
+            query.awaitTermination(120)
+        broker.start()
+        flow.run_available()
+    flow.run_available()
+    assert sorted(map(int, flow.values())) == list(range(writer.count))
+
+
+def test_the_sink_loses_nothing_when_the_broker_is_killed(
+    spark: SparkSession, start_broker: StartBroker, tmp_path: Path
+) -> None:
+    broker = start_broker()
+    admin, confluent = AdminClient({"bootstrap.servers": broker.bootstrap_servers}), Confluent(broker.bootstrap_servers)
+    for topic in ("source", "target"):
+        create_topic(admin, topic, 1)
+    values = [str(number).encode() for number in range(3_000)]
+    confluent.produce("source", [Record(value) for value in values], Sending(linger_ms=10))
+    flow = Pipeline(spark, broker.bootstrap_servers, tmp_path, subscribe="source", maxOffsetsPerTrigger="100")
+
+    def copy() -> Any:
+        sink = flow.source().selectExpr("value", "'target' topic").writeStream.format("kafka")
+        sink = sink.option("kafka.bootstrap.servers", broker.bootstrap_servers)
+        return sink.option("checkpointLocation", str(tmp_path / "sink")).trigger(availableNow=True).start()
+
+    query = copy()
+    eventually(lambda: len(sizes(query)) >= 3, "some batches to be written", within_s=60)
+    broker.restart(kill=True)
+    try:
+        query.awaitTermination(120)
+    except StreamingQueryException:
+        query = copy()
+        assert query.awaitTermination(120)
+    copied = [record.value for record in confluent.read("target")]
+    assert set(copied) == set(values)

@@ -1,0 +1,187 @@
+"""Spark's built-in Kafka source and sink in streaming queries: triggers, limits, checkpoints, topics that change."""
+
+import json
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.functions import col, window
+
+from clients import Confluent, Record, Sending
+from conftest import NewTopic
+from spark_pipeline import Pipeline, has_read, sizes
+from topics import create_topic, delete_topics
+from waiting import eventually
+
+pytestmark = pytest.mark.spark
+NOON_MS = 1_600_000_000_000
+
+
+@pytest.fixture
+def confluent(bootstrap_servers: str) -> Confluent:
+    return Confluent(bootstrap_servers)
+
+
+@pytest.fixture
+def pipeline(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> Callable[..., Pipeline]:
+    def build(**options: str) -> Pipeline:
+        return Pipeline(spark, bootstrap_servers, tmp_path, **options)
+
+    return build
+
+
+def fill(confluent: Confluent, topic: str, numbers: range, partitions: int = 1) -> list[str]:
+    records = [
+        Record(str(number).encode(), timestamp_ms=NOON_MS + number, partition=number % partitions) for number in numbers
+    ]
+    confluent.produce(topic, records, Sending(linger_ms=10))
+    return [str(number) for number in numbers]
+
+
+def test_available_now_ends_with_everything_and_goes_on_from_there(
+    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
+) -> None:
+    topic = new_topic(partitions=3)
+    expected = fill(confluent, topic, range(200), 3)
+    flow = pipeline(subscribe=topic)
+    flow.run_available()
+    assert sorted(flow.values()) == sorted(expected)
+    assert sizes(flow.run_available()) == []
+    expected += fill(confluent, topic, range(200, 230), 3)
+    assert sizes(flow.run_available()) == [30]
+    assert sorted(flow.values()) == sorted(expected)
+
+
+def test_batches_keep_to_max_offsets_per_trigger(
+    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
+) -> None:
+    topic = new_topic(partitions=2)
+    expected = fill(confluent, topic, range(250), 2)
+    flow = pipeline(subscribe=topic, maxOffsetsPerTrigger="100")
+    assert sizes(flow.run_available()) == [100, 100, 50]
+    assert sorted(flow.values()) == sorted(expected)
+
+
+def test_a_running_query_follows_the_topic(
+    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline]
+) -> None:
+    topic = new_topic(partitions=2)
+    flow = pipeline(subscribe=topic)
+    expected: list[str] = []
+    with flow.running() as query:
+        for start in range(0, 90, 30):
+            expected += fill(confluent, topic, range(start, start + 30), 2)
+            eventually(partial(has_read, query, len(expected)), "the records to be processed", within_s=60)
+        progress = query.lastProgress.sources[0]
+        assert json.loads(progress.endOffset) == {topic: {"0": 45, "1": 45}}
+        assert float(progress.metrics["maxOffsetsBehindLatest"]) == 0
+    assert sorted(flow.values()) == sorted(expected)
+
+
+def test_a_query_that_starts_at_the_latest_offsets_sees_only_what_comes(
+    confluent: Confluent, topic: str, pipeline: Callable[..., Pipeline]
+) -> None:
+    fill(confluent, topic, range(10))
+    flow = pipeline(subscribe=topic, startingOffsets="latest")
+    with flow.running() as query:
+        eventually(lambda: query.lastProgress is not None, "the first look at the topic", within_s=60)
+        expected = fill(confluent, topic, range(10, 15))
+        eventually(partial(has_read, query, 5), "the new records", within_s=60)
+    assert sorted(flow.values()) == sorted(expected)
+
+
+def test_new_topics_and_new_partitions_are_found_while_the_query_runs(
+    confluent: Confluent,
+    new_topic: NewTopic,
+    unused_topic: Callable[[], str],
+    admin: AdminClient,
+    pipeline: Callable[..., Pipeline],
+) -> None:
+    old, new = new_topic(), unused_topic()
+    expected = fill(confluent, old, range(5))
+    flow = pipeline(subscribePattern=f"{old}|{new}")
+    with flow.running() as query:
+        eventually(partial(has_read, query, 5), "the records of the old topic", within_s=60)
+        create_topic(admin, new, 2)
+        expected += fill(confluent, new, range(100, 110), 2)
+        eventually(partial(has_read, query, 15), "the records of the new topic", within_s=60)
+    assert sorted(flow.values()) == sorted(expected)
+
+
+def test_windows_close_by_event_time(
+    spark: SparkSession, confluent: Confluent, topic: str, pipeline: Callable[..., Pipeline], tmp_path: Path
+) -> None:
+    fill(confluent, topic, range(0, 30_000, 100))
+    source = pipeline(subscribe=topic, maxOffsetsPerTrigger="150").source().withWatermark("timestamp", "1 second")
+    counts = source.groupBy(window(col("timestamp"), "10 seconds")).count()
+    sink = counts.writeStream.format("memory").queryName("windows").outputMode("append")
+    query = sink.option("checkpointLocation", str(tmp_path / "windows")).trigger(availableNow=True).start()
+    assert query.awaitTermination(120)
+    rows = spark.table("windows").orderBy("window").collect()
+    assert [row["count"] for row in rows] == [100, 100]
+
+
+@pytest.mark.parametrize("idempotent", ["true", "false"])
+def test_the_sink_copies_a_topic_exactly_while_nothing_fails(
+    confluent: Confluent, new_topic: NewTopic, pipeline: Callable[..., Pipeline], tmp_path: Path, idempotent: str
+) -> None:
+    source, target = new_topic(partitions=2), new_topic(partitions=2)
+    flow = pipeline(subscribe=source, maxOffsetsPerTrigger="40", includeHeaders="true")
+    expected: list[str] = []
+    for start in (0, 100):
+        expected += fill(confluent, source, range(start, start + 100), 2)
+        rows = flow.source().selectExpr("key", "value", "headers", f"'{target}' topic")
+        sink = rows.writeStream.format("kafka").option("kafka.bootstrap.servers", flow.bootstrap_servers)
+        sink = sink.option("includeHeaders", "true").option("kafka.enable.idempotence", idempotent)
+        query = sink.option("checkpointLocation", str(tmp_path / "sink")).trigger(availableNow=True).start()
+        assert query.awaitTermination(120)
+    copied = [(record.value or b"").decode() for record in confluent.read(target, {0: 0, 1: 0})]
+    assert sorted(copied) == sorted(expected)
+
+
+def test_a_topic_deleted_under_a_running_query_fails_the_query(
+    confluent: Confluent, new_topic: NewTopic, admin: AdminClient, pipeline: Callable[..., Pipeline]
+) -> None:
+    topic = new_topic()
+    fill(confluent, topic, range(20))
+    with pipeline(subscribe=topic).running() as query:
+        eventually(partial(has_read, query, 20), "the records to be processed", within_s=60)
+        delete_topics(admin, [topic])
+        with pytest.raises(StreamingQueryException, match="UnknownTopicOrPartitionException"):
+            query.awaitTermination(60)
+
+
+def test_a_topic_of_a_pattern_deleted_under_a_running_query_is_data_loss(
+    confluent: Confluent, new_topic: NewTopic, admin: AdminClient, pipeline: Callable[..., Pipeline]
+) -> None:
+    kept, deleted = new_topic(), new_topic()
+    for topic in (kept, deleted):
+        fill(confluent, topic, range(20))
+    with pipeline(subscribePattern=f"{kept}|{deleted}").running() as query:
+        eventually(partial(has_read, query, 40), "the records to be processed", within_s=60)
+        delete_topics(admin, [deleted])
+        fill(confluent, kept, range(20, 25))
+        with pytest.raises(StreamingQueryException, match=r"(?i)some data may have been lost|UnknownTopicOrPartition"):
+            query.awaitTermination(60)
+
+
+def test_a_topic_created_again_between_two_runs_is_data_loss(
+    confluent: Confluent, new_topic: NewTopic, admin: AdminClient, pipeline: Callable[..., Pipeline]
+) -> None:
+    topic = new_topic()
+    old = fill(confluent, topic, range(20))
+    pipeline(subscribe=topic).run_available()
+    delete_topics(admin, [topic])
+    create_topic(admin, topic)
+    fill(confluent, topic, range(100, 105))
+    with pytest.raises(StreamingQueryException, match="offset was changed from 20 to 5"):
+        pipeline(subscribe=topic).run_available()
+    indifferent = pipeline(subscribe=topic, failOnDataLoss="false")
+    indifferent.run_available()
+    new = fill(confluent, topic, range(105, 130))
+    indifferent.run_available()
+    assert sorted(indifferent.values()) == sorted(old + new)
