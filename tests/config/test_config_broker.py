@@ -96,7 +96,7 @@ class TestCost:
             text=True,
             check=True,
         ).stdout.split()
-        late = {"json", "asyncio", "socket", "logging", "kpywire.messages", "difflib", "ipaddress"}
+        late = {"json", "asyncio", "socket", "logging", "kpywire.messages", "difflib"}
         late |= {
             f"kpybroker.config.{name}" for name in ("documentation", "describe", "alter", "client_metrics", "group")
         }
