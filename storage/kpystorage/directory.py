@@ -189,6 +189,7 @@ class LogDirectory:
         with self._guard:
             loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report)
             log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
+            log.take_snapshot()
 
     def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
         """A new empty log at offset 0. Nothing is flushed: the log's first flush makes its names durable.
@@ -207,15 +208,16 @@ class LogDirectory:
             self._session.changed()
         log.adopt(
             LoadedLog(
-                [segment],
-                0,
-                0,
-                0,
-                LeaderEpochs(),
-                ProducerStates(log.name),
-                SnapshotFiles(self.disk, log.path),
-                [metadata],
-                True,
+                segments=[segment],
+                log_start_offset=0,
+                end_offset=0,
+                recovery_point=0,
+                epochs=LeaderEpochs(),
+                producers=ProducerStates(log.name),
+                snapshots=SnapshotFiles(self.disk, log.path),
+                new_files=[metadata],
+                new_directory=True,
+                is_complete=False,
             )
         )
         self.logs[topic, partition] = log

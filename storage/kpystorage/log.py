@@ -13,6 +13,7 @@ Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kpystorage import lookups, names
@@ -44,6 +45,7 @@ _WARM_TAIL_BYTES = 64 << 20
 _OPENED = (
     "_base_offsets",
     "_boundaries",
+    "_complete_end",
     "_flushing",
     "_new_directory",
     "_new_files",
@@ -151,9 +153,10 @@ class Log:
         self.snapshots = loaded.snapshots
         self._unsnapshotted_bytes = 0
         self.unflushed_bytes = 0
-        for segment in segments[:-1]:
-            if segment.base_offset >= loaded.recovery_point:
+        for segment, following in pairwise(segments):
+            if following.base_offset > loaded.recovery_point:
                 self._sealed.append(segment)
+        self._complete_end = loaded.end_offset if loaded.is_complete else -1
         if loaded.recovery_point < loaded.end_offset:
             self.unflushed_bytes = self.active.size
         self.segments = segments
@@ -175,6 +178,8 @@ class Log:
                 self.active.seal()
                 self.take_snapshot()
                 self.write_epochs()
+                if self.end.offset != self._complete_end:
+                    self._sealed.append(self.active)
 
     def abandon(self) -> None:
         """Let go of the files as they are; the log is unopened again."""
@@ -419,7 +424,6 @@ class Log:
         if offset <= self.log_start_offset:
             return False
         self.log_start_offset = offset
-        self.recovery_point = max(self.recovery_point, offset)
         self._boundaries.clear()
         self.epochs.truncate_from_start(offset)
         self.producers.replicated_to(offset)
@@ -445,9 +449,10 @@ class Log:
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Remove every batch that reaches ``offset`` or beyond, so that the log ends there; whether there was any.
+        """Remove every batch that reaches ``offset`` or beyond; whether there was any.
 
-        Slices that are held stay valid. DiskFailure.
+        The log then ends behind its last batch, which may be below an ``offset`` in the middle of one. Slices that
+        are held stay valid. DiskFailure.
         """
         if offset >= self.end.offset:
             self.epochs.truncate_from_end(self.end.offset)  # of a leader that fell before it wrote anything
@@ -456,6 +461,8 @@ class Log:
             self.truncate_fully_and_start_at(offset, now_ms)
             return True
         with self.directory.failing():
+            found = self._find(offset, self.end)
+            offset = offset if found is None else min(offset, found[2].base_offset)
             self._forget_flushed(offset)
             while self.segments[-1].base_offset > offset:
                 self._set_aside([self.segments.pop()], now_ms)
@@ -464,11 +471,13 @@ class Log:
             segment.truncate_to(offset, now_ms)
             if segment in self._sealed:
                 self._sealed.remove(segment)
-            self.snapshots.drop_above(offset)
-            self.epochs.truncate_from_end(offset)
-            self.log_start_offset = min(self.log_start_offset, offset)
-            self.end = LogOffset(offset, segment.base_offset, segment.size)
+            end_offset = segment.next_offset()
+            self.snapshots.drop_above(end_offset)
+            self.epochs.truncate_from_end(end_offset)
+            self.log_start_offset = min(self.log_start_offset, end_offset)
+            self.end = LogOffset(end_offset, segment.base_offset, segment.size)
             self.producers = rebuild_producers(self, now_ms)
+            self.take_snapshot()
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
@@ -545,7 +554,7 @@ class Log:
         flush = Flush(disk, self.end.offset, self.unflushed_bytes)
         with self.directory.failing():
             for segment in self._sealed:
-                flush.descriptors += [file.descriptor() for file in segment.files()]
+                flush.descriptors += [file.descriptor() for file in segment.files() if file is not self.active.log]
             new_files = [*self._new_files, *map(self.snapshots.path, self.snapshots.unflushed)]
             flush.descriptors += [disk.file(path).descriptor() for path in new_files]
             flush.descriptors.append(self.active.log.descriptor())

@@ -58,6 +58,8 @@ class LoadedLog(NamedTuple):
     snapshots: SnapshotFiles
     new_files: list[str]
     new_directory: bool
+    is_complete: bool
+    """Whether everything is on disk as a clean stop leaves it, flushed."""
 
 
 class LogLoader:
@@ -76,6 +78,7 @@ class LogLoader:
         self.epochs_known = True
         self.new_files: list[str] = []
         self.recovered: ProducerStates | None = None
+        self._believed_epochs: dict[int, int] = {}
 
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
         """Read, check and mend the log's files as far as ``shutdown`` calls for.
@@ -109,8 +112,8 @@ class LogLoader:
         self.epochs.truncate_from_start(log_start_offset)
         flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
         return LoadedLog(
-            self.segments, log_start_offset, end_offset, max(flushed, log_start_offset), self.epochs, producers,
-            self.snapshots, self.new_files, False,
+            self.segments, log_start_offset, end_offset, flushed, self.epochs, producers, self.snapshots,
+            self.new_files, False, shutdown is Shutdown.CLEAN,
         )  # fmt: skip
 
     # Files.
@@ -151,6 +154,7 @@ class LogLoader:
         stem = f"{self.path}/{segment.base_offset:020d}"
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             self.disk.create(stem + suffix).release()
+            self.new_files.append(stem + suffix)
         segment.rebuild_indexes()
 
     def _create_segment(self, base_offset: int) -> Segment:
@@ -183,6 +187,8 @@ class LogLoader:
             return
         first = max(sum(segment.base_offset <= offset for segment in self.segments) - 1, 0)
         producers = self._replayed(log_start_offset, self.segments[first].base_offset)
+        self._believed_epochs = dict(self.epochs.entries())
+        self.epochs.truncate_from_end(self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
             if self._recover_segment(segment, producers, recovery_point):
@@ -222,10 +228,14 @@ class LogLoader:
         recovery_point: int,
     ) -> bool:
         """Check and index the batches from ``position`` on, apply them to ``producers``; whether a rest was cut off."""
+        epoch = -1
         for at, header, data in scan.batches(segment.log, position, segment.size):
             if header.base_offset < expected_offset or header.last_offset_delta < 0:
                 break
             valid = check_crc(data, header)
+            if 0 <= header.partition_leader_epoch < epoch:
+                valid = False  # left over from before a truncation that did not reach the disk
+            epoch = max(epoch, header.partition_leader_epoch)
             if valid and producers is not None and header.producer_id != NO_PRODUCER_ID:
                 valid = self._apply(header, data, segment, at, producers)
             if not valid:
@@ -233,7 +243,8 @@ class LogLoader:
                     break
                 self.report(f"{self.name}: the batch at offset {header.base_offset} is damaged; it had been flushed")
             segment.note(header, at, header.size)
-            self._note_epoch(header)
+            if producers is not None:
+                self._note_epoch(header, expected_offset)
             expected_offset = header.next_offset
             position = at + header.size
         if producers is not None:
@@ -263,9 +274,13 @@ class LogLoader:
 
     # Producers and epochs.
 
-    def _note_epoch(self, header: BatchHeader) -> None:
-        if header.partition_leader_epoch > self.epochs.latest:
-            self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+    def _note_epoch(self, header: BatchHeader, previous_end: int) -> None:
+        """A batch may show that an epoch began: with it, or where the checkpoint says if no other batch is between."""
+        epoch = header.partition_leader_epoch
+        if epoch > self.epochs.latest:
+            believed = self._believed_epochs.get(epoch, header.base_offset)
+            is_possible = previous_end <= believed <= header.base_offset
+            self.epochs.assign(epoch, believed if is_possible else header.base_offset)
 
     def _apply(
         self, header: BatchHeader, data: memoryview, segment: Segment, position: int, producers: ProducerStates
@@ -286,7 +301,7 @@ class LogLoader:
         return True
 
     def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
-        """The producers at the log end, with a snapshot of them on disk."""
+        """The producers at the log end. The caller has a snapshot of them written, behind the epochs."""
         self.snapshots.drop_above(end_offset)
         producers = self.recovered
         if producers is None or producers.end_offset != end_offset:
@@ -296,9 +311,6 @@ class LogLoader:
                 producers = self._replayed(log_start_offset, end_offset)
         if not self.epochs_known:
             self._replay(ProducerStates(self.name), log_start_offset, end_offset)
-        if end_offset > self.snapshots.last_or(log_start_offset):
-            self.snapshots.write(end_offset, producers.snapshot())
-        self.snapshots.drop_strays({segment.base_offset for segment in self.segments})
         return producers
 
     def _replayed(self, log_start_offset: int, end_offset: int) -> ProducerStates:
@@ -329,8 +341,8 @@ class LogLoader:
             for at, header in scan.headers(segment.log, found[0], segment.size):
                 if header.base_offset >= end_offset:
                     break
-                self._note_epoch(header)
-                if header.producer_id != NO_PRODUCER_ID and header.base_offset >= producers.end_offset:
+                self._note_epoch(header, header.base_offset)
+                if header.producer_id != NO_PRODUCER_ID:
                     data = memoryview(segment.log.pread(header.size, at)) if header.is_control else memoryview(b"")
                     place = LogOffset(header.base_offset, segment.base_offset, at)
                     ended = apply_producer(producers, header, data, 0, place)
@@ -340,7 +352,7 @@ class LogLoader:
 
 
 def rebuild_producers(log: "Log", now_ms: int) -> ProducerStates:
-    """The producers of an open log as of its end, after it was truncated; a snapshot of them is written. OSError."""
+    """The producers of an open log as of its end, after it was truncated. OSError."""
     directory = log.directory
     loader = LogLoader(directory.disk, log.path, log.config, now_ms, directory.report)
     loader.segments, loader.snapshots, loader.epochs = log.segments, log.snapshots, log.epochs

@@ -1,0 +1,71 @@
+"""The disk dies at every call of a workload: what was promised is there, and what is derived is what the log says."""
+
+import pytest
+from crash_world import CONFIG, World, check_derived, check_kept
+from log_making import append_records, open_directory
+
+from kpystorage.recovery import Shutdown
+from kpystorage.sim_disk import SimDisk, SimulatedCrash
+
+OPERATIONS = 60
+
+
+def calls_of(seed: int) -> int:
+    """How many calls the whole workload makes."""
+    world = World(seed, OPERATIONS)
+    world.run()
+    return world.disk.calls
+
+
+def crashed(seed: int, call: int) -> World:
+    """The workload up to the crash at a call."""
+    world = World(seed, OPERATIONS)
+    world.disk.crash_at = call
+    with pytest.raises(SimulatedCrash):
+        world.run()
+    return world
+
+
+def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown) -> None:
+    """Open what is left, hold it against the model, then go on with it."""
+    directory = open_directory(disk, config=CONFIG)
+    assert directory.shutdown in (shutdown, Shutdown.CLEAN, Shutdown.UNCLEAN)
+    for (_, partition), log in directory.logs.items():
+        model = world.models[partition]
+        whole = shutdown is Shutdown.PROCESS_DIED
+        check_kept(model, log, model.acknowledged_end if whole else model.promised_end)
+        check_derived(log)
+    for partition, model in enumerate(world.models):
+        assert model.promised_end == 0 or ("t", partition) in directory.logs
+    for (_, partition), log in directory.logs.items():
+        epoch = world.models[partition].epoch + 1
+        before = log.end.offset
+        append_records(log, 3, leader_epoch=epoch)
+        assert log.end.offset == before + 3
+    directory.close()
+    again = open_directory(disk, config=CONFIG)
+    assert again.shutdown is Shutdown.CLEAN
+    for log in again.logs.values():
+        check_derived(log)
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_a_power_failure_at_any_call_keeps_what_was_flushed(seed: int) -> None:
+    for call in range(1, calls_of(seed) + 1):
+        world = crashed(seed, call)
+        check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
+
+
+@pytest.mark.parametrize("seed", [4, 5])
+def test_the_death_of_the_process_at_any_call_keeps_what_was_acknowledged(seed: int) -> None:
+    for call in range(1, calls_of(seed) + 1):
+        world = crashed(seed, call)
+        check_recovered(world, world.disk.after_process_death(), Shutdown.PROCESS_DIED)
+
+
+def test_the_same_seed_gives_the_same_crash() -> None:
+    def left(seed: int) -> list[bytes]:
+        disk = crashed(seed, 200).disk.after_power_failure()
+        return [disk.read(f"/data/t-0/{name}") for name in sorted(disk.list_directory("/data/t-0"))]
+
+    assert left(1) == left(1)
