@@ -48,7 +48,7 @@ def command(
     if data is not None:
         settings["log.dirs"] = data
     if listen is not None:
-        settings["listeners"] = f"PLAINTEXT://{listen}"
+        settings["listeners"] = _listener(listen)
     if http is not None:
         settings[HTTP_LISTENER] = "" if http == "off" else http
     try:
@@ -61,6 +61,14 @@ def command(
     from kpybroker.node import run
 
     sys.exit(run(config, _announce))
+
+
+def _listener(address: str) -> str:
+    """The listener of ``--listen``. Every interface is an empty host, since no client can be told 0.0.0.0."""
+    host, colon, port = address.rpartition(":")
+    if not colon:
+        raise click.BadParameter(f"{address} is not HOST:PORT", param_hint="--listen")
+    return f"PLAINTEXT://{'' if host in ('0.0.0.0', '[::]', '*') else host}:{port}"
 
 
 def _announce(node: "Node") -> None:

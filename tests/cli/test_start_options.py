@@ -1,0 +1,65 @@
+"""What ``kpybroker start`` makes of its options before a node exists."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from kpybroker import node
+from kpybroker.cli import main
+from kpybroker.config.broker import BrokerConfig
+
+
+@pytest.fixture
+def configs(monkeypatch: pytest.MonkeyPatch) -> list[BrokerConfig]:
+    """The configs that nodes would have run with."""
+    seen: list[BrokerConfig] = []
+    monkeypatch.setattr(node, "run", lambda config, _started: seen.append(config) or 0)
+    return seen
+
+
+def start(*options: str) -> tuple[int, str]:
+    result = CliRunner().invoke(main, ["start", "--log-level", "error", *options])
+    return result.exit_code, result.output
+
+
+def test_options_win_over_overrides_and_these_over_the_file(configs: list[BrokerConfig], tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("num.partitions=2\ndefault.replication.factor=1\nlog.dirs=/from/file\n")
+    options = ["--override", "num.partitions = 3", "--data", "/from/option", "--listen", "127.0.0.1:0"]
+    assert start(str(path), *options)[0] == 0
+    (config,) = configs
+    assert (config.num_partitions, config.log_dirs) == (3, ("/from/option",))
+    assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://127.0.0.1:0"]
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0:9092", "[::]:9092", "*:9092", ":9092"])
+def test_every_interface_can_be_listened_on(configs: list[BrokerConfig], address: str) -> None:
+    assert start("--listen", address)[0] == 0
+    assert configs[0].listeners[0][:3] == ("PLAINTEXT", "", 9092)
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        (["--override", "log.segment.bytes=1"], "kpybroker: Invalid value 1 for configuration log.segment.bytes: "),
+        (["--override", "sasl.enabled.mechanism=PLAIN"], "kpybroker: sasl.enabled.mechanism: "),
+        (["--override", "zookeeper.connect=localhost:2181"], "kpybroker: zookeeper.connect: "),
+        (["--listen", "9092"], "kpybroker: "),
+        (["--http", "everywhere"], "kpybroker: Invalid value everywhere for configuration kpybroker.http.listener"),
+    ],
+)
+def test_a_config_that_is_refused_is_one_line(configs: list[BrokerConfig], options: list[str], line: str) -> None:
+    code, said = start(*options)
+    assert code == 1
+    assert said.startswith(line)
+    assert said.count("\n") == 1
+    assert configs == []
+
+
+@pytest.mark.parametrize(
+    "options", [["--override", "nonsense"], ["/no/such/server.properties"], ["--log-level", "loud"]]
+)
+def test_wrong_usage_is_told_apart(configs: list[BrokerConfig], options: list[str]) -> None:
+    assert start(*options)[0] == 2
+    assert configs == []
