@@ -1,23 +1,35 @@
 """``python -m benchmarks.micro``."""
 
-import sys
 from importlib import import_module
 
+import click
 from rich.console import Console
 from rich.table import Table
 
-SUBJECTS = ("codec", "batches", "appending")
+from benchmarks.micro import clock
+
+SUBJECTS = ("codec", "batches", "appending", "handling")
 
 
-def main(wanted: list[str]) -> None:
+@click.command()
+@click.argument("subjects", nargs=-1, type=click.Choice(SUBJECTS))
+@click.option("--profile", "wanted", help="Profile the operations whose name contains this text instead of timing all.")
+def main(subjects: tuple[str, ...], wanted: str | None) -> None:
+    """Time kpybroker's modules on their own."""
     console = Console()
-    for subject in wanted or list(SUBJECTS):
-        table = Table("operation", "µs", "µs per", title=subject, title_justify="left")
-        for timing in import_module(f"benchmarks.micro.{subject}").timings():
-            each = f"{timing.us / timing.per:.3f} per {timing.unit} of {timing.per}" if timing.unit else ""
-            table.add_row(timing.name, f"{timing.us:.2f}", each)
-        console.print(table)
+    for subject in subjects or SUBJECTS:
+        table = Table("operation", "µs", "µs each", title=subject, title_justify="left")
+        for operation in import_module(f"benchmarks.micro.{subject}").operations():
+            if wanted is not None:
+                if wanted in operation.name:
+                    clock.profile(operation)
+                continue
+            us = clock.best_us(operation)
+            each = f"{us / operation.per:.3f} per {operation.unit} of {operation.per}" if operation.unit else ""
+            table.add_row(operation.name, f"{us:.2f}", each)
+        if wanted is None:
+            console.print(table)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main(prog_name="python -m benchmarks.micro")

@@ -5,7 +5,7 @@ import tempfile
 from collections.abc import Iterator
 from time import time
 
-from benchmarks.micro.clock import Timing, timed
+from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
@@ -17,7 +17,7 @@ OPEN_FILES = 512
 FETCH_BYTES = 1 << 20
 
 
-def timings() -> Iterator[Timing]:
+def operations() -> Iterator[Operation]:
     now_ms = int(time() * 1000)
     config = LogConfig()
     with tempfile.TemporaryDirectory(prefix="kpymicro-") as path:
@@ -40,15 +40,15 @@ def append(log: Log, batch: bytearray, now_ms: int) -> None:
     log.append([parse_header(batch)], batch, now_ms)
 
 
-def appending(name: str, log: Log, batch: bytearray, now_ms: int) -> Timing:
-    return timed(f"stamp, parse and append {name}", lambda: append(log, batch, now_ms))
+def appending(name: str, log: Log, batch: bytearray, now_ms: int) -> Operation:
+    return Operation(f"stamp, parse and append {name}", lambda: append(log, batch, now_ms))
 
 
-def reading_the_tail(name: str, log: Log, batch: bytearray, now_ms: int) -> Timing:
+def reading_the_tail(name: str, log: Log, batch: bytearray, now_ms: int) -> Operation:
     def append_and_read() -> None:
         before = log.end.offset
         append(log, batch, now_ms)
         found = log.read(before, FETCH_BYTES, log.end, min_one_batch=True)
         assert found is not None
 
-    return timed(f"the same, and read {name} at the tail", append_and_read)
+    return Operation(f"the same, and read {name} at the tail", append_and_read)

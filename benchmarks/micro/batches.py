@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterator, Sequence
 from time import time
 
-from benchmarks.micro.clock import Timing, timed
+from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
 from kpywire.batch import HEADER_BYTES, BatchHeader, check_crc, parse_header, stamp_offset_and_epoch
 from kpywire.record import read_records
@@ -13,27 +13,27 @@ from kpywire.skim import skim
 RECORDS = 150
 
 
-def timings() -> Iterator[Timing]:
+def operations() -> Iterator[Operation]:
     rng = random.Random(1)
     equal = [b"x" * 100] * RECORDS
     unequal = [b"x" * rng.randint(50, 150) for _ in range(RECORDS)]
     small = batch_of([b"x" * 140])
     header = parse_header(small)
-    yield timed("parse_header", lambda: parse_header(small))
-    yield timed("check_crc, 213 B", lambda: check_crc(small, header))
-    yield timed("stamp_offset_and_epoch", lambda: stamp_offset_and_epoch(small, 0, 1_000_000, 3))
-    yield skim_timing("one record", small)
-    yield skim_timing("equal records of 100 B", batch_of(equal))
-    yield skim_timing("records of 50-150 B", batch_of(unequal))
+    yield Operation("parse_header", lambda: parse_header(small))
+    yield Operation("check_crc, 213 B", lambda: check_crc(small, header))
+    yield Operation("stamp_offset_and_epoch", lambda: stamp_offset_and_epoch(small, 0, 1_000_000, 3))
+    yield skim_operation("one record", small)
+    yield skim_operation("equal records of 100 B", batch_of(equal))
+    yield skim_operation("records of 50-150 B", batch_of(unequal))
     data = bytes(batch_of(unequal))
-    yield timed("read_records, 50-150 B", lambda: list(read_records(data)), per=RECORDS, unit="record")
+    yield Operation("read_records, 50-150 B", lambda: list(read_records(data)), per=RECORDS, unit="record")
 
 
 def batch_of(values: Sequence[bytes]) -> bytearray:
     return bytearray(frames.batch(values, int(time() * 1000)))
 
 
-def skim_timing(name: str, data: bytearray) -> Timing:
+def skim_operation(name: str, data: bytearray) -> Operation:
     header: BatchHeader = parse_header(data)
     section = memoryview(data)[HEADER_BYTES:]
-    return timed(f"skim, {name}", lambda: skim(header, section), per=header.record_count, unit="record")
+    return Operation(f"skim, {name}", lambda: skim(header, section), per=header.record_count, unit="record")

@@ -1,6 +1,8 @@
 """Microseconds of CPU per call: the best of several repetitions, for what disturbs a repetition only ever adds."""
 
+import cProfile
 import gc
+import pstats
 import time
 from collections.abc import Callable
 from typing import Final, NamedTuple
@@ -9,40 +11,53 @@ REPETITIONS: Final = 7
 REPETITION_S: Final = 0.05
 
 
-class Timing(NamedTuple):
-    """One operation; ``per`` is how many things of ``unit`` a call works on, if it is worth saying."""
+class Operation(NamedTuple):
+    """Something to call again and again; ``per`` is how many things of ``unit`` one call works on."""
 
     name: str
-    us: float
+    call: Callable[[], object]
     per: int = 1
     unit: str = ""
 
 
-def timed(name: str, operation: Callable[[], object], *, per: int = 1, unit: str = "") -> Timing:
-    """Calls the operation often enough for 50 ms, seven times over, without garbage collection; the best mean."""
-    operation()
-    calls = calls_for(operation, REPETITION_S)
+def best_us(operation: Operation) -> float:
+    """Calls it often enough for 50 ms, seven times over, without garbage collection; the best mean."""
+    call = operation.call
+    call()
+    calls = calls_for(call, REPETITION_S)
     collecting = gc.isenabled()
     gc.disable()
     try:
-        best = min(spent(operation, calls) for _ in range(REPETITIONS)) / calls
+        return min(spent(call, calls) for _ in range(REPETITIONS)) / calls * 1e6
     finally:
         if collecting:
             gc.enable()
-    return Timing(name, best * 1e6, per, unit)
 
 
-def calls_for(operation: Callable[[], object], seconds: float) -> int:
+def profile(operation: Operation, top: int = 25) -> None:
+    """Prints the functions one call goes through, with their number of calls, dearest first."""
+    operation.call()
+    calls = calls_for(operation.call, REPETITION_S)
+    profiler = cProfile.Profile()
+    profiler.enable()
+    for _ in range(calls):
+        operation.call()
+    profiler.disable()
+    print(f"{operation.name}: {calls} calls")
+    pstats.Stats(profiler).sort_stats("tottime").print_stats(top)
+
+
+def calls_for(call: Callable[[], object], seconds: float) -> int:
     """How many calls take about that long."""
     calls = 1
-    while (took := spent(operation, calls)) < seconds / 10:
+    while (took := spent(call, calls)) < seconds / 10:
         calls *= 4
     return max(1, round(calls * seconds / took))
 
 
-def spent(operation: Callable[[], object], calls: int) -> float:
+def spent(call: Callable[[], object], calls: int) -> float:
     """CPU seconds of this thread for so many calls."""
     began = time.thread_time()
     for _ in range(calls):
-        operation()
+        call()
     return time.thread_time() - began

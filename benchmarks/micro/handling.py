@@ -1,0 +1,102 @@
+"""Whole requests through the dispatcher of a running node, from a frame to its reply, without a socket.
+
+The node is a real one, with its data in a temporary directory; only the connection is not. What the row small-requests
+pays beyond this is the event loop and the system calls of the socket.
+"""
+
+import logging
+import random
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from time import time
+from types import SimpleNamespace
+from typing import Any
+
+from benchmarks.micro.clock import Operation
+from benchmarks.raw import frames
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.io.event_loop import new_event_loop
+from kpybroker.node import Node
+from kpybroker.server.pending import Pending
+from kpystorage.real_disk import Descriptors, RealDisk
+from kpywire.codec import encode
+from kpywire.header import encode_request_header
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+TOPIC = "micro"
+PARTITIONS = 50
+CREATE_TOPICS, CREATE_TOPICS_VERSION = 19, 7
+SIZE_PREFIX_BYTES = 4
+RECORDS = 150
+OPEN_FILES = 512
+FETCH_BYTES = 1 << 20
+
+
+def operations() -> Iterator[Operation]:
+    logging.disable(logging.WARNING)
+    loop = new_event_loop()
+    with tempfile.TemporaryDirectory(prefix="kpymicro-") as path:
+        settings = {"log.dirs": path, "listeners": "PLAINTEXT://127.0.0.1:0", "kpybroker.http.listener": ""}
+        node = Node(BrokerConfig.load(None, settings), loop, lambda line: print(line))
+        loop.run_until_complete(node.start(RealDisk(Descriptors(OPEN_FILES))))
+        try:
+            yield from requests(node)
+        finally:
+            loop.run_until_complete(node.stop())
+            loop.close()
+
+
+def requests(node: Node) -> Iterator[Operation]:
+    create_topic(node)
+    now_ms = int(time() * 1000)
+    rng = random.Random(1)
+    small = frames.batch_of_bytes(213, now_ms)
+    equal = frames.batch([b"x" * 100] * RECORDS, now_ms)
+    unequal = frames.batch([b"x" * rng.randint(50, 150) for _ in range(RECORDS)], now_ms)
+    yield Operation("Produce of 213 B", serving(node, frames.produce(TOPIC, [0], small).frame))
+    all_partitions = frames.produce(TOPIC, range(PARTITIONS), small).frame
+    yield Operation("Produce of 213 B to 50", serving(node, all_partitions), per=PARTITIONS, unit="partition")
+    yield Operation("Produce of 150 equal records", serving(node, frames.produce(TOPIC, [1], equal).frame))
+    yield Operation("Produce of 150 unequal records", serving(node, frames.produce(TOPIC, [2], unequal).frame))
+    for name, offset in (("from the start", 0), ("near the end", node_end(node, 1) - RECORDS)):
+        fetch = frames.fetch(TOPIC, 1, offset, max_bytes=FETCH_BYTES, min_bytes=1, max_wait_ms=500)
+        yield Operation(f"Fetch of 1 MB {name}", serving(node, fetch.frame))
+
+
+def node_end(node: Node, partition: int) -> int:
+    assert node.broker is not None
+    return int(node.broker.replicas.topics[TOPIC].replica(partition).led().log.log_end_offset)
+
+
+def serving(node: Node, frame: bytes) -> Callable[[], object]:
+    """One request as it comes from a socket: bytes in a buffer that is used again for every frame."""
+    assert node.broker is not None
+    dispatch, connection = node.broker.dispatcher, any_connection()
+    scratch = bytearray(len(frame) - SIZE_PREFIX_BYTES)
+    view, body = memoryview(scratch), frame[SIZE_PREFIX_BYTES:]
+
+    def serve() -> Sequence[Any]:
+        scratch[:] = body
+        reply = dispatch(connection, view)
+        if reply is None or isinstance(reply, Pending):
+            raise RuntimeError("the request was not answered at once")
+        return reply
+
+    return serve
+
+
+def create_topic(node: Node) -> None:
+    """Through the dispatcher, as a client would."""
+    assert node.broker is not None
+    topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
+    request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
+    header = encode_request_header(CREATE_TOPICS, CREATE_TOPICS_VERSION, 1, None)
+    reply = node.broker.dispatcher(any_connection(), memoryview(header + encode(request, CREATE_TOPICS_VERSION)))
+    assert isinstance(reply, Pending)
+    answered = node.loop.create_future()
+    reply.when_resolved(answered.set_result)
+    node.loop.run_until_complete(answered)
+
+
+def any_connection() -> Any:
+    return SimpleNamespace(listener_name="PLAINTEXT", principal="User:ANONYMOUS", client_host="127.0.0.1")
