@@ -45,7 +45,7 @@ def test_every_interface_can_be_listened_on(configs: list[BrokerConfig], address
         (["--override", "log.segment.bytes=1"], "kpybroker: Invalid value 1 for configuration log.segment.bytes: "),
         (["--override", "sasl.enabled.mechanism=PLAIN"], "kpybroker: sasl.enabled.mechanism: "),
         (["--override", "zookeeper.connect=localhost:2181"], "kpybroker: zookeeper.connect: "),
-        (["--listen", "9092"], "kpybroker: "),
+        (["--listen", "host:port"], "kpybroker: Error creating broker listeners from '[PLAINTEXT://host:port]': "),
         (["--http", "everywhere"], "kpybroker: Invalid value everywhere for configuration kpybroker.http.listener"),
     ],
 )
@@ -58,7 +58,8 @@ def test_a_config_that_is_refused_is_one_line(configs: list[BrokerConfig], optio
 
 
 @pytest.mark.parametrize(
-    "options", [["--override", "nonsense"], ["/no/such/server.properties"], ["--log-level", "loud"]]
+    "options",
+    [["--override", "nonsense"], ["/no/such/server.properties"], ["--log-level", "loud"], ["--listen", "9092"]],
 )
 def test_wrong_usage_is_told_apart(configs: list[BrokerConfig], options: list[str]) -> None:
     assert start(*options)[0] == 2
