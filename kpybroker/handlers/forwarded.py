@@ -4,19 +4,20 @@ On one node the controller sits in the same process and the same messages take t
 envelope). The handler modules of these API keys only say what belongs to their key.
 """
 
+from collections.abc import Callable
 from typing import Any
 
 from kpybroker.handlers.context import Context
 from kpybroker.server.pending import Pending
 
 
-def forward(broker: Context, request: Any) -> Pending:
-    """Send a request to the active controller; its response is the answer."""
+def forward(broker: Context, request: Any, complete: Callable[[Any], Any] | None = None) -> Pending:
+    """Send a request to the active controller; its response, made complete if need be, is the answer."""
     pending = Pending()
 
     def answer(response: Any) -> None:
         if not pending.resolved:
-            pending.resolve(response)
+            pending.resolve(response if complete is None else complete(response))
 
     broker.controller.send(request, answer)
     return pending

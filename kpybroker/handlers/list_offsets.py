@@ -38,7 +38,7 @@ KNOWN_FROM = {
     LATEST_TIERED: 9,
     EARLIEST_PENDING_UPLOAD: 11,
 }
-DEBUGGING_REPLICA = -2
+LEADER_EPOCH_FROM = 4
 
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch), -1 each where there is none."""
@@ -62,7 +62,7 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffs
                     error_code=code,
                     timestamp=found[0],
                     offset=found[1],
-                    leader_epoch=found[2],
+                    leader_epoch=found[2] if call.api_version >= LEADER_EPOCH_FROM else -1,
                 )
             )
         topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
