@@ -25,6 +25,8 @@ from kpywire.batch import (
     LOG_APPEND_TIME,
     MAGIC,
     MAGIC_POSITION,
+    NO_PRODUCER_EPOCH,
+    NO_PRODUCER_ID,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
@@ -206,6 +208,7 @@ def validate(
             attributes=target | timestamp_type << 3 | header.attributes & TRANSACTIONAL_MASK,
             max_timestamp=max_timestamp,
         )
+        _check_rebuildable(header, lowest)
         stamped = _compressed_anew(header, section, in_order, described, config)
         header = parse_header(stamped)
     elif codec and not in_order:
@@ -254,7 +257,7 @@ def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
 def _check_records(
     header: BatchHeader, section: Buffer, config: ValidationConfig, now_ms: int, topic_partition: str, kind: str
 ) -> None:
-    """Refuse the batch if a record lacks the key it must have, or has a bad timestamp. ``kind``: what Kafka calls it."""
+    """Refuse the batch if a record lacks a key it must have or has a bad timestamp. ``kind`` is Kafka's name for it."""
     keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     errors: list[tuple[int, str]] = []
     code = error_codes.INVALID_RECORD
@@ -303,6 +306,21 @@ def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig
         f"Invalid timestamp type in message {kind}(offset={frame.offset_delta}, timestamp={timestamp}, "
         f"key={key_bytes} bytes, value={value_bytes} bytes). Producer should not set timestamp type to LogAppendTime."
     )
+
+
+def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
+    """What ``MemoryRecordsBuilder`` refuses to write, which matters only where Kafka builds the batch anew."""
+    reason = None
+    if lowest < NO_TIMESTAMP:
+        reason = f"a record with the timestamp {lowest}"
+    elif header.is_transactional and header.producer_id == NO_PRODUCER_ID:
+        reason = "a transactional batch without a producer id"
+    elif header.producer_id != NO_PRODUCER_ID and header.producer_epoch == NO_PRODUCER_EPOCH:
+        reason = "a producer id without an epoch"
+    elif header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
+        reason = f"a producer id with the sequence {header.base_sequence}"
+    if reason is not None:
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"{reason} cannot be compressed anew")
 
 
 def _compressed_anew(

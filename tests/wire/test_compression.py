@@ -11,6 +11,7 @@ import snappy
 import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
+
 from kpywire.compression import (
     GZIP,
     LZ4,
@@ -35,7 +36,9 @@ codecs = pytest.mark.parametrize("codec", CODECS, ids=lambda codec: NAMES[codec]
 @given(data=st.binary(max_size=5000), repeat=st.sampled_from([1, 3, 100]))
 def test_what_was_compressed_inflates_to_itself(codec: int, data: bytes, repeat: int) -> None:
     data = data * repeat or b"x"
-    assert decompress(codec, compress(codec, data), len(data)) == data
+    packed = compress(codec, data)
+    assert decompress(codec, packed, len(data)) == data
+    assert decompress(codec, packed, MIB) == data
 
 
 @codecs

@@ -183,7 +183,7 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> by
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """A frame of independent 64 KB blocks, by the fast compressor at Kafka's default level, by the slow one at others."""
+    """A frame of independent 64 KB blocks; Kafka's default level is the fast compressor, every other the slow one."""
     lz4 = _cramjam().lz4
     if level != DEFAULT_LEVELS[LZ4]:
         compressor = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -208,8 +208,9 @@ def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
     if flags & _LZ4_BLOCK_CHECKSUMS:
         return _grow_into(LZ4, view, _LZ4_EXPANSION * len(view), max_bytes)
     cramjam = _cramjam()
-    inflate = cramjam.lz4.decompress_block
-    parts: list[bytes] = []
+    inflate = cramjam.lz4.decompress_block_into
+    scratch = bytearray(min(block_bytes, max_bytes, _LZ4_EXPANSION * len(view)))
+    parts: list[Buffer] = []
     left = max_bytes
     while True:
         if position + _LZ4_LENGTH.size > len(view):
@@ -222,14 +223,14 @@ def _decompress_lz4(data: Buffer, max_bytes: int) -> bytes:
             return b"".join(parts)
         if length > block_bytes or position + length > len(view):
             raise Malformed(f"an lz4 block of {length} bytes")
-        part = bytes(view[position : position + length])
+        part: Buffer = view[position : position + length]
         position += length
         if not stored:
-            allowed = min(block_bytes, _LZ4_EXPANSION * length)
+            allowed = min(len(scratch), left)
             try:
-                part = bytes(inflate(part, output_len=min(allowed, left)))
+                part = scratch[: inflate(part, scratch, output_len=allowed)]
             except cramjam.DecompressionError as error:
-                if left < allowed:
+                if allowed == left:
                     raise _too_large(LZ4, max_bytes) from None
                 raise Malformed(f"an lz4 record section does not inflate: {error}") from None
         left -= len(part)
