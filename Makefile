@@ -8,7 +8,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docs conftest.py
+CHECKED := kpybroker wire storage compat-tests benchmarks tests examples conftest.py
 
 DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
@@ -72,7 +72,8 @@ bench-quick: setup ## the same with small rounds
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code
-	$(BIN)/python docs/tables.py
+	$(BIN)/python -m kpybroker.support
+	$(BIN)/python -m kpybroker.config.document
 
 .PHONY: clean
 clean: ## remove caches and what was built; .venv and data stay

@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ("kpybroker", "wire/kpywire", "storage/kpystorage")
-PYTHON = (*SHIPPED, "compat-tests", "benchmarks", "tests", "examples", "docs", "conftest.py")
+PYTHON = (*SHIPPED, "compat-tests", "benchmarks", "tests", "examples", "conftest.py")
 LEFT_OUT = {".git", ".venv", "build", "dist", "data", "__pycache__", ".hypothesis"}
 TEXT = {"", ".md", ".toml", ".yaml", ".yml", ".sh", ".java", ".c", ".xml", ".py", ".json", ".txt", ".properties"}
 

@@ -5,8 +5,12 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import grimp
 import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, text_files, tree_of
+
+from kpybroker import handlers
+from kpywire.api import API_KEYS
 
 FILE_LINES = 600
 FUNCTION_LINES = 70
@@ -18,6 +22,16 @@ MACHINE = re.compile(
 )
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImplementedError|breakpoint\(\)")
 BLOB_BYTES = 512 * 1024
+PURE = (
+    *("kpybroker/controller", "kpybroker/errors.py", "kpybroker/fetch", "kpybroker/journal.py", "kpybroker/metadata"),
+    *("kpybroker/partition", "kpybroker/raft", "kpybroker/replicas", "kpybroker/handlers", "storage/kpystorage"),
+)
+LOADED_BY_NAME = (
+    *("kpybroker.cli.", "kpybroker.handlers."),
+    *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
+    "kpywire.transaction_records.",
+)
+FOR_TESTS = {"kpystorage.sim_disk"}
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
@@ -129,3 +143,51 @@ def test_no_two_test_modules_share_a_name() -> None:
 @pytest.mark.parametrize("package", SHIPPED)
 def test_shipped_packages_are_typed(package: str) -> None:
     assert (ROOT / package / "py.typed").exists()
+
+
+def test_pure_packages_are_given_their_random_numbers() -> None:
+    """They may name ``random.Random`` as a type; making one, or using the module's own, is for the node."""
+    found = []
+    for path in python_files(*PURE):
+        for node in ast.walk(tree_of(path)):
+            called = node.func if isinstance(node, ast.Call) else None
+            makes_one = isinstance(called, ast.Name) and called.id in ("Random", "SystemRandom")
+            named = isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "random"
+            if makes_one or (named and isinstance(node, ast.Attribute) and node.attr != "Random"):
+                found.append(f"{relative(path)}:{node.lineno}")
+            if isinstance(node, ast.ImportFrom) and node.module == "random":
+                found += [f"{relative(path)}:{node.lineno}" for name in node.names if name.name != "Random"]
+    assert not found
+
+
+def test_every_shipped_module_is_used() -> None:
+    """By another one, by name at run time, as a program, or as a stand-in that tests put in place of a real part."""
+    graph = grimp.build_graph(*(Path(package).name for package in SHIPPED), cache_dir=None)
+    programs = {path.stem for path in python_files(*SHIPPED) if '__name__ == "__main__"' in path.read_text()}
+    unused = {
+        module
+        for module in graph.modules - FOR_TESTS
+        if not graph.find_modules_that_directly_import(module)
+        and not graph.find_children(module)
+        and not module.startswith(LOADED_BY_NAME)
+        and module.rpartition(".")[2] not in programs
+    }
+    assert not unused
+
+
+def test_every_handler_module_is_served() -> None:
+    """What a served API's module is called, everything else in the package is used by one."""
+    graph = grimp.build_graph("kpybroker", cache_dir=None)
+    modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.handlers")}
+    used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.handlers.{name}")}
+    assert set(handlers.SERVED) <= modules
+    assert modules - set(handlers.SERVED) <= used
+
+
+@pytest.mark.parametrize("name", handlers.SERVED)
+def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
+    entry = next(each for each in API_KEYS.values() if each.module == name)
+    text = ast.get_docstring(tree_of(ROOT / "kpybroker" / "handlers" / f"{name}.py")) or ""
+    first, last = entry.min_version, entry.max_version
+    versions = f"version {first}" if first == last else f"versions {first}-{last}"
+    assert text.startswith(f"{entry.name} ({entry.key}), {versions}")

@@ -1,0 +1,121 @@
+"""What the documents say is there is there, and what is made from the code is up to date."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from sources import ROOT, SHIPPED, project_files, python_files, relative
+
+from kpybroker import support
+from kpybroker.config import document as configs
+from kpybroker.handlers import SERVED
+from kpywire.api import API_KEYS
+
+DOCUMENTS = [path for path in project_files() if path.suffix == ".md"]
+LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+CODE = re.compile(r"`([^`\n]+)`")
+HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
+FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
+TOP_LEVEL = {path.relative_to(ROOT).parts[0] for path in project_files()}
+PYPI_NAMES = {"kafka-python": "kafka", "python-snappy": "snappy"}
+
+by_name = pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
+
+
+def anchors(text: str) -> set[str]:
+    """Of every heading, as GitHub makes them."""
+    plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(FENCE.sub("", text)))
+    return {heading.strip().replace(" ", "-") for heading in plain}
+
+
+def broken_link(document: Path, target: str) -> bool:
+    if re.match(r"[a-z]+:", target):
+        return False
+    name, _, anchor = target.partition("#")
+    path = (document.parent / name).resolve() if name else document
+    if not path.exists():
+        return True
+    return bool(anchor) and path.suffix == ".md" and anchor not in anchors(path.read_text())
+
+
+def names_a_missing_file(document: Path, code: str) -> bool:
+    """Whether a piece of code is the path of something in this project that is not there."""
+    if not re.fullmatch(r"[\w.*/<>-]+", code) or re.search(r"[<>*]", code) or "/" not in code:
+        return False
+    if code.split("/")[0] not in TOP_LEVEL:
+        return False
+    return not (ROOT / code).exists() and not (document.parent / code).exists()
+
+
+@by_name
+def test_every_link_leads_somewhere(document: Path) -> None:
+    assert not [target for target in LINK.findall(document.read_text()) if broken_link(document, target)]
+
+
+@by_name
+def test_every_file_that_is_named_exists(document: Path) -> None:
+    named = CODE.findall(FENCE.sub("", document.read_text()))
+    assert not [code for code in named if names_a_missing_file(document, code)]
+
+
+@by_name
+def test_every_make_target_that_is_named_exists(document: Path) -> None:
+    targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    code = "\n".join(CODE.findall(document.read_text()) + FENCE.findall(document.read_text()))
+    named = set(re.findall(r"^ *make ([a-z-]+)", code, re.MULTILINE))
+    assert named <= targets
+
+
+@pytest.mark.parametrize("package", sorted(path.name for path in (ROOT / "kpybroker").iterdir() if path.is_dir()))
+def test_every_package_of_the_broker_is_on_the_map(package: str) -> None:
+    if package.startswith("__"):
+        return
+    assert f"{package}/" in (ROOT / "ARCHITECTURE.md").read_text()
+
+
+def project() -> dict[str, Any]:
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+    return found
+
+
+def names_of(requirements: list[str]) -> set[str]:
+    return {re.split(r"[<>=!~;\[ ]", requirement)[0] for requirement in requirements}
+
+
+def test_the_readme_gives_a_reason_for_every_dependency() -> None:
+    extras = project()["optional-dependencies"]
+    wanted = names_of(project()["dependencies"] + extras["test"] + extras["demo"])
+    rows = re.findall(r"^\|((?: `[\w-]+`,?)+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
+    explained = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
+    assert wanted == wanted & explained
+
+
+def test_every_dependency_is_imported() -> None:
+    """What nobody imports need not be installed."""
+    imports = set()
+    for path in python_files(*SHIPPED):
+        imports |= set(re.findall(r"^\s*(?:import|from) (\w+)", path.read_text(), re.MULTILINE))
+    wanted = {PYPI_NAMES.get(name, name).replace("-", "_") for name in names_of(project()["dependencies"])}
+    assert wanted <= imports
+
+
+def test_the_support_table_is_what_the_code_serves() -> None:
+    assert (ROOT / "docs" / "support.md").read_text() == support.document(), "run: make tables"
+
+
+def test_the_config_table_is_what_the_code_honours() -> None:
+    assert (ROOT / "docs" / "configs.md").read_text() == configs.document(), "run: make tables"
+
+
+@pytest.mark.parametrize("name", sorted(api.name for api in API_KEYS.values()))
+def test_every_api_is_served_or_part_of_one_gap(name: str) -> None:
+    api = next(each for each in API_KEYS.values() if each.name == name)
+    gaps = [gap for gap in support.GAPS if name in gap.apis]
+    assert len(gaps) == (0 if api.module in SERVED else 1)
+
+
+def test_no_gap_names_an_api_that_kafka_does_not_have() -> None:
+    assert {name for gap in support.GAPS for name in gap.apis} <= {api.name for api in API_KEYS.values()}
