@@ -1,6 +1,7 @@
 """``kpybroker start``: a node from a server.properties, overrides of it, or nothing at all."""
 
 import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ import click
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.environment import from_environment
 
 if TYPE_CHECKING:
     from kpybroker.node import Node
@@ -19,6 +21,7 @@ HTTP_LISTENER = "kpybroker.http.listener"
 @click.command(name="start")
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
+@click.option("--environment", is_flag=True, help="Read KAFKA_... variables over the file, as Kafka's images do.")
 @click.option("--data", metavar="DIR", help="Where to keep the data (log.dirs).")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve clients (listeners, PLAINTEXT).")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve /metrics, /live and /ready; 'off' for nowhere.")
@@ -26,6 +29,7 @@ HTTP_LISTENER = "kpybroker.http.listener"
 def command(
     properties: Path | None,
     overrides: tuple[str, ...],
+    environment: bool,
     data: str | None,
     listen: str | None,
     http: str | None,
@@ -39,7 +43,7 @@ def command(
     if level is None:
         raise click.BadParameter(f"{log_level} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
     logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s (%(name)s)", stream=sys.stderr)
-    settings = {}
+    settings = from_environment(os.environ) if environment else {}
     for override in overrides:
         key, separator, value = override.partition("=")
         if not separator or not key.strip():

@@ -33,6 +33,16 @@ def test_options_win_over_overrides_and_these_over_the_file(configs: list[Broker
     assert [str(listener) for listener in config.listeners] == ["PLAINTEXT://127.0.0.1:0"]
 
 
+def test_variables_of_kafkas_images_are_read_when_asked_for(
+    configs: list[BrokerConfig], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KAFKA_NUM_PARTITIONS", "7")
+    monkeypatch.setenv("KAFKA_LOG_DIRS", "/from/environment")
+    assert start()[0] == start("--environment", "--override", "log.dirs=/from/override")[0] == 0
+    assert [config.num_partitions for config in configs] == [1, 7]
+    assert configs[1].log_dirs == ("/from/override",)
+
+
 @pytest.mark.parametrize("address", ["0.0.0.0:9092", "[::]:9092", "*:9092", ":9092"])
 def test_every_interface_can_be_listened_on(configs: list[BrokerConfig], address: str) -> None:
     assert start("--listen", address)[0] == 0

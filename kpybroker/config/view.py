@@ -1,0 +1,59 @@
+"""A broker as ``describe`` and ``alter`` look at it: its configuration, what is stored in the metadata, its loggers."""
+
+from collections.abc import Container, Mapping
+from typing import Protocol
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.loggers import Loggers
+
+
+class Stored(Protocol):
+    """Configs in the cluster's metadata (``MetadataImage``)."""
+
+    @property
+    def topics(self) -> Container[str]:
+        """The topics there are, by name."""
+
+    def configs_of(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
+        """What is set on a resource; empty if nothing is."""
+
+
+class Configured(Protocol):
+    """Where to look: both may be replaced as time goes by."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What the broker works with now."""
+
+    @property
+    def image(self) -> Stored:
+        """The metadata it knows now."""
+
+
+class BrokerView:
+    """Looks anew at every question."""
+
+    def __init__(self, broker: Configured) -> None:
+        self._broker = broker
+        self._loggers = Loggers()
+
+    @property
+    def config(self) -> BrokerConfig:
+        """What the broker works with now, dynamic configs included."""
+        return self._broker.config
+
+    def has_topic(self, name: str) -> bool:
+        """Whether a topic exists."""
+        return name in self._broker.image.topics
+
+    def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
+        """What is stored for a resource."""
+        return self._broker.image.configs_of(resource_type, name)
+
+    def logger_levels(self) -> Mapping[str, str]:
+        """The levels of the loggers of this process."""
+        return self._loggers.levels()
+
+    def set_logger_level(self, name: str, level: str | None) -> None:
+        """Set the level of a logger of this process."""
+        self._loggers.set_level(name, level)
