@@ -15,7 +15,12 @@ TYPES = {
 }  # fmt: skip
 ZEROS = {"bool": "False", "float64": "0.0", "string": '""', "uuid": "ZERO_UUID", "bytes": 'b""', "records": "None"}
 LIMITS = {2**31 - 1: "0x7FFF_FFFF", -(2**31): "-0x8000_0000", 2**63 - 1: "0x7FFF_FFFF_FFFF_FFFF"}
-HEADER_WORDS = {"request": "request", "response": "response"}
+
+_NEW_PARAGRAPH = re.compile(r"Versions? \d|Starting (in|from)|Supported errors|- |\d+ +- |Added in|N\.B\.")
+_NOTHING_NEW = re.compile(
+    r"^(?!.*(\bbut\b|\bexcept\b|KIP-))"
+    r".*((is|are) the same\b|no changes?\b|(was|were) removed in Apache Kafka|was not implemented)"
+)
 
 
 def module_text(specifications: list[Specification]) -> str:
@@ -78,17 +83,26 @@ def _message_text(specification: Specification, clashing: set[str]) -> str:
 def _notes(notes: str) -> str:
     """The notes on the versions as a docstring, without those that say that nothing changed."""
     kept = []
-    for paragraph in re.split(r"\n\s*\n", notes):
-        text = " ".join(paragraph.split())
-        sentences = re.split(r"(?<=[.)])\s+(?=[A-Z])", text)
-        sentences = [each for each in sentences if not re.search(r"\b(is|are) the same as\b", each)]
-        if sentences:
-            kept.append(" ".join(sentences))
-    if not kept:
+    for paragraph in _paragraphs(notes):
+        sentences = re.split(r"(?<=[.)])\s+(?=[A-Z])", paragraph)
+        if "these versions" not in paragraph:
+            sentences = [sentence for sentence in sentences if not _NOTHING_NEW.search(sentence)]
+        kept.append(" ".join(sentences))
+    wrapped = "\n".join(_wrap(paragraph, "    ", WIDTH - 6) for paragraph in kept if paragraph)
+    if not wrapped:
         return ""
-    wrapped = "\n\n".join(_wrap(paragraph, "    ", WIDTH - 6) for paragraph in kept).replace("\\", "\\\\")
-    single = "\n" not in wrapped
-    return f'    """{wrapped.strip()}{"" if single else chr(10) + "    "}"""\n'
+    wrapped = wrapped.replace("\\", "\\\\")
+    return f'    """{wrapped.strip()}{chr(10) + "    " if chr(10) in wrapped else ""}"""\n'
+
+
+def _paragraphs(notes: str) -> list[str]:
+    paragraphs = [""]
+    for line in notes.splitlines():
+        if not line or _NEW_PARAGRAPH.match(line):
+            paragraphs.append("")
+        paragraphs[-1] += f" {line}"
+    joined = [" ".join(paragraph.split()) for paragraph in paragraphs]
+    return [paragraph for paragraph in joined if paragraph]
 
 
 def _wrap(text: str, indentation: str, width: int = WIDTH) -> str:
@@ -122,12 +136,11 @@ def _field_text(each: FieldSpecification, present: list[int], names: dict[str, s
     line = f"    {snake_case(each.name)}: {_annotation(each.type, names)}{' | None' if nullable else ''}"
     if arguments:
         line += f" = field({', '.join(arguments)})"
-    if not each.about:
-        return line + "\n"
     commented = f"{line}  # {each.about}"
-    if len(commented) <= WIDTH:
+    if each.about and not each.notes and len(commented) <= WIDTH:
         return commented + "\n"
-    return f"{_wrap(each.about, '    # ')}\n{line}\n"
+    paragraphs = [each.about, *_paragraphs(each.notes)]
+    return "".join(_wrap(paragraph, "    # ") + "\n" for paragraph in paragraphs if paragraph) + line + "\n"
 
 
 def _annotation(kind: str, names: dict[str, str]) -> str:

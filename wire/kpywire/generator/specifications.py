@@ -17,8 +17,9 @@ PLACES = {
 }
 RAFT = ("kafka-raft", "common/message/")  # QuorumStateData, which joins the messages
 
-_COMMENT = re.compile(r"^\s*//(.*)$", re.MULTILINE)
-_NOTES = re.compile(r"^  //(.*)$", re.MULTILINE)
+_COMMENT = re.compile(r"\s+//(.*)")
+_LICENCE = re.compile(r"^//.*$", re.MULTILINE)
+_FIELD = re.compile(r"(\s*\{) \"name\"")
 
 
 @dataclass
@@ -34,6 +35,7 @@ class FieldSpecification:
     ignorable: bool
     flexible: str
     about: str
+    notes: str
 
 
 @dataclass
@@ -84,8 +86,8 @@ def _read_jar(jars: Path, artifact: str, folder: str) -> Iterator[Specification]
 
 def parse(text: str) -> Specification:
     """One specification from its text."""
-    facts = json.loads(_COMMENT.sub("", text))
-    notes = "\n".join(line.strip() for line in _NOTES.findall(text))
+    text, notes = _without_comments(_LICENCE.sub("", text))
+    facts = json.loads(text)
     found = Specification(
         name=facts["name"],
         kind=facts["type"],
@@ -99,6 +101,27 @@ def parse(text: str) -> Specification:
     common = {struct["name"]: struct for struct in facts.get("commonStructs", [])}
     _structs(found.structs, found.name, "0+", facts.get("fields", []), common)
     return found
+
+
+def _without_comments(text: str) -> tuple[str, str]:
+    """Plain JSON, in which comments before a field are its "notes"; and the comments before the first field."""
+    lines: list[str] = []
+    comments: list[str] = []
+    notes: str | None = None
+    for line in text.splitlines():
+        comment, field_start = _COMMENT.match(line), _FIELD.match(line)
+        if comment:
+            comments.append(comment[1].strip())
+            continue
+        if field_start and notes is None:
+            notes = "\n".join(comments)
+            comments.clear()
+        if field_start and comments:
+            field_notes = json.dumps("\n".join(comments))
+            line = f'{field_start[1]} "notes": {field_notes},{line[field_start.end(1) :]}'
+            comments.clear()
+        lines.append(line)
+    return "\n".join(lines), "\n".join(comments) if notes is None else notes
 
 
 def _structs(
@@ -138,4 +161,5 @@ def _field(facts: dict[str, Any]) -> FieldSpecification:
         ignorable=facts.get("ignorable", False),
         flexible=facts.get("flexibleVersions", ""),
         about=" ".join(facts.get("about", "").split()),
+        notes=facts.get("notes", ""),
     )

@@ -7,8 +7,6 @@ from kpywire.schema import field, i8, i32, message, string, struct, uuid
 
 @message(key=8, versions="0")
 class ConsumerGroupCurrentMemberAssignmentKey:
-    """"""
-
     group_id: string  # The group id.
     member_id: string  # The member id.
 
@@ -24,8 +22,6 @@ class TopicPartitions:
 
 @message(key=8, versions="0", flexible="0+")
 class ConsumerGroupCurrentMemberAssignmentValue:
-    """"""
-
     member_epoch: i32  # The current member epoch that is expected from the member in the heartbeat request.
     # If the last epoch bump is lost before reaching the member, the member will retry with the previous epoch.
     previous_member_epoch: i32

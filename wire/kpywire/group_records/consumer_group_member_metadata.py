@@ -7,8 +7,6 @@ from kpywire.schema import field, i32, message, string, struct
 
 @message(key=5, versions="0")
 class ConsumerGroupMemberMetadataKey:
-    """"""
-
     group_id: string  # The group id.
     member_id: string  # The member id.
 
@@ -28,8 +26,6 @@ class ClassicMemberMetadata:
 
 @message(key=5, versions="0", flexible="0+")
 class ConsumerGroupMemberMetadataValue:
-    """"""
-
     instance_id: string | None  # The (optional) instance id.
     rack_id: string | None  # The (optional) rack id.
     client_id: string  # The client id.

@@ -7,8 +7,6 @@ from kpywire.schema import field, i32, i64, message, string, struct
 
 @message(key=2, versions="0")
 class GroupMetadataKey:
-    """"""
-
     group: string  # The group id.
 
 

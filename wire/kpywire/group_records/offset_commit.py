@@ -8,8 +8,6 @@ from kpywire.uuid import ZERO_UUID
 
 @message(key=1, versions="0")
 class OffsetCommitKey:
-    """"""
-
     group: string  # The consumer group id.
     topic: string  # The topic name.
     partition: i32  # The topic partition index.

@@ -7,8 +7,6 @@ from kpywire.schema import i32, message, string, struct, uuid
 
 @message(key=15, versions="0")
 class ShareGroupStatePartitionMetadataKey:
-    """"""
-
     group_id: string  # The group id.
 
 
@@ -27,8 +25,6 @@ class TopicInfo:
 
 @message(key=15, versions="0", flexible="0+")
 class ShareGroupStatePartitionMetadataValue:
-    """"""
-
     initializing_topics: list[TopicPartitionsInfo]  # The topic-partitions whose share-group state is being initialized.
     initialized_topics: list[TopicPartitionsInfo]  # The topics with initialized share-group state.
     deleting_topics: list[TopicInfo]  # The topics whose share-group state is being deleted.

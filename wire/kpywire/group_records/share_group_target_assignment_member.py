@@ -7,8 +7,6 @@ from kpywire.schema import i32, message, string, struct, uuid
 
 @message(key=13, versions="0")
 class ShareGroupTargetAssignmentMemberKey:
-    """"""
-
     group_id: string  # The group id.
     member_id: string  # The member id.
 
@@ -21,6 +19,4 @@ class TopicPartition:
 
 @message(key=13, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMemberValue:
-    """"""
-
     topic_partitions: list[TopicPartition]  # The assigned partitions.

@@ -7,14 +7,12 @@ from kpywire.schema import field, i32, i64, message, string
 
 @message(key=12, versions="0")
 class ShareGroupTargetAssignmentMetadataKey:
-    """"""
-
     group_id: string  # The group id.
 
 
 @message(key=12, versions="0", flexible="0+")
 class ShareGroupTargetAssignmentMetadataValue:
-    """"""
-
     assignment_epoch: i32  # The assignment epoch.
-    assignment_timestamp: i64 = field(tag=0, default=0)  # The time at which the assignment calculation finished.
+    # The time at which the assignment calculation finished.
+    # Added in 4.3 (KIP-1263).
+    assignment_timestamp: i64 = field(tag=0, default=0)

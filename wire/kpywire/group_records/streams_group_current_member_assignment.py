@@ -7,8 +7,6 @@ from kpywire.schema import field, i8, i32, message, string, struct
 
 @message(key=22, versions="0")
 class StreamsGroupCurrentMemberAssignmentKey:
-    """"""
-
     group_id: string  # The group ID.
     member_id: string  # The member ID.
 
@@ -24,8 +22,6 @@ class TaskIds:
 
 @message(key=22, versions="0", flexible="0+")
 class StreamsGroupCurrentMemberAssignmentValue:
-    """"""
-
     member_epoch: i32  # The current member epoch that is expected from the member in the heartbeat request.
     # If the last epoch bump is lost before reaching the member, the member will retry with the previous epoch.
     previous_member_epoch: i32

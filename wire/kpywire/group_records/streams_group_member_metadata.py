@@ -7,8 +7,6 @@ from kpywire.schema import field, i32, message, string, struct, u16
 
 @message(key=19, versions="0")
 class StreamsGroupMemberMetadataKey:
-    """"""
-
     group_id: string  # The group ID.
     member_id: string  # The member ID.
 
@@ -27,8 +25,6 @@ class KeyValue:
 
 @message(key=19, versions="0", flexible="0+")
 class StreamsGroupMemberMetadataValue:
-    """"""
-
     instance_id: string | None  # The (optional) instance ID for static membership.
     rack_id: string | None  # The (optional) rack ID.
     client_id: string  # The client ID.

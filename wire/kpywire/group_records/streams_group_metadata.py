@@ -7,8 +7,6 @@ from kpywire.schema import field, i32, i64, message, string, struct
 
 @message(key=17, versions="0")
 class StreamsGroupMetadataKey:
-    """"""
-
     group_id: string  # The group ID.
 
 
@@ -20,8 +18,6 @@ class LastAssignmentConfig:
 
 @message(key=17, versions="0", flexible="0+")
 class StreamsGroupMetadataValue:
-    """"""
-
     epoch: i32  # The group epoch.
     metadata_hash: i64  # The hash of all topics in the group.
     # The topology epoch whose topics are validated to be present in a valid configuration in the metadata.

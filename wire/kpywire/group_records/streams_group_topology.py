@@ -7,8 +7,6 @@ from kpywire.schema import i16, i32, message, string, struct
 
 @message(key=23, versions="0")
 class StreamsGroupTopologyKey:
-    """"""
-
     group_id: string  # The group ID.
 
 
@@ -53,7 +51,5 @@ class Subtopology:
 
 @message(key=23, versions="0", flexible="0+")
 class StreamsGroupTopologyValue:
-    """"""
-
     epoch: i32  # The epoch of the topology.
     subtopologies: list[Subtopology]  # The sub-topologies of the streams application.

@@ -8,9 +8,7 @@ from kpywire.schema import i16, i32, i64, message, string
 @message(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnRequest:
     """Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
     """
 
@@ -23,11 +21,8 @@ class AddOffsetsToTxnRequest:
 @message(key=25, versions="0-4", flexible="3+")
 class AddOffsetsToTxnResponse:
     """Starting in version 1, on quota violation brokers send out responses before throttling.
-
     Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
     """
 

@@ -24,14 +24,11 @@ class AddPartitionsToTxnTransaction:
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnRequest:
     """Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds VerifyOnly field to check if partitions are already in transaction and adds support to batch
     multiple transactions.
-
-    Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890). Versions 3 and below will be
-    exclusively used by clients and versions 4 and above will be used by brokers.
+    Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
+    Versions 3 and below will be exclusively used by clients and versions 4 and above will be used by brokers.
     """
 
     # List of transactions to add partitions to.
@@ -65,13 +62,9 @@ class AddPartitionsToTxnResult:
 @message(key=24, versions="0-5", flexible="3+")
 class AddPartitionsToTxnResponse:
     """Starting in version 1, on quota violation brokers send out responses before throttling.
-
     Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds support to batch multiple transactions and a top level error code.
-
     Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
     """
 

@@ -36,8 +36,8 @@ class AlterConfigsResourceResponse:
 
 @message(key=33, versions="0-2", flexible="2+")
 class AlterConfigsResponse:
-    """Starting in version 1, on quota violation brokers send out responses before throttling. Version 2 enables
-    flexible versions.
+    """Starting in version 1, on quota violation brokers send out responses before throttling.
+    Version 2 enables flexible versions.
     """
 
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did

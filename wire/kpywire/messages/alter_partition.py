@@ -30,9 +30,8 @@ class AlterPartitionRequestTopicData:
 
 @message(key=56, versions="2-3", flexible="0+")
 class AlterPartitionRequest:
-    """Versions 0-1 were removed in Apache Kafka 4.0, version 2 is the new baseline. Version 1 adds
-    LeaderRecoveryState field (KIP-704). Version 2 adds TopicId field to replace TopicName field (KIP-841).
-
+    """Version 1 adds LeaderRecoveryState field (KIP-704).
+    Version 2 adds TopicId field to replace TopicName field (KIP-841).
     Version 3 adds the NewIsrEpochs field and deprecates the NewIsr field (KIP-903).
     """
 
@@ -61,9 +60,10 @@ class AlterPartitionResponseTopicData:
 
 @message(key=56, versions="2-3", flexible="0+")
 class AlterPartitionResponse:
-    """Versions 0-1 were removed in Apache Kafka 4.0, version 2 is the new baseline. Version 1 adds
-    LeaderRecoveryState field (KIP-704). Version 2 adds TopicId field to replace TopicName field, can return the
-    following new errors: INELIGIBLE_REPLICA, NEW_LEADER_ELECTED and UNKNOWN_TOPIC_ID (KIP-841).
+    """Version 1 adds LeaderRecoveryState field (KIP-704).
+    Version 2 adds TopicId field to replace TopicName field, can return the following new errors:
+    INELIGIBLE_REPLICA, NEW_LEADER_ELECTED and UNKNOWN_TOPIC_ID (KIP-841).
+    Version 3 is the same as version 2 (KIP-903).
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -19,10 +19,7 @@ class AlterReplicaLogDir:
 
 @message(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 2 enables flexible versions.
-    """
+    """Version 2 enables flexible versions."""
 
     dirs: list[AlterReplicaLogDir]  # The alterations to make for each directory.
 
@@ -41,8 +38,8 @@ class AlterReplicaLogDirTopicResult:
 
 @message(key=34, versions="1-2", flexible="2+")
 class AlterReplicaLogDirsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Starting in version 1, on quota
-    violation brokers send out responses before throttling. Version 2 enables flexible versions.
+    """Starting in version 1, on quota violation brokers send out responses before throttling.
+    Version 2 enables flexible versions.
     """
 
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did

@@ -19,8 +19,6 @@ class AlterShareGroupOffsetsRequestTopic:
 
 @message(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsRequest:
-    """"""
-
     group_id: string  # The group identifier.
     topics: list[AlterShareGroupOffsetsRequestTopic]  # The topics to alter offsets for.
 
@@ -41,10 +39,17 @@ class AlterShareGroupOffsetsResponseTopic:
 
 @message(key=91, versions="0", flexible="0+")
 class AlterShareGroupOffsetsResponse:
-    """Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) - TOPIC_AUTHORIZATION_FAILED (version 0+) -
-    NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version
-    0+) - GROUP_ID_NOT_FOUND (version 0+) - NON_EMPTY_GROUP (version 0+) - KAFKA_STORAGE_ERROR (version 0+) -
-    INVALID_REQUEST (version 0+) - UNKNOWN_SERVER_ERROR (version 0+)
+    """Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - NON_EMPTY_GROUP (version 0+)
+    - KAFKA_STORAGE_ERROR (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - UNKNOWN_SERVER_ERROR (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -22,8 +22,6 @@ class ScramCredentialUpsertion:
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsRequest:
-    """"""
-
     deletions: list[ScramCredentialDeletion]  # The SCRAM credentials to remove.
     upsertions: list[ScramCredentialUpsertion]  # The SCRAM credentials to update/insert.
 
@@ -37,8 +35,6 @@ class AlterUserScramCredentialsResult:
 
 @message(key=51, versions="0", flexible="0+")
 class AlterUserScramCredentialsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

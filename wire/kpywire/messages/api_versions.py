@@ -7,10 +7,7 @@ from kpywire.schema import field, i16, i32, i64, message, string, struct
 
 @message(key=18, versions="0-4", flexible="3+")
 class ApiVersionsRequest:
-    """Versions 0 through 2 of ApiVersionsRequest are the same.
-
-    Version 3 is the first flexible version and adds ClientSoftwareName and ClientSoftwareVersion.
-
+    """Version 3 is the first flexible version and adds ClientSoftwareName and ClientSoftwareVersion.
     Version 4 fixes KAFKA-17011, which blocked SupportedFeatures.MinVersion in the response from being 0.
     """
 
@@ -42,15 +39,11 @@ class FinalizedFeatureKey:
 @message(key=18, versions="0-4", flexible="3+")
 class ApiVersionsResponse:
     """Version 1 adds throttle time to the response.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Version 3 is the first flexible version. Tagged fields are only supported in the body but not in the header.
     The length of the header must not change in order to guarantee the backward compatibility.
-
     Starting from Apache Kafka 2.4 (KIP-511), ApiKeys field is populated with the supported versions of the
     ApiVersionsRequest when an UNSUPPORTED_VERSION error is returned.
-
     Version 4 fixes KAFKA-17011, which blocked SupportedFeatures.MinVersion from being 0.
     """
 

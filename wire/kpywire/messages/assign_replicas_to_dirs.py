@@ -24,8 +24,6 @@ class AssignReplicasToDirsRequestDirectoryData:
 
 @message(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsRequest:
-    """"""
-
     broker_id: i32  # The ID of the requesting broker.
     broker_epoch: i64 = field(default=-1)  # The epoch of the requesting broker.
     directories: list[AssignReplicasToDirsRequestDirectoryData]  # The directories to which replicas should be assigned.
@@ -51,8 +49,6 @@ class AssignReplicasToDirsResponseDirectoryData:
 
 @message(key=73, versions="0", flexible="0+")
 class AssignReplicasToDirsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

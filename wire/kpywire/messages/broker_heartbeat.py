@@ -7,8 +7,6 @@ from kpywire.schema import field, i16, i32, i64, message, uuid
 
 @message(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatRequest:
-    """"""
-
     broker_id: i32  # The broker ID.
     broker_epoch: i64 = field(default=-1)  # The broker epoch.
     current_metadata_offset: i64  # The highest metadata offset which the broker has reached.
@@ -21,8 +19,6 @@ class BrokerHeartbeatRequest:
 
 @message(key=63, versions="0-2", flexible="0+")
 class BrokerHeartbeatResponse:
-    """"""
-
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did
     # not violate any quota.
     throttle_time_ms: i32

@@ -22,8 +22,6 @@ class Feature:
 
 @message(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationRequest:
-    """"""
-
     broker_id: i32  # The broker ID.
     cluster_id: string  # The cluster id of the broker process.
     incarnation_id: uuid  # The incarnation id of the broker process.
@@ -40,8 +38,6 @@ class BrokerRegistrationRequest:
 
 @message(key=62, versions="0-4", flexible="0+")
 class BrokerRegistrationResponse:
-    """"""
-
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did
     # not violate any quota.
     throttle_time_ms: i32

@@ -60,10 +60,16 @@ class DescribedGroup:
 
 @message(key=69, versions="0-1", flexible="0+")
 class ConsumerGroupDescribeResponse:
-    """Version 1 adds MemberType field (KIP-1099). Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) -
-    NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version
-    0+) - INVALID_REQUEST (version 0+) - INVALID_GROUP_ID (version 0+) - GROUP_ID_NOT_FOUND (version 0+) -
-    TOPIC_AUTHORIZATION_FAILED (version 0+)
+    """Version 1 adds MemberType field (KIP-1099).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - INVALID_GROUP_ID (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

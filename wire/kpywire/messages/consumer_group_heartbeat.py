@@ -55,11 +55,19 @@ class Assignment:
 
 @message(key=68, versions="0-1", flexible="0+")
 class ConsumerGroupHeartbeatResponse:
-    """Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) - NOT_COORDINATOR (version 0+) -
-    COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - INVALID_REQUEST (version
-    0+) - UNKNOWN_MEMBER_ID (version 0+) - FENCED_MEMBER_EPOCH (version 0+) - UNSUPPORTED_ASSIGNOR (version 0+) -
-    UNRELEASED_INSTANCE_ID (version 0+) - GROUP_MAX_SIZE_REACHED (version 0+) - TOPIC_AUTHORIZATION_FAILED
-    (version 0+) - INVALID_REGULAR_EXPRESSION (version 1+)
+    """Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - UNKNOWN_MEMBER_ID (version 0+)
+    - FENCED_MEMBER_EPOCH (version 0+)
+    - UNSUPPORTED_ASSIGNOR (version 0+)
+    - UNRELEASED_INSTANCE_ID (version 0+)
+    - GROUP_MAX_SIZE_REACHED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
+    - INVALID_REGULAR_EXPRESSION (version 1+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

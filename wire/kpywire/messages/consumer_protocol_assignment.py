@@ -14,13 +14,11 @@ class TopicPartition:
 @message(versions="0-3")
 class ConsumerProtocolAssignment:
     """Assignment part of the Consumer Protocol.
-
     The current implementation assumes that future versions will not break compatibility. When it encounters a
     newer version, it parses it using the current format. This basically means that new versions cannot remove or
     reorder any of the existing fields.
-
-    Version 2 is to support a new field "GenerationId" in ConsumerProtocolSubscription. Version 3 adds rack id to
-    ConsumerProtocolSubscription.
+    Version 2 is to support a new field "GenerationId" in ConsumerProtocolSubscription.
+    Version 3 adds rack id to ConsumerProtocolSubscription.
     """
 
     assigned_partitions: list[TopicPartition]  # The list of topics and partitions assigned to this consumer.

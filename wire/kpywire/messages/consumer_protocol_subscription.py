@@ -14,12 +14,12 @@ class TopicPartition:
 @message(versions="0-3")
 class ConsumerProtocolSubscription:
     """Subscription part of the Consumer Protocol.
-
     The current implementation assumes that future versions will not break compatibility. When it encounters a
     newer version, it parses it using the current format. This basically means that new versions cannot remove or
-    reorder any of the existing fields. Version 1 added the "OwnedPartitions" field to allow assigner know what
-    partitions each member owned Version 2 added a new field "GenerationId" to indicate if the member has
-    out-of-date ownedPartitions. Version 3 adds rack id to enable rack-aware assignment.
+    reorder any of the existing fields.
+    Version 1 added the "OwnedPartitions" field to allow assigner know what partitions each member owned
+    Version 2 added a new field "GenerationId" to indicate if the member has out-of-date ownedPartitions.
+    Version 3 adds rack id to enable rack-aware assignment.
     """
 
     topics: list[string]  # The topics that the member wants to consume.

@@ -22,8 +22,6 @@ class Feature:
 
 @message(key=70, versions="0", flexible="0+")
 class ControllerRegistrationRequest:
-    """"""
-
     controller_id: i32  # The ID of the controller to register.
     incarnation_id: uuid  # The controller incarnation ID, which is unique to each process run.
     zk_migration_ready: bool  # Set if the required configurations for ZK migration are present.
@@ -33,8 +31,6 @@ class ControllerRegistrationRequest:
 
 @message(key=70, versions="0", flexible="0+")
 class ControllerRegistrationResponse:
-    """"""
-
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did
     # not violate any quota.
     throttle_time_ms: i32

@@ -18,8 +18,9 @@ class AclCreation:
 
 @message(key=30, versions="1-3", flexible="2+")
 class CreateAclsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds resource pattern
-    type. Version 2 enables flexible versions. Version 3 adds user resource type.
+    """Version 1 adds resource pattern type.
+    Version 2 enables flexible versions.
+    Version 3 adds user resource type.
     """
 
     creations: list[AclCreation]  # The ACLs that we want to create.
@@ -33,9 +34,9 @@ class AclCreationResult:
 
 @message(key=30, versions="1-3", flexible="2+")
 class CreateAclsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Starting in version 1, on quota
-    violation, brokers send out responses before throttling. Version 2 enables flexible versions. Version 3 adds
-    user resource type.
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 enables flexible versions.
+    Version 3 adds user resource type.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -13,10 +13,7 @@ class CreatableRenewers:
 
 @message(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 2 is the first flexible version.
-
+    """Version 2 is the first flexible version.
     Version 3 adds owner principal
     """
 
@@ -30,12 +27,8 @@ class CreateDelegationTokenRequest:
 
 @message(key=38, versions="1-3", flexible="2+")
 class CreateDelegationTokenResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Starting in version 1, on quota violation, brokers send out responses before throttling.
-
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
     Version 2 is the first flexible version.
-
     Version 3 adds token requester details
     """
 

@@ -20,7 +20,6 @@ class CreatePartitionsTopic:
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsRequest:
     """Version 2 adds flexible version support
-
     Version 3 is identical to version 2 but may return a THROTTLING_QUOTA_EXCEEDED error in the response if the
     partitions creation is throttled (KIP-599).
     """
@@ -40,9 +39,7 @@ class CreatePartitionsTopicResult:
 @message(key=37, versions="0-3", flexible="2+")
 class CreatePartitionsResponse:
     """Starting in version 1, on quota violation, brokers send out responses before throttling.
-
     Version 2 adds flexible version support
-
     Version 3 is identical to version 2 but may return a THROTTLING_QUOTA_EXCEEDED error in the response if the
     partitions creation is throttled (KIP-599).
     """

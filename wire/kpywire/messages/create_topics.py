@@ -34,14 +34,10 @@ class CreatableTopic:
 
 @message(key=19, versions="2-7", flexible="5+")
 class CreateTopicsRequest:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 1 adds validateOnly.
-
+    """Version 1 adds validateOnly.
     Version 4 makes partitions/replicationFactor optional even when assignments are not present (KIP-464)
-
-    Version 5 is the first flexible version. Version 5 also returns topic configs in the response (KIP-525).
-
+    Version 5 is the first flexible version.
+    Version 5 also returns topic configs in the response (KIP-525).
     Version 6 is identical to version 5 but may return a THROTTLING_QUOTA_EXCEEDED error in the response if the
     topics creation is throttled (KIP-599).
     """
@@ -76,21 +72,14 @@ class CreatableTopicResult:
 
 @message(key=19, versions="2-7", flexible="5+")
 class CreateTopicsResponse:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 1 adds a per-topic error message string.
-
+    """Version 1 adds a per-topic error message string.
     Version 2 adds the throttle time.
-
     Starting in version 3, on quota violation, brokers send out responses before throttling.
-
     Version 4 makes partitions/replicationFactor optional even when assignments are not present (KIP-464).
-
-    Version 5 is the first flexible version. Version 5 also returns topic configs in the response (KIP-525).
-
+    Version 5 is the first flexible version.
+    Version 5 also returns topic configs in the response (KIP-525).
     Version 6 is identical to version 5 but may return a THROTTLING_QUOTA_EXCEEDED error in the response if the
     topics creation is throttled (KIP-599).
-
     Version 7 returns the topic ID of the newly created topic if creation is successful.
     """
 

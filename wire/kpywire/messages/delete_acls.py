@@ -18,8 +18,9 @@ class DeleteAclsFilter:
 
 @message(key=31, versions="1-3", flexible="2+")
 class DeleteAclsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds the pattern type.
-    Version 2 enables flexible versions. Version 3 adds the user resource type.
+    """Version 1 adds the pattern type.
+    Version 2 enables flexible versions.
+    Version 3 adds the user resource type.
     """
 
     filters: list[DeleteAclsFilter]  # The filters to use when deleting ACLs.
@@ -47,9 +48,10 @@ class DeleteAclsFilterResult:
 
 @message(key=31, versions="1-3", flexible="2+")
 class DeleteAclsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds the resource pattern
-    type. Starting in version 1, on quota violation, brokers send out responses before throttling. Version 2
-    enables flexible versions. Version 3 adds the user resource type.
+    """Version 1 adds the resource pattern type.
+    Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 enables flexible versions.
+    Version 3 adds the user resource type.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -21,7 +21,6 @@ class DeletableGroupResult:
 @message(key=42, versions="0-2", flexible="2+")
 class DeleteGroupsResponse:
     """Starting in version 1, on quota violation, brokers send out responses before throttling.
-
     Version 2 is the first flexible version.
     """
 

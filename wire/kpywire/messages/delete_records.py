@@ -40,8 +40,8 @@ class DeleteRecordsTopicResult:
 
 @message(key=21, versions="0-2", flexible="2+")
 class DeleteRecordsResponse:
-    """Starting in version 1, on quota violation, brokers send out responses before throttling. Version 2 is the
-    first flexible version.
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 is the first flexible version.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

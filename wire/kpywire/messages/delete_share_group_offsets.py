@@ -12,8 +12,6 @@ class DeleteShareGroupOffsetsRequestTopic:
 
 @message(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsRequest:
-    """"""
-
     group_id: string  # The group identifier.
     topics: list[DeleteShareGroupOffsetsRequestTopic]  # The topics to delete offsets for.
 
@@ -28,10 +26,18 @@ class DeleteShareGroupOffsetsResponseTopic:
 
 @message(key=92, versions="0", flexible="0+")
 class DeleteShareGroupOffsetsResponse:
-    """Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) - TOPIC_AUTHORIZATION_FAILED (version 0+) -
-    NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version
-    0+) - GROUP_ID_NOT_FOUND (version 0+) - NON_EMPTY_GROUP (version 0+) - KAFKA_STORAGE_ERROR (version 0+) -
-    INVALID_REQUEST (version 0+) - UNKNOWN_SERVER_ERROR (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    """Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - NON_EMPTY_GROUP (version 0+)
+    - KAFKA_STORAGE_ERROR (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - UNKNOWN_SERVER_ERROR (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -18,8 +18,6 @@ class DeleteStateData:
 
 @message(key=86, versions="0", flexible="0+")
 class DeleteShareGroupStateRequest:
-    """"""
-
     group_id: string  # The group identifier.
     topics: list[DeleteStateData]  # The data for the topics.
 
@@ -39,9 +37,13 @@ class DeleteStateResult:
 
 @message(key=86, versions="0", flexible="0+")
 class DeleteShareGroupStateResponse:
-    """- NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS
-    (version 0+) - GROUP_ID_NOT_FOUND (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+) - FENCED_STATE_EPOCH
-    (version 0+) - INVALID_REQUEST (version 0+)
+    """- NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    - FENCED_STATE_EPOCH (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     results: list[DeleteStateResult]  # The delete results.

@@ -14,14 +14,9 @@ class DeleteTopicState:
 
 @message(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Versions 0, 1, 2, and 3 are the
-    same.
-
-    Version 4 is the first flexible version.
-
+    """Version 4 is the first flexible version.
     Version 5 adds ErrorMessage in the response and may return a THROTTLING_QUOTA_EXCEEDED error in the response
     if the topics deletion is throttled (KIP-599).
-
     Version 6 reorganizes topics, adds topic IDs and allows topic names to be null.
     """
 
@@ -41,19 +36,12 @@ class DeletableTopicResult:
 
 @message(key=20, versions="1-6", flexible="4+")
 class DeleteTopicsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 1 adds the throttle time.
-
+    """Version 1 adds the throttle time.
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Starting in version 3, a TOPIC_DELETION_DISABLED error code may be returned.
-
     Version 4 is the first flexible version.
-
     Version 5 adds ErrorMessage in the response and may return a THROTTLING_QUOTA_EXCEEDED error in the response
     if the topics deletion is throttled (KIP-599).
-
     Version 6 adds topic ID to responses. An UNSUPPORTED_VERSION error code will be returned when attempting to
     delete using topic IDs when IBP < 2.8. UNKNOWN_TOPIC_ID error code will be returned when IBP is at least 2.8,
     but the topic ID was not found.

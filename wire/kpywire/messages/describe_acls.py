@@ -7,8 +7,9 @@ from kpywire.schema import field, i8, i16, i32, message, string, struct
 
 @message(key=29, versions="1-3", flexible="2+")
 class DescribeAclsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds resource pattern
-    type. Version 2 enables flexible versions. Version 3 adds user resource type.
+    """Version 1 adds resource pattern type.
+    Version 2 enables flexible versions.
+    Version 3 adds user resource type.
     """
 
     resource_type_filter: i8  # The resource type.
@@ -38,9 +39,10 @@ class DescribeAclsResource:
 
 @message(key=29, versions="1-3", flexible="2+")
 class DescribeAclsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds PatternType. Starting
-    in version 1, on quota violation, brokers send out responses before throttling. Version 2 enables flexible
-    versions. Version 3 adds user resource type.
+    """Version 1 adds PatternType.
+    Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 enables flexible versions.
+    Version 3 adds user resource type.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -7,7 +7,9 @@ from kpywire.schema import field, i8, i16, i32, message, string, struct
 
 @message(key=60, versions="0-2", flexible="0+")
 class DescribeClusterRequest:
-    """Version 1 adds EndpointType for KIP-919 support. Version 2 adds IncludeFencedBrokers for KIP-1073 support."""
+    """Version 1 adds EndpointType for KIP-919 support.
+    Version 2 adds IncludeFencedBrokers for KIP-1073 support.
+    """
 
     include_cluster_authorized_operations: bool  # Whether to include cluster authorized operations.
     endpoint_type: i8 = field("1+", default=1)  # The endpoint type to describe. 1=brokers, 2=controllers.
@@ -26,7 +28,8 @@ class DescribeClusterBroker:
 @message(key=60, versions="0-2", flexible="0+")
 class DescribeClusterResponse:
     """Version 1 adds the EndpointType field, and makes MISMATCHED_ENDPOINT_TYPE and UNSUPPORTED_ENDPOINT_TYPE valid
-    top-level response error codes. Version 2 adds IsFenced field to Brokers for KIP-1073 support.
+    top-level response error codes.
+    Version 2 adds IsFenced field to Brokers for KIP-1073 support.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

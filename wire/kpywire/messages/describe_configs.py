@@ -14,8 +14,8 @@ class DescribeConfigsResource:
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds IncludeSynonyms and
-    removes IsDefault. Version 4 enables flexible versions.
+    """Version 1 adds IncludeSynonyms and removes IsDefault.
+    Version 4 enables flexible versions.
     """
 
     resources: list[DescribeConfigsResource]  # The resources whose configurations we want to describe.
@@ -56,9 +56,9 @@ class DescribeConfigsResult:
 
 @message(key=32, versions="1-4", flexible="4+")
 class DescribeConfigsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 1 adds ConfigSource and the
-    synonyms. Starting in version 2, on quota violation, brokers send out responses before throttling. Version 4
-    enables flexible versions.
+    """Version 1 adds ConfigSource and the synonyms.
+    Starting in version 2, on quota violation, brokers send out responses before throttling.
+    Version 4 enables flexible versions.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -13,8 +13,8 @@ class DescribeDelegationTokenOwner:
 
 @message(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 2 adds flexible version
-    support Version 3 adds token requester into the response
+    """Version 2 adds flexible version support
+    Version 3 adds token requester into the response
     """
 
     # Each owner that we want to describe delegation tokens for, or null to describe all tokens.
@@ -45,9 +45,9 @@ class DescribedDelegationToken:
 
 @message(key=41, versions="1-3", flexible="2+")
 class DescribeDelegationTokenResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Starting in version 1, on quota
-    violation, brokers send out responses before throttling. Version 2 adds flexible version support Version 3
-    adds token requester details
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 adds flexible version support
+    Version 3 adds token requester details
     """
 
     error_code: i16  # The error code, or 0 if there was no error.

@@ -8,11 +8,8 @@ from kpywire.schema import field, i16, i32, message, string, struct
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsRequest:
     """Starting in version 3, authorized operations can be requested.
-
     Starting in version 4, the response will include group.instance.id info for members.
-
     Version 5 is the first flexible version.
-
     Version 6 returns error code GROUP_ID_NOT_FOUND if the group ID is not found (KIP-1043).
     """
 
@@ -27,8 +24,12 @@ class DescribedGroupMember:
     group_instance_id: string | None = field("4+", default=None, ignorable=True)
     client_id: string  # The client ID used in the member's latest join group request.
     client_host: string  # The client host.
-    member_metadata: bytes  # The metadata corresponding to the current group protocol in use.
-    member_assignment: bytes  # The current assignment provided by the group leader.
+    # The metadata corresponding to the current group protocol in use.
+    # This is currently only provided if the group is in the Stable state.
+    member_metadata: bytes
+    # The current assignment provided by the group leader.
+    # This is currently only provided if the group is in the Stable state.
+    member_assignment: bytes
 
 
 @struct
@@ -39,8 +40,12 @@ class DescribedGroup:
     group_id: string  # The group ID string.
     group_state: string  # The group state string, or the empty string.
     protocol_type: string  # The group protocol type, or the empty string.
-    protocol_data: string  # The group protocol data, or the empty string.
-    members: list[DescribedGroupMember]  # The group members.
+    # The group protocol data, or the empty string.
+    # ProtocolData is currently only filled in if the group state is in the Stable state.
+    protocol_data: string
+    # The group members.
+    # N.B. If the group is in the Dead state, the members array will always be empty.
+    members: list[DescribedGroupMember]
     # 32-bit bitfield to represent authorized operations for this group.
     authorized_operations: i32 = field("3+", default=-0x8000_0000)
 
@@ -48,15 +53,10 @@ class DescribedGroup:
 @message(key=15, versions="0-6", flexible="5+")
 class DescribeGroupsResponse:
     """Version 1 added throttle time.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Starting in version 3, brokers can send authorized operations.
-
     Starting in version 4, the response will optionally include group.instance.id info for members.
-
     Version 5 is the first flexible version.
-
     Version 6 returns error code GROUP_ID_NOT_FOUND if the group ID is not found (KIP-1043).
     """
 

@@ -13,9 +13,7 @@ class DescribableLogDirTopic:
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 2 is the first flexible
-    version.
-    """
+    """Version 2 is the first flexible version."""
 
     # Each topic that we want to describe log directories for, or null for all topics.
     topics: list[DescribableLogDirTopic] | None
@@ -55,10 +53,11 @@ class DescribeLogDirsResult:
 
 @message(key=35, versions="1-5", flexible="2+")
 class DescribeLogDirsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Starting in version 1, on quota
-    violation, brokers send out responses before throttling. Version 2 is the first flexible version. Version 3
-    adds the top-level ErrorCode field Version 4 adds the TotalBytes and UsableBytes fields Version 5 adds
-    IsCordoned field
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 is the first flexible version.
+    Version 3 adds the top-level ErrorCode field
+    Version 4 adds the TotalBytes and UsableBytes fields
+    Version 5 adds IsCordoned field
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -13,8 +13,6 @@ class TopicRequest:
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersRequest:
-    """"""
-
     topics: list[TopicRequest]  # The topics to list producers for.
 
 
@@ -45,8 +43,6 @@ class TopicResponse:
 
 @message(key=61, versions="0", flexible="0+")
 class DescribeProducersResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

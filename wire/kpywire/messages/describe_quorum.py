@@ -19,8 +19,8 @@ class DescribeQuorumRequestTopicData:
 
 @message(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumRequest:
-    """Version 1 adds additional fields in the response. The request is unchanged (KIP-836). Version 2 adds
-    additional fields in the response. The request is unchanged (KIP-853).
+    """Version 1 adds additional fields in the response. The request is unchanged (KIP-836).
+    Version 2 adds additional fields in the response. The request is unchanged (KIP-853).
     """
 
     topics: list[DescribeQuorumRequestTopicData]  # The topics to describe.
@@ -73,8 +73,9 @@ class Node:
 
 @message(key=55, versions="0-2", flexible="0+")
 class DescribeQuorumResponse:
-    """Version 1 adds LastFetchTimeStamp and LastCaughtUpTimestamp in ReplicaState (KIP-836). Version 2 adds
-    ErrorMessage, Nodes, ErrorMessage in PartitionData, ReplicaDirectoryId in ReplicaState (KIP-853).
+    """Version 1 adds LastFetchTimeStamp and LastCaughtUpTimestamp in ReplicaState (KIP-836).
+    Version 2 adds ErrorMessage, Nodes, ErrorMessage in PartitionData, ReplicaDirectoryId in ReplicaState
+    (KIP-853).
     """
 
     error_code: i16  # The top level error code.

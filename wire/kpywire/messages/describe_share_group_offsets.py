@@ -21,7 +21,6 @@ class DescribeShareGroupOffsetsRequestGroup:
 @message(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsRequest:
     """Version 0 is the initial version (KIP-932).
-
     Version 1 introduces Lag in the response (KIP-1226).
     """
 
@@ -57,11 +56,16 @@ class DescribeShareGroupOffsetsResponseGroup:
 @message(key=90, versions="0-1", flexible="0+")
 class DescribeShareGroupOffsetsResponse:
     """Version 0 is the initial version (KIP-932).
-
-    Version 1 introduces Lag (KIP-1226). Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) -
-    TOPIC_AUTHORIZATION_FAILED (version 0+) - NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version
-    0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - GROUP_ID_NOT_FOUND (version 0+) - INVALID_REQUEST (version
-    0+) - UNKNOWN_SERVER_ERROR (version 0+)
+    Version 1 introduces Lag (KIP-1226).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - UNKNOWN_SERVER_ERROR (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

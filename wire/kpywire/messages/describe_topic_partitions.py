@@ -18,8 +18,6 @@ class DescribeTopicPartitionsRequestCursor:
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsRequest:
-    """"""
-
     topics: list[TopicRequest]  # The topics to fetch details for.
     response_partition_limit: i32 = field(default=2000)  # The maximum number of partitions included in the response.
     # The first topic and partition index to fetch details for.
@@ -58,8 +56,6 @@ class DescribeTopicPartitionsResponseCursor:
 
 @message(key=75, versions="0", flexible="0+")
 class DescribeTopicPartitionsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

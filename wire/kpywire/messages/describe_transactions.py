@@ -7,8 +7,6 @@ from kpywire.schema import i16, i32, i64, message, string, struct
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsRequest:
-    """"""
-
     # Array of transactionalIds to include in describe results. If empty, then no results will be returned.
     transactional_ids: list[string]
 
@@ -35,8 +33,6 @@ class TransactionState:
 
 @message(key=65, versions="0", flexible="0+")
 class DescribeTransactionsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

@@ -12,8 +12,6 @@ class UserName:
 
 @message(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsRequest:
-    """"""
-
     users: list[UserName] | None  # The users to describe, or null/empty to describe all users.
 
 
@@ -34,8 +32,6 @@ class DescribeUserScramCredentialsResult:
 
 @message(key=50, versions="0", flexible="0+")
 class DescribeUserScramCredentialsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

@@ -14,7 +14,6 @@ class TopicPartitions:
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersRequest:
     """Version 1 implements multiple leader election types, as described by KIP-460.
-
     Version 2 is the first flexible version.
     """
 
@@ -41,7 +40,6 @@ class ReplicaElectionResult:
 @message(key=43, versions="0-2", flexible="2+")
 class ElectLeadersResponse:
     """Version 1 adds a top-level error code.
-
     Version 2 is the first flexible version.
     """
 

@@ -8,11 +8,8 @@ from kpywire.schema import field, i16, i32, i64, message, string
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnRequest:
     """Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 5 enables bumping epoch on every transaction (KIP-890 Part 2)
     """
 
@@ -25,13 +22,9 @@ class EndTxnRequest:
 @message(key=26, versions="0-5", flexible="3+")
 class EndTxnResponse:
     """Starting in version 1, on quota violation, brokers send out responses before throttling.
-
     Version 2 adds the support for new error code PRODUCER_FENCED.
-
     Version 3 enables flexible versions.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 5 enables bumping epoch on every transaction (KIP-890 Part 2), so producer ID and epoch are included
     in the response.
     """

@@ -7,9 +7,7 @@ from kpywire.schema import i16, i32, i64, message
 
 @message(key=40, versions="1-2", flexible="2+")
 class ExpireDelegationTokenRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Version 2 adds flexible version
-    support
-    """
+    """Version 2 adds flexible version support"""
 
     hmac: bytes  # The HMAC of the delegation token to be expired.
     expiry_time_period_ms: i64  # The expiry time period in milliseconds.
@@ -17,8 +15,8 @@ class ExpireDelegationTokenRequest:
 
 @message(key=40, versions="1-2", flexible="2+")
 class ExpireDelegationTokenResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline. Starting in version 1, on quota
-    violation, brokers send out responses before throttling. Version 2 adds flexible version support
+    """Starting in version 1, on quota violation, brokers send out responses before throttling.
+    Version 2 adds flexible version support
     """
 
     error_code: i16  # The error code, or 0 if there was no error.

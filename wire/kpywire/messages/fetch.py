@@ -46,32 +46,24 @@ class ForgottenTopic:
 
 @message(key=1, versions="4-18", flexible="12+")
 class FetchRequest:
-    """Versions 0-3 were removed in Apache Kafka 4.0, Version 4 is the new baseline.
-
-    Starting in Version 2, the requester must be able to handle Kafka Log Message format version 1. Version 3 adds
-    MaxBytes. Starting in version 3, the partition ordering in the request is now relevant. Partitions will be
-    processed in the order they appear in the request.
-
+    """Starting in Version 2, the requester must be able to handle Kafka Log Message format version 1.
+    Version 3 adds MaxBytes. Starting in version 3, the partition ordering in the request is now relevant.
+    Partitions will be processed in the order they appear in the request.
     Version 4 adds IsolationLevel. Starting in version 4, the requestor must be able to handle Kafka log message
     format version 2.
-
     Version 5 adds LogStartOffset to indicate the earliest available offset of partition data that can be
     consumed.
-
     Version 7 adds incremental fetch request support.
-
     Version 9 adds CurrentLeaderEpoch, as described in KIP-320.
-
-    Version 10 indicates that we can use the ZStd compression algorithm, as described in KIP-110. Version 12 adds
-    flexible versions support as well as epoch validation through the `LastFetchedEpoch` field
-
+    Version 10 indicates that we can use the ZStd compression algorithm, as described in KIP-110.
+    Version 12 adds flexible versions support as well as epoch validation through the `LastFetchedEpoch` field
     Version 13 replaces topic names with topic IDs (KIP-516). May return UNKNOWN_TOPIC_ID error code.
-
+    Version 14 is the same as version 13 but it also receives a new error called
+    OffsetMovedToTieredStorageException(KIP-405)
     Version 15 adds the ReplicaState which includes new field ReplicaEpoch and the ReplicaId. Also, deprecate the
     old ReplicaId field and set its default value to -1. (KIP-903)
-
+    Version 16 is the same as version 15 (KIP-951).
     Version 17 adds directory id support from KIP-853
-
     Version 18 adds high-watermark from KIP-1166
     """
 
@@ -163,31 +155,22 @@ class NodeEndpoint:
 
 @message(key=1, versions="4-18", flexible="12+")
 class FetchResponse:
-    """Versions 0-3 were removed in Apache Kafka 4.0, Version 4 is the new baseline.
-
-    Version 1 adds throttle time.
-
+    """Version 1 adds throttle time.
     Version 4 adds features for transactional consumption.
-
     Version 5 adds LogStartOffset to indicate the earliest available offset of partition data that can be
     consumed.
-
     Starting in version 6, we may return KAFKA_STORAGE_ERROR as an error code.
-
     Version 7 adds incremental fetch request support.
-
     Starting in version 8, on quota violation, brokers send out responses before throttling.
-
     Version 10 indicates that the response data can use the ZStd compression algorithm, as described in KIP-110.
     Version 12 adds support for flexible versions, epoch detection through the `TruncationOffset` field, and
     leader discovery through the `CurrentLeader` field
-
     Version 13 replaces the topic name field with topic ID (KIP-516).
-
+    Version 14 is the same as version 13 but it also receives a new error called
+    OffsetMovedToTieredStorageException (KIP-405)
+    Version 15 is the same as version 14 (KIP-903).
     Version 16 adds the 'NodeEndpoints' field (KIP-951).
-
     Version 17 no changes to the response (KIP-853).
-
     Version 18 no changes to the response (KIP-1166)
     """
 

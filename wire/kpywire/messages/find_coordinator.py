@@ -8,13 +8,9 @@ from kpywire.schema import field, i8, i16, i32, message, string, struct
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorRequest:
     """Version 1 adds KeyType.
-
     Version 3 is the first flexible version.
-
     Version 4 adds support for batching via CoordinatorKeys (KIP-699)
-
     Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 6 adds support for share groups (KIP-932). For key type SHARE (2), the coordinator key format is
     "groupId:topicId:partition".
     """
@@ -37,15 +33,10 @@ class Coordinator:
 @message(key=10, versions="0-6", flexible="3+")
 class FindCoordinatorResponse:
     """Version 1 adds throttle time and error messages.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Version 3 is the first flexible version.
-
     Version 4 adds support for batching via Coordinators (KIP-699)
-
     Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 6 adds support for share groups (KIP-932).
     """
 

@@ -7,15 +7,11 @@ from kpywire.schema import i8, i16, i32, message, string, uuid
 
 @message(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsRequest:
-    """"""
-
     client_instance_id: uuid  # Unique id for this client instance, must be set to 0 on the first request.
 
 
 @message(key=71, versions="0", flexible="0+")
 class GetTelemetrySubscriptionsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

@@ -9,7 +9,6 @@ from kpywire.schema import field, i16, i32, message, string
 class HeartbeatRequest:
     """Starting from version 3, we add a new field called groupInstanceId to indicate member identity across
     restarts.
-
     Version 4 is the first flexible version.
     """
 
@@ -23,12 +22,9 @@ class HeartbeatRequest:
 @message(key=12, versions="0-4", flexible="4+")
 class HeartbeatResponse:
     """Version 1 adds throttle time.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Starting from version 3, heartbeatRequest supports a new field called groupInstanceId to indicate member
     identity across restarts.
-
     Version 4 is the first flexible version.
     """
 

@@ -8,14 +8,10 @@ from kpywire.schema import field, i16, i32, i64, message, string
 @message(key=22, versions="0-6", flexible="2+", unstable=6)
 class InitProducerIdRequest:
     """Version 2 is the first flexible version.
-
     Version 3 adds ProducerId and ProducerEpoch, allowing producers to try to resume after an
     INVALID_PRODUCER_EPOCH error
-
     Version 4 adds the support for new error code PRODUCER_FENCED.
-
     Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 6 adds support for 2PC (KIP-939).
     """
 
@@ -37,13 +33,9 @@ class InitProducerIdRequest:
 @message(key=22, versions="0-6", flexible="2+")
 class InitProducerIdResponse:
     """Starting in version 1, on quota violation, brokers send out responses before throttling.
-
     Version 2 is the first flexible version.
-
     Version 4 adds the support for new error code PRODUCER_FENCED.
-
     Version 5 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 6 adds support for 2PC (KIP-939).
     """
 

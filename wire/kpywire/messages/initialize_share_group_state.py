@@ -20,8 +20,6 @@ class InitializeStateData:
 
 @message(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateRequest:
-    """"""
-
     group_id: string  # The group identifier.
     topics: list[InitializeStateData]  # The data for the topics.
 
@@ -41,8 +39,11 @@ class InitializeStateResult:
 
 @message(key=83, versions="0", flexible="0+")
 class InitializeShareGroupStateResponse:
-    """- NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS
-    (version 0+) - FENCED_STATE_EPOCH (version 0+) - INVALID_REQUEST (version 0+)
+    """- NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - FENCED_STATE_EPOCH (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     results: list[InitializeStateResult]  # The initialization results.

@@ -14,14 +14,10 @@ class JoinGroupRequestProtocol:
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupRequest:
     """Version 1 adds RebalanceTimeoutMs.
-
     Starting from version 4, the client needs to issue a second request to join group
-
     Starting from version 5, we add a new field called groupInstanceId to indicate member identity across
     restarts. with assigned id.
-
     Version 6 is the first flexible version.
-
     Version 8 adds the Reason field (KIP-800).
     """
 
@@ -30,6 +26,8 @@ class JoinGroupRequest:
     session_timeout_ms: i32
     # The maximum time in milliseconds that the coordinator will wait for each member to rejoin when rebalancing the
     # group.
+    # Note: if RebalanceTimeoutMs is not present, SessionTimeoutMs should be used instead. The default of -1 here is
+    # just intended as a placeholder.
     rebalance_timeout_ms: i32 = field("1+", default=-1, ignorable=True)
     member_id: string  # The member id assigned by the group coordinator.
     # The unique identifier of the consumer instance provided by end user.
@@ -50,17 +48,11 @@ class JoinGroupResponseMember:
 @message(key=11, versions="0-9", flexible="6+")
 class JoinGroupResponse:
     """Version 2 adds throttle time.
-
     Starting in version 3, on quota violation, brokers send out responses before throttling.
-
     Starting in version 4, the client needs to issue a second request to join group with assigned id.
-
     Version 5 is bumped to apply group.instance.id to identify member across restarts.
-
     Version 6 is the first flexible version.
-
     Starting from version 7, the broker sends back the Protocol Type to the client (KIP-559).
-
     Version 9 adds the SkipAssignment field.
     """
 

@@ -15,9 +15,7 @@ class MemberIdentity:
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupRequest:
     """Version 3 defines batch processing scheme with group.instance.id + member.id for identity
-
     Version 4 is the first flexible version.
-
     Version 5 adds the Reason field (KIP-800).
     """
 
@@ -36,11 +34,8 @@ class MemberResponse:
 @message(key=13, versions="0-5", flexible="4+")
 class LeaveGroupResponse:
     """Version 1 adds the throttle time.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Starting in version 3, we will make leave group request into batch mode and add group.instance.id.
-
     Version 4 is the first flexible version.
     """
 

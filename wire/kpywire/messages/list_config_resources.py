@@ -7,8 +7,8 @@ from kpywire.schema import field, i8, i16, i32, message, string, struct
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesRequest:
-    """Version 0 is used as ListClientMetricsResourcesRequest which only lists client metrics resources. Version 1
-    adds ResourceTypes field (KIP-1142). If there is no specified ResourceTypes, it should return all
+    """Version 0 is used as ListClientMetricsResourcesRequest which only lists client metrics resources.
+    Version 1 adds ResourceTypes field (KIP-1142). If there is no specified ResourceTypes, it should return all
     configuration resources.
     """
 
@@ -24,8 +24,8 @@ class ConfigResource:
 
 @message(key=74, versions="0-1", flexible="0+")
 class ListConfigResourcesResponse:
-    """Version 0 is used as ListClientMetricsResourcesResponse which returns all client metrics resources. Version 1
-    adds ResourceType to ConfigResources (KIP-1142).
+    """Version 0 is used as ListClientMetricsResourcesResponse which returns all client metrics resources.
+    Version 1 adds ResourceType to ConfigResources (KIP-1142).
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

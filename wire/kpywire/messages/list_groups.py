@@ -8,9 +8,7 @@ from kpywire.schema import field, i16, i32, message, string, struct
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsRequest:
     """Version 3 is the first flexible version.
-
     Version 4 adds the StatesFilter field (KIP-518).
-
     Version 5 adds the TypesFilter field (KIP-848).
     """
 
@@ -31,13 +29,9 @@ class ListedGroup:
 @message(key=16, versions="0-5", flexible="3+")
 class ListGroupsResponse:
     """Version 1 adds the throttle time.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Version 3 is the first flexible version.
-
     Version 4 adds the GroupState field (KIP-518).
-
     Version 5 adds the GroupType field (KIP-848).
     """
 

@@ -20,24 +20,14 @@ class ListOffsetsTopic:
 
 @message(key=2, versions="1-11", flexible="6+")
 class ListOffsetsRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 1 removes MaxNumOffsets. From this version forward, only a single offset can be returned.
-
+    """Version 1 removes MaxNumOffsets. From this version forward, only a single offset can be returned.
     Version 2 adds the isolation level, which is used for transactional reads.
-
     Version 4 adds the current leader epoch, which is used for fencing.
-
     Version 6 enables flexible versions.
-
     Version 7 enables listing offsets by max timestamp (KIP-734).
-
     Version 8 enables listing offsets by local log start offset (KIP-405).
-
     Version 9 enables listing offsets by last tiered offset (KIP-1005).
-
     Version 10 enables async remote list offsets support (KIP-1075)
-
     Version 11 enables listing offsets by earliest pending upload offset (KIP-1023)
     """
 
@@ -71,28 +61,18 @@ class ListOffsetsTopicResponse:
 
 @message(key=2, versions="1-11", flexible="6+")
 class ListOffsetsResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 1 removes the offsets array in favor of returning a single offset. Version 1 also adds the timestamp
-    associated with the returned offset.
-
+    """Version 1 removes the offsets array in favor of returning a single offset.
+    Version 1 also adds the timestamp associated with the returned offset.
     Version 2 adds the throttle time.
-
     Starting in version 3, on quota violation, brokers send out responses before throttling.
-
     Version 4 adds the leader epoch, which is used for fencing.
-
     Version 5 adds a new error code, OFFSET_NOT_AVAILABLE.
-
     Version 6 enables flexible versions.
-
+    Version 7 is the same as version 6 (KIP-734).
     Version 8 enables listing offsets by local log start offset. This is the earliest log start offset in the
     local log. (KIP-405).
-
     Version 9 enables listing offsets by last tiered offset (KIP-1005).
-
     Version 10 enables async remote list offsets support (KIP-1075)
-
     Version 11 enables listing offsets by earliest pending upload offset (KIP-1023)
     """
 

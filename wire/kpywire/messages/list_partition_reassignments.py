@@ -13,8 +13,6 @@ class ListPartitionReassignmentsTopics:
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsRequest:
-    """"""
-
     timeout_ms: i32 = field(default=60000)  # The time in ms to wait for the request to complete.
     # The topics to list partition reassignments for, or null to list everything.
     topics: list[ListPartitionReassignmentsTopics] | None = field(default=None)
@@ -36,8 +34,6 @@ class OngoingTopicReassignment:
 
 @message(key=46, versions="0", flexible="0+")
 class ListPartitionReassignmentsResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

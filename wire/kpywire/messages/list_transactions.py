@@ -7,8 +7,8 @@ from kpywire.schema import field, i16, i32, i64, message, string, struct
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsRequest:
-    """Version 1: adds DurationFilter to list transactions older than specified duration Version 2: adds
-    TransactionalIdPattern to list transactions with the same pattern(KIP-1152)
+    """Version 1: adds DurationFilter to list transactions older than specified duration
+    Version 2: adds TransactionalIdPattern to list transactions with the same pattern(KIP-1152)
     """
 
     # The transaction states to filter by: if empty, all transactions are returned; if non-empty, then only transactions
@@ -34,7 +34,7 @@ class TransactionState:
 
 @message(key=66, versions="0-2", flexible="0+")
 class ListTransactionsResponse:
-    """This API can return InvalidRegularExpression (KIP-1152)."""
+    """Version 1 is the same as version 0 (KIP-994). This API can return InvalidRegularExpression (KIP-1152)."""
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.

@@ -14,7 +14,19 @@ class MetadataRequestTopic:
 
 @message(key=3, versions="0-13", flexible="9+")
 class MetadataRequest:
-    """"""
+    """In version 0, an empty array indicates "request metadata for all topics." In version 1 and higher, an empty
+    array indicates "request metadata for no topics," and a null array is used to indicate "request metadata for
+    all topics."
+    Version 4 adds AllowAutoTopicCreation.
+    Starting in version 8, authorized operations can be requested for cluster and topic resource.
+    Version 9 is the first flexible version.
+    Version 10 adds topicId and allows name field to be null.
+    Versions 10 and 11 should not use the topicId field or set topic name to null.
+    Version 11 deprecates IncludeClusterAuthorizedOperations field. This is now exposed by the DescribeCluster API
+    (KIP-700).
+    Version 12 supports topic Id.
+    Version 13 supports top-level error code in the response.
+    """
 
     topics: list[MetadataRequestTopic] | None = field(nullable="1+")  # The topics to fetch metadata for.
     # If this is true, the broker may auto-create topics that we requested which do not already exist, if it is
@@ -66,26 +78,18 @@ class MetadataResponseTopic:
 class MetadataResponse:
     """Version 1 adds fields for the rack of each broker, the controller id, and whether or not the topic is
     internal.
-
     Version 2 adds the cluster ID field.
-
     Version 3 adds the throttle time.
-
     Version 5 adds a per-partition offline_replicas field. This field specifies the list of replicas that are
     offline.
-
     Starting in version 6, on quota violation, brokers send out responses before throttling.
-
     Version 7 adds the leader epoch to the partition metadata.
-
     Starting in version 8, brokers can send authorized operations for topic and cluster.
-
     Version 9 is the first flexible version.
-
     Version 10 adds topicId.
-
     Version 11 deprecates ClusterAuthorizedOperations. This is now exposed by the DescribeCluster API (KIP-700).
-    Version 12 supports topicId. Version 13 supports top-level error code in the response.
+    Version 12 supports topicId.
+    Version 13 supports top-level error code in the response.
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -23,22 +23,13 @@ class OffsetCommitRequestTopic:
 
 @message(key=8, versions="2-10", flexible="8+")
 class OffsetCommitRequest:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 1 adds timestamp and group membership information, as well as the commit timestamp.
-
+    """Version 1 adds timestamp and group membership information, as well as the commit timestamp.
     Version 2 adds retention time. It removes the commit timestamp added in version 1.
-
     Version 5 removes the retention time, which is now controlled only by a broker configuration.
-
     Version 6 adds the leader epoch for fencing.
-
     version 7 adds a new field called groupInstanceId to indicate member identity across restarts.
-
     Version 8 is the first flexible version.
-
     Version 9 is the first version that can be used with the new consumer group protocol (KIP-848).
-
     Version 10 adds support for topic ids and removes support for topic names (KIP-848).
     """
 
@@ -68,24 +59,27 @@ class OffsetCommitResponseTopic:
 
 @message(key=8, versions="2-10", flexible="8+")
 class OffsetCommitResponse:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 3 adds the throttle time to the response.
-
+    """Version 3 adds the throttle time to the response.
     Starting in version 4, on quota violation, brokers send out responses before throttling.
-
     Version 7 offsetCommitRequest supports a new field called groupInstanceId to indicate member identity across
     restarts.
-
     Version 8 is the first flexible version.
-
-    Version 9 is the first version that can be used with the new consumer group protocol (KIP-848).
-
-    Version 10 adds support for topic ids and removes support for topic names (KIP-848). Supported errors: -
-    GROUP_AUTHORIZATION_FAILED (version 0+) - NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version
-    0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - ILLEGAL_GENERATION (version 1+) - UNKNOWN_MEMBER_ID (version
-    1+) - INVALID_COMMIT_OFFSET_SIZE (version 0+) - FENCED_MEMBER_EPOCH (version 7+) - GROUP_ID_NOT_FOUND (version
-    9+) - STALE_MEMBER_EPOCH (version 9+) - UNKNOWN_TOPIC_ID (version 10+)
+    Version 9 is the first version that can be used with the new consumer group protocol (KIP-848). The response
+    is the same as version 8 but can return STALE_MEMBER_EPOCH when the new consumer group protocol is used and
+    GROUP_ID_NOT_FOUND when the group does not exist for both protocols.
+    Version 10 adds support for topic ids and removes support for topic names (KIP-848).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - ILLEGAL_GENERATION (version 1+)
+    - UNKNOWN_MEMBER_ID (version 1+)
+    - INVALID_COMMIT_OFFSET_SIZE (version 0+)
+    - FENCED_MEMBER_EPOCH (version 7+)
+    - GROUP_ID_NOT_FOUND (version 9+)
+    - STALE_MEMBER_EPOCH (version 9+)
+    - UNKNOWN_TOPIC_ID (version 10+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -18,8 +18,6 @@ class OffsetDeleteRequestTopic:
 
 @message(key=47, versions="0")
 class OffsetDeleteRequest:
-    """"""
-
     group_id: string  # The unique group identifier.
     topics: list[OffsetDeleteRequestTopic]  # The topics to delete offsets for.
 
@@ -38,8 +36,6 @@ class OffsetDeleteResponseTopic:
 
 @message(key=47, versions="0")
 class OffsetDeleteResponse:
-    """"""
-
     error_code: i16  # The top-level error code, or 0 if there was no error.
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.

@@ -31,24 +31,15 @@ class OffsetFetchRequestGroup:
 
 @message(key=9, versions="1-10", flexible="6+")
 class OffsetFetchRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    In version 0, the request read offsets from ZK.
-
+    """In version 0, the request read offsets from ZK.
     Starting in version 1, the broker supports fetching offsets from the internal __consumer_offsets topic.
-
     Starting in version 2, the request can contain a null topics array to indicate that offsets for all topics
     should be fetched. It also returns a top level error code for group or coordinator level errors.
-
     Version 6 is the first flexible version.
-
     Version 7 is adding the require stable flag.
-
     Version 8 is adding support for fetching offsets for multiple groups at a time.
-
     Version 9 is the first version that can be used with the new consumer group protocol (KIP-848). It adds the
     MemberId and MemberEpoch fields. Those are filled in and validated when the new consumer protocol is used.
-
     Version 10 adds support for topic ids and removes support for topic names (KIP-848).
     """
 
@@ -100,30 +91,28 @@ class OffsetFetchResponseGroup:
 
 @message(key=9, versions="1-10", flexible="6+")
 class OffsetFetchResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 2 adds a top-level error code.
-
+    """Version 2 adds a top-level error code.
     Version 3 adds the throttle time.
-
     Starting in version 4, on quota violation, brokers send out responses before throttling.
-
     Version 5 adds the leader epoch to the committed offset.
-
     Version 6 is the first flexible version.
-
     Version 7 adds pending offset commit as new error response on partition level.
-
     Version 8 is adding support for fetching offsets for multiple groups
-
-    Version 9 is the first version that can be used with the new consumer group protocol (KIP-848).
-
+    Version 9 is the first version that can be used with the new consumer group protocol (KIP-848). The response
+    is the same as version 8 but can return STALE_MEMBER_EPOCH and UNKNOWN_MEMBER_ID errors when the new consumer
+    group protocol is used.
     Version 10 adds support for topic ids and removes support for topic names (KIP-848). It can return
-    UNKNOWN_TOPIC_ID if topic IDs used and the topic is not found in metadata. Supported errors: -
-    GROUP_AUTHORIZATION_FAILED (version 0+) - NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version
-    0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - GROUP_ID_NOT_FOUND (version 0+) - UNSTABLE_OFFSET_COMMIT
-    (version 7+) - UNKNOWN_MEMBER_ID (version 9+) - STALE_MEMBER_EPOCH (version 9+) - UNKNOWN_TOPIC_ID (version
-    10+)
+    UNKNOWN_TOPIC_ID if topic IDs used and the topic is not found in metadata.
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - UNSTABLE_OFFSET_COMMIT (version 7+)
+    - UNKNOWN_MEMBER_ID (version 9+)
+    - STALE_MEMBER_EPOCH (version 9+)
+    - UNKNOWN_TOPIC_ID (version 10+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

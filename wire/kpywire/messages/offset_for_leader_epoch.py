@@ -23,14 +23,10 @@ class OffsetForLeaderTopic:
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochRequest:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 2 adds the current leader epoch to support fencing.
-
+    """Version 2 adds the current leader epoch to support fencing.
     Version 3 adds ReplicaId (the default is -2 which conventionally represents a "debug" consumer which is
     allowed to see offsets beyond the high watermark). Followers will use this replicaId when using an older
     version of the protocol.
-
     Version 4 enables flexible versions.
     """
 
@@ -55,12 +51,8 @@ class OffsetForLeaderTopicResult:
 
 @message(key=23, versions="2-4", flexible="4+")
 class OffsetForLeaderEpochResponse:
-    """Versions 0-1 were removed in Apache Kafka 4.0, Version 2 is the new baseline.
-
-    Version 1 added the leader epoch to the response.
-
+    """Version 1 added the leader epoch to the response.
     Version 2 added the throttle time.
-
     Version 4 enables flexible versions.
     """
 

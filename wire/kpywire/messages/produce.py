@@ -24,22 +24,19 @@ class ProduceRequest:
     """Versions 0-2 were removed in Apache Kafka 4.0, version 3 is the new baseline. Due to a bug in librdkafka,
     these versions have to be included in the api versions response (see KAFKA-18659), but are rejected otherwise.
     See `ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION` for more details.
-
     Version 3 adds the transactional ID, which is used for authorization when attempting to write transactional
     data. Version 3 also adds support for Kafka Message Format v2.
-
+    Version 4 is the same as version 3, but the requester must be prepared to handle a KAFKA_STORAGE_ERROR.
     Starting in version 7, records can be produced using ZStandard compression. See KIP-110.
-
     Starting in Version 8, response has RecordErrors and ErrorMessage. See KIP-467.
-
     Version 9 enables flexible versions.
-
+    Version 10 is the same as version 9 (KIP-951).
     Version 11 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
-    Note when produce requests are used in transaction, if transaction V2 (KIP_890 part 2) is enabled, the produce
-    request will also include the function for a AddPartitionsToTxn call. If V2 is disabled, the client can't use
-    produce request version higher than 11 within a transaction. Version 13 replaces topic names with topic IDs
-    (KIP-516). May return UNKNOWN_TOPIC_ID error code.
+    Version 12 is the same as version 11 (KIP-890). Note when produce requests are used in transaction, if
+    transaction V2 (KIP_890 part 2) is enabled, the produce request will also include the function for a
+    AddPartitionsToTxn call. If V2 is disabled, the client can't use produce request version higher than 11 within
+    a transaction.
+    Version 13 replaces topic names with topic IDs (KIP-516). May return UNKNOWN_TOPIC_ID error code.
     """
 
     # The transactional ID, or null if the producer is not transactional.
@@ -102,22 +99,16 @@ class ProduceResponse:
     """Versions 0-2 were removed in Apache Kafka 4.0, version 3 is the new baseline. Due to a bug in librdkafka,
     these versions have to be included in the api versions response (see KAFKA-18659), but are rejected otherwise.
     See `ApiKeys.PRODUCE_API_VERSIONS_RESPONSE_MIN_VERSION` for more details.
-
-    Version 1 added the throttle time. Version 2 added the log append time.
-
+    Version 1 added the throttle time.
+    Version 2 added the log append time.
     Version 4 added KAFKA_STORAGE_ERROR as a possible error code.
-
     Version 5 added LogStartOffset to filter out spurious OutOfOrderSequenceExceptions on the client.
-
     Version 8 added RecordErrors and ErrorMessage to include information about records that cause the whole batch
     to be dropped. See KIP-467 for details.
-
     Version 9 enables flexible versions.
-
     Version 10 adds 'CurrentLeader' and 'NodeEndpoints' as tagged fields (KIP-951)
-
     Version 11 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
+    Version 12 is the same as version 10 (KIP-890).
     Version 13 replaces topic names with topic IDs (KIP-516). May return UNKNOWN_TOPIC_ID error code.
     """
 

@@ -13,8 +13,6 @@ class Voter:
 
 @message(versions="0-1", flexible="0+")
 class QuorumStateData:
-    """"""
-
     cluster_id: string = field("0", default="")  # The cluster id.
     leader_id: i32 = field(default=-1)  # The leader id.
     leader_epoch: i32 = field(default=-1)  # The leader epoch.

@@ -19,8 +19,6 @@ class ReadStateData:
 
 @message(key=84, versions="0", flexible="0+")
 class ReadShareGroupStateRequest:
-    """"""
-
     group_id: string  # The group identifier.
     topics: list[ReadStateData]  # The data for the topics.
 
@@ -51,9 +49,13 @@ class ReadStateResult:
 
 @message(key=84, versions="0", flexible="0+")
 class ReadShareGroupStateResponse:
-    """- NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS
-    (version 0+) - GROUP_ID_NOT_FOUND (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+) - FENCED_LEADER_EPOCH
-    (version 0+) - INVALID_REQUEST (version 0+)
+    """- NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    - FENCED_LEADER_EPOCH (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     results: list[ReadStateResult]  # The read results.

@@ -20,7 +20,6 @@ class ReadStateSummaryData:
 @message(key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryRequest:
     """Version 0 is the initial version (KIP-932).
-
     Version 1 introduces DeliveryCompleteCount in the response (KIP-1226).
     """
 
@@ -49,11 +48,14 @@ class ReadStateSummaryResult:
 @message(key=87, versions="0-1", flexible="0+")
 class ReadShareGroupStateSummaryResponse:
     """Version 0 is the initial version (KIP-932).
-
-    Version 1 introduces DeliveryCompleteCount (KIP-1226). - NOT_COORDINATOR (version 0+) -
-    COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - GROUP_ID_NOT_FOUND
-    (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+) - FENCED_LEADER_EPOCH (version 0+) - INVALID_REQUEST
-    (version 0+)
+    Version 1 introduces DeliveryCompleteCount (KIP-1226).
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    - FENCED_LEADER_EPOCH (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     results: list[ReadStateSummaryResult]  # The read results.

@@ -14,7 +14,9 @@ class SaslAuthenticateRequest:
 
 @message(key=36, versions="0-2", flexible="2+")
 class SaslAuthenticateResponse:
-    """Version 1 adds the session lifetime. Version 2 adds flexible version support"""
+    """Version 1 adds the session lifetime.
+    Version 2 adds flexible version support
+    """
 
     error_code: i16  # The error code, or 0 if there was no error.
     error_message: string | None  # The error message, or null if there was no error.

@@ -27,9 +27,7 @@ class AcknowledgeTopic:
 @message(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeRequest:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
     Version 1 is the initial stable version (KIP-932).
-
     Version 2 introduces Renew acknowledgements (KIP-1222).
     """
 
@@ -74,14 +72,20 @@ class NodeEndpoint:
 @message(key=79, versions="1-2", flexible="0+")
 class ShareAcknowledgeResponse:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
     Version 1 is the initial stable version (KIP-932).
-
-    Version 2 introduces Renew acknowledgements (KIP-1222). Supported errors: - GROUP_AUTHORIZATION_FAILED
-    (version 0+) - TOPIC_AUTHORIZATION_FAILED (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+) -
-    SHARE_SESSION_NOT_FOUND (version 0+) - INVALID_SHARE_SESSION_EPOCH (version 0+) - NOT_LEADER_OR_FOLLOWER
-    (version 0+) - UNKNOWN_TOPIC_ID (version 0+) - INVALID_RECORD_STATE (version 0+) - KAFKA_STORAGE_ERROR
-    (version 0+) - INVALID_REQUEST (version 0+) - UNKNOWN_SERVER_ERROR (version 0+)
+    Version 2 introduces Renew acknowledgements (KIP-1222).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    - SHARE_SESSION_NOT_FOUND (version 0+)
+    - INVALID_SHARE_SESSION_EPOCH (version 0+)
+    - NOT_LEADER_OR_FOLLOWER (version 0+)
+    - UNKNOWN_TOPIC_ID (version 0+)
+    - INVALID_RECORD_STATE (version 0+)
+    - KAFKA_STORAGE_ERROR (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - UNKNOWN_SERVER_ERROR (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -8,7 +8,6 @@ from kpywire.schema import field, i16, i32, message, string, struct, uuid
 @message(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeRequest:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
     Version 1 is the initial stable version (KIP-932).
     """
 
@@ -56,11 +55,16 @@ class DescribedGroup:
 @message(key=77, versions="1", flexible="0+")
 class ShareGroupDescribeResponse:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
-    Version 1 is the initial stable version (KIP-932). Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+)
-    - TOPIC_AUTHORIZATION_FAILED (version 1+) - NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version
-    0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - INVALID_GROUP_ID (version 0+) - GROUP_ID_NOT_FOUND (version
-    0+) - INVALID_REQUEST (version 0+)
+    Version 1 is the initial stable version (KIP-932).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 1+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - INVALID_GROUP_ID (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -8,7 +8,6 @@ from kpywire.schema import field, i16, i32, message, string, struct, uuid
 @message(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatRequest:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
     Version 1 is the initial stable version (KIP-932).
     """
 
@@ -37,11 +36,16 @@ class Assignment:
 @message(key=76, versions="1", flexible="0+")
 class ShareGroupHeartbeatResponse:
     """Version 0 was used for early access of KIP-932 in Apache Kafka 4.0 but removed in Apache Kafka 4.1.
-
-    Version 1 is the initial stable version (KIP-932). Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+)
-    - TOPIC_AUTHORIZATION_FAILED (version 1+) - NOT_COORDINATOR (version 0+) - COORDINATOR_NOT_AVAILABLE (version
-    0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - UNKNOWN_MEMBER_ID (version 0+) - GROUP_MAX_SIZE_REACHED
-    (version 0+) - INVALID_REQUEST (version 0+)
+    Version 1 is the initial stable version (KIP-932).
+    Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 1+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - UNKNOWN_MEMBER_ID (version 0+)
+    - GROUP_MAX_SIZE_REACHED (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

@@ -7,6 +7,4 @@ from kpywire.schema import i16, message
 
 @message(versions="0", flexible="0+")
 class SnapshotFooterRecord:
-    """"""
-
     version: i16  # The version of the snapshot footer record.

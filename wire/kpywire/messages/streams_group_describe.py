@@ -7,8 +7,6 @@ from kpywire.schema import field, i16, i32, i64, message, string, struct, u16
 
 @message(key=89, versions="0", flexible="0+")
 class StreamsGroupDescribeRequest:
-    """"""
-
     group_ids: list[string]  # The ids of the groups to describe
     include_authorized_operations: bool  # Whether to include authorized operations.
 
@@ -113,10 +111,15 @@ class DescribedGroup:
 
 @message(key=89, versions="0", flexible="0+")
 class StreamsGroupDescribeResponse:
-    """Supported errors: - GROUP_AUTHORIZATION_FAILED (version 0+) - NOT_COORDINATOR (version 0+) -
-    COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - INVALID_REQUEST (version
-    0+) - INVALID_GROUP_ID (version 0+) - GROUP_ID_NOT_FOUND (version 0+) - TOPIC_AUTHORIZATION_FAILED (version
-    0+)
+    """Supported errors:
+    - GROUP_AUTHORIZATION_FAILED (version 0+)
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - INVALID_REQUEST (version 0+)
+    - INVALID_GROUP_ID (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - TOPIC_AUTHORIZATION_FAILED (version 0+)
     """
 
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request

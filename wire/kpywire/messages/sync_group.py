@@ -15,9 +15,7 @@ class SyncGroupRequestAssignment:
 class SyncGroupRequest:
     """Starting from version 3, we add a new field called groupInstanceId to indicate member identity across
     restarts.
-
     Version 4 is the first flexible version.
-
     Starting from version 5, the client sends the Protocol Type and the Protocol Name to the broker (KIP-559). The
     broker will reject the request if they are inconsistent with the Type and Name known by the broker.
     """
@@ -35,14 +33,10 @@ class SyncGroupRequest:
 @message(key=14, versions="0-5", flexible="4+")
 class SyncGroupResponse:
     """Version 1 adds throttle time.
-
     Starting in version 2, on quota violation, brokers send out responses before throttling.
-
     Starting from version 3, syncGroupRequest supports a new field called groupInstanceId to indicate member
     identity across restarts.
-
     Version 4 is the first flexible version.
-
     Starting from version 5, the broker sends back the Protocol Type and the Protocol Name to the client
     (KIP-559).
     """

@@ -24,14 +24,12 @@ class TxnOffsetCommitRequestTopic:
 @message(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitRequest:
     """Version 2 adds the committed leader epoch.
-
     Version 3 adds the member.id, group.instance.id and generation.id.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
-    Note when TxnOffsetCommit requests are used in transaction, if transaction V2 (KIP_890 part 2) is enabled, the
-    TxnOffsetCommit request will also include the function for a AddOffsetsToTxn call. If V2 is disabled, the
-    client can't use TxnOffsetCommit request version higher than 4 within a transaction.
+    Version 5 is the same as version 4 (KIP-890). Note when TxnOffsetCommit requests are used in transaction, if
+    transaction V2 (KIP_890 part 2) is enabled, the TxnOffsetCommit request will also include the function for a
+    AddOffsetsToTxn call. If V2 is disabled, the client can't use TxnOffsetCommit request version higher than 4
+    within a transaction.
     """
 
     transactional_id: string  # The ID of the transaction.
@@ -60,11 +58,8 @@ class TxnOffsetCommitResponseTopic:
 @message(key=28, versions="0-5", flexible="3+")
 class TxnOffsetCommitResponse:
     """Starting in version 1, on quota violation, brokers send out responses before throttling.
-
     Version 3 adds illegal generation, fenced instance id, and unknown member id errors.
-
     Version 4 adds support for new error code TRANSACTION_ABORTABLE (KIP-890).
-
     Version 5 is the same with version 3 (KIP-890).
     """
 

@@ -7,15 +7,11 @@ from kpywire.schema import i16, i32, message, string
 
 @message(key=64, versions="0", flexible="0+")
 class UnregisterBrokerRequest:
-    """"""
-
     broker_id: i32  # The broker ID to unregister.
 
 
 @message(key=64, versions="0", flexible="0+")
 class UnregisterBrokerResponse:
-    """"""
-
     # Duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request did
     # not violate any quota.
     throttle_time_ms: i32

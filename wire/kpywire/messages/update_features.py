@@ -23,7 +23,6 @@ class FeatureUpdateKey:
 @message(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesRequest:
     """Version 1 adds validate only field.
-
     Version 2 changes the response to not return feature level results.
     """
 
@@ -42,8 +41,6 @@ class UpdatableFeatureResult:
 
 @message(key=57, versions="0-2", flexible="0+")
 class UpdateFeaturesResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

@@ -20,8 +20,6 @@ class KRaftVersionFeature:
 
 @message(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterRequest:
-    """"""
-
     cluster_id: string | None  # The cluster id.
     current_leader_epoch: i32  # The current leader epoch of the partition, -1 for unknown leader epoch.
     voter_id: i32  # The replica id of the voter getting updated in the topic partition.
@@ -40,8 +38,6 @@ class CurrentLeader:
 
 @message(key=82, versions="0", flexible="0+")
 class UpdateRaftVoterResponse:
-    """"""
-
     # The duration in milliseconds for which the request was throttled due to a quota violation, or zero if the request
     # did not violate any quota.
     throttle_time_ms: i32

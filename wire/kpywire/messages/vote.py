@@ -28,8 +28,8 @@ class VoteRequestTopicData:
 
 @message(key=52, versions="0-2", flexible="0+")
 class VoteRequest:
-    """Version 1 adds voter key and directory id (KIP-853) Version 2 adds PreVote field and renames candidate to
-    replica
+    """Version 1 adds voter key and directory id (KIP-853)
+    Version 2 adds PreVote field and renames candidate to replica
     """
 
     cluster_id: string | None = field(default=None)  # The cluster id.
@@ -61,7 +61,9 @@ class NodeEndpoint:
 
 @message(key=52, versions="0-2", flexible="0+")
 class VoteResponse:
-    """Version 1 adds leader endpoint (KIP-853) Version 2 handles PreVote requests"""
+    """Version 1 adds leader endpoint (KIP-853)
+    Version 2 handles PreVote requests
+    """
 
     error_code: i16  # The top level error code.
     topics: list[VoteResponseTopicData]  # The results for each topic.

@@ -28,7 +28,5 @@ class Voter:
 
 @message(versions="0", flexible="0+")
 class VotersRecord:
-    """"""
-
     version: i16  # The version of the voters record.
     voters: list[Voter]  # The set of voters in the quorum for this epoch.

@@ -33,7 +33,6 @@ class WriteStateData:
 @message(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateRequest:
     """Version 0 is the initial version (KIP-932).
-
     Version 1 introduces DeliveryCompleteCount (KIP-1226).
     """
 
@@ -57,11 +56,15 @@ class WriteStateResult:
 @message(key=85, versions="0-1", flexible="0+")
 class WriteShareGroupStateResponse:
     """Version 0 is the initial version (KIP-932).
-
-    Version 1 introduces DeliveryCompleteCount in the request (KIP-1226). - NOT_COORDINATOR (version 0+) -
-    COORDINATOR_NOT_AVAILABLE (version 0+) - COORDINATOR_LOAD_IN_PROGRESS (version 0+) - GROUP_ID_NOT_FOUND
-    (version 0+) - UNKNOWN_TOPIC_OR_PARTITION (version 0+) - FENCED_LEADER_EPOCH (version 0+) - FENCED_STATE_EPOCH
-    (version 0+) - INVALID_REQUEST (version 0+)
+    Version 1 introduces DeliveryCompleteCount in the request (KIP-1226).
+    - NOT_COORDINATOR (version 0+)
+    - COORDINATOR_NOT_AVAILABLE (version 0+)
+    - COORDINATOR_LOAD_IN_PROGRESS (version 0+)
+    - GROUP_ID_NOT_FOUND (version 0+)
+    - UNKNOWN_TOPIC_OR_PARTITION (version 0+)
+    - FENCED_LEADER_EPOCH (version 0+)
+    - FENCED_STATE_EPOCH (version 0+)
+    - INVALID_REQUEST (version 0+)
     """
 
     results: list[WriteStateResult]  # The write results.

@@ -25,10 +25,8 @@ class WritableTxnMarker:
 
 @message(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersRequest:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 1 enables flexible versions. Version 2 adds TransactionVersion field to the WritableTxnMarker
-    (KIP-1228).
+    """Version 1 enables flexible versions.
+    Version 2 adds TransactionVersion field to the WritableTxnMarker (KIP-1228).
     """
 
     markers: list[WritableTxnMarker]  # The transaction markers to be written.
@@ -54,9 +52,8 @@ class WritableTxnMarkerResult:
 
 @message(key=27, versions="1-2", flexible="1+")
 class WriteTxnMarkersResponse:
-    """Version 0 was removed in Apache Kafka 4.0, Version 1 is the new baseline.
-
-    Version 1 enables flexible versions. Version 2 matches WriteTxnMarkersRequest version 2 (KIP-1228).
+    """Version 1 enables flexible versions.
+    Version 2 matches WriteTxnMarkersRequest version 2 (KIP-1228).
     """
 
     markers: list[WritableTxnMarkerResult]  # The results for writing makers.

@@ -7,8 +7,6 @@ from kpywire.schema import i8, message, string, uuid
 
 @message(key=18, versions="0", flexible="0+")
 class AccessControlEntryRecord:
-    """"""
-
     id: uuid  # The unique ID of this ACL.
     resource_type: i8  # The resource type.
     resource_name: string  # The resource name.

@@ -7,6 +7,4 @@ from kpywire.schema import field, message, string
 
 @message(key=23, versions="0", flexible="0+")
 class BeginTransactionRecord:
-    """"""
-
     name: string | None = field(tag=0, default=None)  # An optional textual description of this transaction.

@@ -7,8 +7,6 @@ from kpywire.schema import field, i8, i32, i64, message, uuid
 
 @message(key=17, versions="0-3", flexible="0+")
 class BrokerRegistrationChangeRecord:
-    """"""
-
     broker_id: i32  # The broker id.
     broker_epoch: i64  # The broker epoch assigned by the controller.
     # -1 if the broker has been unfenced, 0 if no change, 1 if the broker has been fenced.

@@ -13,8 +13,6 @@ class EntityData:
 
 @message(key=14, versions="0", flexible="0+")
 class ClientQuotaRecord:
-    """"""
-
     entity: list[EntityData]  # The quota entity to alter.
     key: string  # The quota configuration key.
     value: f64  # The value to set, otherwise ignored if the value is to be removed.

@@ -7,8 +7,6 @@ from kpywire.schema import i64, message, string
 
 @message(key=10, versions="0", flexible="0+")
 class DelegationTokenRecord:
-    """"""
-
     owner: string  # The delegation token owner.
     requester: string  # The delegation token requester.
     renewers: list[string]  # The principals which can renew this token.

@@ -7,4 +7,4 @@ from kpywire.schema import message
 
 @message(key=24, versions="0", flexible="0+")
 class EndTransactionRecord:
-    """"""
+    pass

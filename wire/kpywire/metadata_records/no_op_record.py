@@ -7,4 +7,4 @@ from kpywire.schema import message
 
 @message(key=20, versions="0", flexible="0+")
 class NoOpRecord:
-    """"""
+    pass

@@ -7,8 +7,8 @@ from kpywire.schema import field, i8, i32, message, uuid
 
 @message(key=5, versions="0-2", flexible="0+")
 class PartitionChangeRecord:
-    """Version 1 adds Directories for KIP-858. Version 2 implements Eligible Leader Replicas and LastKnownElr as
-    described in KIP-966.
+    """Version 1 adds Directories for KIP-858.
+    Version 2 implements Eligible Leader Replicas and LastKnownElr as described in KIP-966.
     """
 
     partition_id: i32 = field(default=-1)  # The partition id.

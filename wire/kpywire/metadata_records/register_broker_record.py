@@ -22,8 +22,6 @@ class BrokerFeature:
 
 @message(key=0, versions="0-4", flexible="0+")
 class RegisterBrokerRecord:
-    """"""
-
     broker_id: i32  # The broker id.
     # True if the broker is a ZK broker in migration mode. Otherwise, false
     is_migrating_zk_broker: bool = field("2+", default=False)

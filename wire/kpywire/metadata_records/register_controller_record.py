@@ -22,8 +22,6 @@ class ControllerFeature:
 
 @message(key=27, versions="0", flexible="0+")
 class RegisterControllerRecord:
-    """"""
-
     controller_id: i32  # The controller id.
     incarnation_id: uuid  # The incarnation ID of the controller process
     zk_migration_ready: bool  # Set if the required configurations for ZK migration are present.

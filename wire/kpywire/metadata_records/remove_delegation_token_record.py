@@ -7,6 +7,4 @@ from kpywire.schema import message, string
 
 @message(key=26, versions="0", flexible="0+")
 class RemoveDelegationTokenRecord:
-    """"""
-
     token_id: string  # The tokenID to remove.

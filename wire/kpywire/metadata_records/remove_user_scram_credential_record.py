@@ -7,7 +7,5 @@ from kpywire.schema import i8, message, string
 
 @message(key=22, versions="0", flexible="0+")
 class RemoveUserScramCredentialRecord:
-    """"""
-
     name: string  # The user name.
     mechanism: i8  # The SCRAM mechanism.

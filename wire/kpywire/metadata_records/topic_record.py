@@ -7,7 +7,5 @@ from kpywire.schema import message, string, uuid
 
 @message(key=2, versions="0", flexible="0+")
 class TopicRecord:
-    """"""
-
     name: string  # The topic name.
     topic_id: uuid  # The unique ID of this topic.

@@ -7,8 +7,6 @@ from kpywire.schema import field, i8, i16, i32, i64, message, string, struct
 
 @message(key=0, versions="0")
 class TransactionLogKey:
-    """"""
-
     transactional_id: string  # The transactional id of the transaction.
 
 
