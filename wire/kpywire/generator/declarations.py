@@ -19,7 +19,7 @@ LIMITS = {2**31 - 1: "0x7FFF_FFFF", -(2**31): "-0x8000_0000", 2**63 - 1: "0x7FFF
 _NEW_PARAGRAPH = re.compile(r"Versions? \d|Starting (in|from)|Supported errors|- |\d+ +- |Added in|N\.B\.")
 _NOTHING_NEW = re.compile(
     r"^(?!.*(\bbut\b|\bexcept\b|KIP-))"
-    r".*((is|are) the same\b|no changes?\b|(was|were) removed in Apache Kafka|was not implemented)"
+    r".*((is|are) the same\b|no changes?\b|(was|were) removed in Apache Kafka|was not impl\w+)"
 )
 
 
