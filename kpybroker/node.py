@@ -22,6 +22,7 @@ from kpybroker.config.topic import effective
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.host import ControllerHost, Identity, Timings
 from kpybroker.controller.metadata_log import MetadataLog
+from kpybroker.controller.recovery import StartRefused
 from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.dispatch import Dispatcher
@@ -31,11 +32,11 @@ from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.producer_ids import ProducerIds
-from kpybroker.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.server.listener import Server, SocketLimits
-from kpybroker.storage_start import StartRefused, StoredNode, open_storage
+from kpybroker.storage_start import StoredNode, open_storage
 from kpystorage.errors import StorageError
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.errors import Malformed
@@ -107,15 +108,17 @@ class Node:
         return ControllerHost(
             self.scheduler,
             metadata_log,
-            Identity(stored.cluster_id, stored.voter, (stored.voter,)),
+            Identity(stored.identity.cluster_id, stored.identity.voter, stored.identity.static_voters),
             settings,
             BrokerConfigRules(config),
             self.rng,
-            bootstrap_records=stored.bootstrap_records,
+            bootstrap_records=stored.identity.bootstrap_records,
             timings=Timings(max_idle_interval_ms=config["metadata.max.idle.interval.ms"]),
             snapshot_policy=SnapshotPolicy(
                 config["metadata.log.max.record.bytes.between.snapshots"],
                 config["metadata.log.max.snapshot.interval.ms"],
+                config["metadata.max.retention.bytes"],
+                config["metadata.max.retention.ms"],
             ),
             failed=self.failed,
         )
@@ -125,11 +128,7 @@ class Node:
         versions = handlers.served_versions()
         features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
         broker = Broker(config, self.scheduler, host.image, host, versions, features, self.rng)
-        directories = Directories(
-            [IdentifiedDirectory(each, stored.directory_ids[each.path]) for each in stored.directories],
-            self.scheduler,
-            self.failed,
-        )
+        directories = Directories(stored.directories, self.scheduler, self.failed)
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
@@ -142,7 +141,7 @@ class Node:
         config = self.config
         registration = BrokerRegistrationRequest(
             broker_id=config.node_id,
-            cluster_id=stored.cluster_id,
+            cluster_id=stored.identity.cluster_id,
             incarnation_id=self.rng.randbytes(16),
             listeners=[
                 Listener(
@@ -158,7 +157,7 @@ class Node:
                 for name, levels in SUPPORTED.items()
             ],
             rack=config.rack,
-            log_dirs=[stored.directory_ids[each.path] for each in stored.directories],
+            log_dirs=[each.id for each in stored.directories],
             previous_broker_epoch=stored.previous_broker_epoch,
         )
         return Lifecycle(
@@ -206,7 +205,7 @@ class Node:
             broker.server.stop_accepting()
             if hasattr(broker, "lifecycle"):
                 released: asyncio.Future[None] = self.loop.create_future()
-                broker.lifecycle.stop(lambda: released.done() or released.set_result(None))
+                broker.lifecycle.stop(lambda: _release(released))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(released, STOP_WAIT_MS / 1000)
                 broker.lifecycle.close()
@@ -222,6 +221,11 @@ class Node:
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
             stored.close(epoch)
+
+
+def _release(released: asyncio.Future[None]) -> None:
+    if not released.done():
+        released.set_result(None)
 
 
 def _listen(server: Server, listener: ConfiguredListener) -> int:

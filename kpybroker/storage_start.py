@@ -1,29 +1,26 @@
-"""Bring the log directories of a node up: whose they are, format them if they are new, lock, open and recover them.
+"""Bring the log directories of a node up: find out whose they are, lock them, open and recover them.
 
-A directory is formatted by itself only where no quorum is configured and every directory is empty: a voter that
-forgot its vote could vote twice. Everything that cannot be started from is refused in one line that says what to do.
+A directory that cannot be used is left out with a line in the log and the others serve; without the metadata
+directory, or without any directory at all, there is nothing to start. Everything that cannot be started from is
+refused in one line that says what to do.
 """
 
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
+from kpybroker.controller.first_start import NodeIdentity, identify
 from kpybroker.controller.recovery import StartRefused
-from kpybroker.metadata.features import SUPPORTED
-from kpybroker.raft.voters import Voter
-from kpystorage import meta_properties
+from kpybroker.replicas.directories import IdentifiedDirectory
+from kpybroker.replicas.settings import log_config
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import CorruptFile, DirectoryLocked, DiskFailure
 from kpystorage.log_config import LogConfig
-from kpystorage.meta_properties import MetaProperties
-from kpywire import uuid
-from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 
 log = logging.getLogger("kpybroker.storage")
 
@@ -34,52 +31,82 @@ Progress = Callable[[str, int, int], None]
 class StoredNode(NamedTuple):
     """The directories of a node, open, and what they say about it."""
 
-    cluster_id: str
-    voter: Voter
-    directories: Sequence[LogDirectory]
-    directory_ids: dict[str, bytes]
+    identity: NodeIdentity
+    directories: Sequence[IdentifiedDirectory]
     metadata_directory: LogDirectory
     metadata_log_config: LogConfig
-    bootstrap_records: Sequence[Any]
     previous_broker_epoch: int
 
     def close(self, broker_epoch: int) -> None:
-        """Flush everything and say that the stop was clean. A directory that fails now is recovered at the next start."""
-        for directory in self.directories:
+        """Flush everything and say that the stop was clean. What fails now is recovered at the next start."""
+        for each in {self.metadata_directory, *(each.directory for each in self.directories)}:
             try:
-                directory.close(broker_epoch)
+                each.close(broker_epoch)
             except DiskFailure as failure:
                 log.error("%s", failure)
 
 
-def open_storage(config: BrokerConfig, disk: Disk, rng: Random, now_ms: int, progress: Progress | None = None) -> StoredNode:
-    """Open every log directory of the configuration. Raises StartRefused, or DiskFailure when none can be used."""
-    paths = [str(Path(path).absolute()) for path in config.log_dirs]
-    for path in paths:
-        Path(path).mkdir(parents=True, exist_ok=True)
-    found = {path: meta_properties.read(disk, path) for path in paths}
-    if not any(found.values()):
-        cluster_id = uuid.to_string(rng.randbytes(16))
-        for path in paths:
-            found[path] = MetaProperties(cluster_id, config.node_id, rng.randbytes(16))
-            meta_properties.write(disk, path, found[path])
-    cluster_id = found[paths[0]].cluster_id
-    directories = []
-    for path in paths:
-        directory = LogDirectory(path, disk, rng, log.warning, LogConfig(), threading.Lock())
-        directory.open(now_ms)
-        for done, total in directory.recover():
-            if progress is not None:
-                progress(path, done, total)
-        directories.append(directory)
-    ids = {path: found[path].directory_id for path in paths}
+def open_storage(
+    config: BrokerConfig, disk: Disk, rng: Random, now_ms: int, progress: Progress | None = None
+) -> StoredNode:
+    """Open every log directory of the configuration.
+
+    Raises StartRefused, or StorageError for a directory that the node cannot do without.
+    """
+    metadata_path = str(Path(config.metadata_log_dir).absolute())
+    paths = [path for path in dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs) if _usable(path)]
+    if not _usable(metadata_path):
+        raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
+    every = [*paths, *([] if metadata_path in paths else [metadata_path])]
+    directories = {path: LogDirectory(path, disk, rng, log.warning, _default_log_config(config)) for path in every}
+    identity = identify(config, disk, list(directories), metadata_path, rng, now_ms)
+    for line in identity.formatted:
+        log.info("%s", line)
+    metadata_directory = directories[metadata_path]
+    working = []
+    for path, directory in directories.items():
+        try:
+            _recover(directory, now_ms, progress)
+        except (DiskFailure, CorruptFile) as failure:
+            if path == metadata_path:
+                raise
+            log.error("%s", failure)
+            continue
+        if path in paths:
+            working.append(IdentifiedDirectory(directory, identity.directory_ids[path]))
+    if not working:
+        raise StartRefused("no log directory can be used")
     return StoredNode(
-        cluster_id,
-        Voter(config.node_id),
-        directories,
-        ids,
-        directories[0],
-        LogConfig(segment_bytes=config["metadata.log.segment.bytes"]),
-        [FeatureLevelRecord(name="metadata.version", feature_level=30)],
-        directories[0].previous_broker_epoch,
+        identity,
+        working,
+        metadata_directory,
+        LogConfig(
+            segment_bytes=config["internal.metadata.log.segment.bytes"] or config["metadata.log.segment.bytes"],
+            segment_ms=config["metadata.log.segment.ms"],
+        ),
+        min(each.directory.previous_broker_epoch for each in working),
     )
+
+
+def _usable(path: str) -> bool:
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        log.error("the log directory %s cannot be used: %s", path, error.strerror)
+        return False
+    return True
+
+
+def _recover(directory: LogDirectory, now_ms: int, progress: Progress | None) -> None:
+    try:
+        directory.open(now_ms)
+    except DirectoryLocked as locked:
+        raise StartRefused(f"{locked}; is a broker running with it already?") from None
+    for done, total in directory.recover():
+        if progress is not None:
+            progress(directory.path, done, total)
+
+
+def _default_log_config(config: BrokerConfig) -> LogConfig:
+    return log_config(effective({}, config))
+

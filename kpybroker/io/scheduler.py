@@ -30,10 +30,10 @@ class Scheduler(Protocol):
     def monotonic_ms(self) -> float:
         """A clock that never goes back: for waiting."""
 
-    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> object:
         """Run after the current callback, in the same loop turn's successor."""
 
-    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> None:
+    def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> object:
         """`call_soon`, from any thread."""
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer: ...
@@ -44,6 +44,10 @@ class Scheduler(Protocol):
 
 class LoopScheduler:
     """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs)."""
+
+    monotonic_ms: Callable[[], float]
+    call_soon: Callable[..., object]
+    call_soon_threadsafe: Callable[..., object]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
         self.loop = loop
