@@ -1,0 +1,103 @@
+"""Levels, features and topic names, held against Apache Kafka's own classes."""
+
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from kpybroker.metadata import features, metadata_version
+from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.metadata.topic_name import may_collide, reason_invalid, unify_collisions
+from oracle import compile_java, java
+
+NAMES = ["", ".", "..", "a b", "a/b", "é", "x" * 249, "x" * 250, "ok-1._", "__consumer_offsets", "a.b", "a_b", "日本"]
+
+Rows = dict[str, list[list[str]]]
+
+
+@pytest.fixture(scope="module")
+def facts() -> Rows:
+    classes = compile_java(Path(__file__).with_name("MetadataFacts.java"))
+    finished = java("MetadataFacts", classes=[classes], stdin="".join(f"{name}\n" for name in NAMES))
+    assert finished.returncode == 0, finished.stderr
+    rows: Rows = defaultdict(list)
+    for line in finished.stdout.splitlines():
+        kind, *columns = line.split("\t")
+        rows[kind].append(columns)
+    return rows
+
+
+@pytest.mark.java
+def test_levels_of_metadata_version_are_kafkas(facts: Rows) -> None:
+    ours = [
+        [
+            str(version.level),
+            version.version,
+            str(version.metadata_changed).lower(),
+            str(metadata_version.register_broker_record_version(version.level)),
+            str(metadata_version.partition_record_version(version.level)),
+            str(metadata_version.partition_record_version(version.level)),
+            str(metadata_version.fetch_request_version(version.level)),
+        ]
+        for version in metadata_version.VERSIONS
+    ]
+    assert ours == facts["version"]
+
+
+@pytest.mark.java
+def test_every_feature_of_kafka_is_known_and_none_is_claimed_beyond_it(facts: Rows) -> None:
+    kafkas = {name: (int(lowest), int(highest)) for name, lowest, highest in facts["feature"]}
+    known = {**features.KNOWN_TO_KAFKA, **features.SUPPORTED}
+    del known[metadata_version.FEATURE_NAME]
+    assert {name: tuple(levels) for name, levels in known.items()} == kafkas
+
+
+@pytest.mark.java
+def test_the_default_of_kraft_version_is_kafkas(facts: Rows) -> None:
+    for level, default in facts["kraft"]:
+        assert features.default_level(KRAFT_VERSION, int(level)) == int(default)
+
+
+@pytest.mark.java
+def test_releases_name_the_levels_they_name_in_kafka(facts: Rows) -> None:
+    for text, answer in facts["release"]:
+        try:
+            ours = str(metadata_version.level_of(text))
+        except ValueError as error:
+            ours = str(error)
+        assert ours == answer
+
+
+@pytest.mark.java
+def test_topic_names_are_judged_as_kafka_judges_them(facts: Rows) -> None:
+    ours = [
+        [name, reason_invalid(name) or "", str(may_collide(name)).lower(), unify_collisions(name)] for name in NAMES
+    ]
+    assert ours == facts["name"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "changes"), [(30, 29, True), (29, 23, False), (22, 18, False), (17, 16, True)]
+)
+def test_the_records_change_where_a_level_between_changed_them(one: int, other: int, changes: bool) -> None:
+    assert metadata_version.metadata_changes_between(one, other) is changes
+    assert metadata_version.metadata_changes_between(other, one) is changes
+    assert not metadata_version.metadata_changes_between(one, one)
+
+
+@pytest.mark.parametrize(
+    ("finalized", "line"),
+    [
+        ({"metadata.version": 30, "kraft.version": 1}, None),
+        ({"metadata.version": 30, "transaction.version": 0}, None),
+        (
+            {"metadata.version": 31, "transaction.version": 2, "group.version": 1},
+            (
+                "kpybroker does not have these finalised features: group.version=1, metadata.version=31, "
+                "transaction.version=2."
+            ),
+        ),
+    ],
+)
+def test_a_refusal_names_what_is_missing_in_one_line(finalized: dict[str, int], line: str | None) -> None:
+    assert features.refusal(finalized) == line
