@@ -1,0 +1,112 @@
+"""Control records: what Kafka itself writes between users' records. The ends of transactions, and a quorum's own notes.
+
+Not here: what any of them means (:mod:`kpystorage.producer_states`, :mod:`kpybroker.raft`).
+
+The key is a version i16 and the type i16, the value a message. A batch of control records holds nothing else, has the
+control bit and is never compressed; a marker's batch is transactional and carries the producer whose transaction ends.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import Any, Final, NamedTuple
+
+from kpywire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kpywire.codec import decode, encode
+from kpywire.errors import Malformed
+from kpywire.messages.end_txn_marker import EndTxnMarker
+from kpywire.messages.kraft_version_record import KRaftVersionRecord
+from kpywire.messages.leader_change_message import LeaderChangeMessage
+from kpywire.messages.snapshot_footer_record import SnapshotFooterRecord
+from kpywire.messages.snapshot_header_record import SnapshotHeaderRecord
+from kpywire.messages.voters_record import VotersRecord
+from kpywire.record import Record, build_batch
+
+ABORT: Final = 0
+COMMIT: Final = 1
+LEADER_CHANGE: Final = 2
+SNAPSHOT_HEADER: Final = 3
+SNAPSHOT_FOOTER: Final = 4
+KRAFT_VERSION: Final = 5
+KRAFT_VOTERS: Final = 6
+
+VERSION: Final = 0
+"""The version Kafka 4.3 writes of every control record and its key; it reads later ones as this one."""
+
+_KEY = Struct(">hh")
+_MARKER_VERSION = Struct(">h")
+_MESSAGES: Final[dict[int, type]] = {
+    ABORT: EndTxnMarker,
+    COMMIT: EndTxnMarker,
+    LEADER_CHANGE: LeaderChangeMessage,
+    SNAPSHOT_HEADER: SnapshotHeaderRecord,
+    SNAPSHOT_FOOTER: SnapshotFooterRecord,
+    KRAFT_VERSION: KRaftVersionRecord,
+    KRAFT_VOTERS: VotersRecord,
+}
+
+
+class ControlRecord(NamedTuple):
+    """One control record: its type and its message, such as ``COMMIT`` and an ``EndTxnMarker``."""
+
+    type: int
+    message: Any
+
+
+def end_transaction(*, commit: bool, coordinator_epoch: int) -> ControlRecord:
+    """The marker by which a transaction ends in a partition."""
+    return ControlRecord(COMMIT if commit else ABORT, EndTxnMarker(coordinator_epoch=coordinator_epoch))
+
+
+def control_batch(
+    records: Sequence[ControlRecord],
+    base_offset: int,
+    partition_leader_epoch: int,
+    timestamp_ms: int,
+    *,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+) -> bytes:
+    """One batch of control records; with a producer id it is that producer's, and transactional."""
+    return build_batch(
+        [Record(timestamp=timestamp_ms, key=_KEY.pack(VERSION, kind), value=_value(kind, m)) for kind, m in records],
+        base_offset=base_offset,
+        partition_leader_epoch=partition_leader_epoch,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        transactional=producer_id != NO_PRODUCER_ID,
+        control=True,
+    )
+
+
+def _value(kind: int, message: object) -> bytes:
+    prefix = _MARKER_VERSION.pack(VERSION) if kind in (ABORT, COMMIT) else b""
+    return prefix + encode(message, VERSION)
+
+
+def control_type(record: Record) -> int:
+    """The type of a control record, which may be one that did not exist yet.
+
+    Raises:
+        Malformed: its key is none.
+    """
+    key = record.key
+    if key is None or len(key) < _KEY.size:
+        raise Malformed(f"control record at offset {record.offset} without a whole key")
+    version, kind = _KEY.unpack_from(key)
+    if version < 0:
+        raise Malformed(f"control record at offset {record.offset} of version {version}")
+    return int(kind)
+
+
+def read_control_record(record: Record) -> ControlRecord | None:
+    """What a record of a control batch says; None for a type that is not known.
+
+    Raises:
+        Malformed: its key or its value is not what the type demands.
+    """
+    kind = control_type(record)
+    message_class = _MESSAGES.get(kind)
+    if message_class is None:
+        return None
+    position = _MARKER_VERSION.size if kind in (ABORT, COMMIT) else 0
+    return ControlRecord(kind, decode(message_class, VERSION, record.value or b"", position))
