@@ -3,6 +3,7 @@
 It owns nothing that waits and decides nothing itself; `kpybroker.node` builds it, starts it and stops it.
 """
 
+import logging
 import random
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,8 @@ from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
+
+log = logging.getLogger("kpybroker.config")
 
 CLUSTER_DEFAULT = ""
 """The resource name of dynamic configs that hold for every broker."""
@@ -66,6 +69,8 @@ class Broker:
         self.config = self.config.with_dynamic(
             image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
         )
+        for warning in self.config.warnings:
+            log.warning("%s", warning)
         self.replicas.configure_all()
 
     @property

@@ -16,7 +16,6 @@ from kpybroker.config.topic import effective
 from kpybroker.controller.first_start import NodeIdentity, identify
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.replicas.directories import IdentifiedDirectory
-from kpybroker.replicas.settings import log_config
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, DirectoryLocked, DiskFailure
@@ -108,5 +107,5 @@ def _recover(directory: LogDirectory, now_ms: int, progress: Progress | None) ->
 
 
 def _default_log_config(config: BrokerConfig) -> LogConfig:
-    return log_config(effective({}, config))
+    return effective({}, config).log()
 

@@ -71,7 +71,8 @@ def _wanted(
             return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id, partitions=[])
         return _topic(broker, topic, version)
     if name is None:
-        return MetadataResponseTopic(error_code=error_codes.INVALID_REQUEST, name=None, topic_id=topic_id, partitions=[])
+        code = error_codes.INVALID_REQUEST
+        return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id, partitions=[])
     topic = image.topics.get(name)
     if topic is not None:
         return _topic(broker, topic, version)

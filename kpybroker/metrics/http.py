@@ -13,7 +13,10 @@ PLAIN = "text/plain; charset=utf-8"
 
 
 class HttpServer:
-    """Serves three paths. ``ready`` tells whether clients are served; ``exposition`` renders (content type, metrics)."""
+    """Serves three paths. ``ready`` tells whether clients are served.
+
+    ``exposition`` takes an Accept header and renders (content type, metrics).
+    """
 
     def __init__(self, ready: Callable[[], bool], exposition: Callable[[str], tuple[str, bytes]]) -> None:
         self.ready = ready

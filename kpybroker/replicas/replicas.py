@@ -15,7 +15,6 @@ from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replica import HeldTopic, Replica
-from kpybroker.replicas.settings import log_config, validation_config
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
@@ -94,7 +93,7 @@ class Replicas:
             return
         if held is None:
             config = self.topic_config(image.configs_of(TOPIC_RESOURCE, topic.name))
-            held = HeldTopic(topic.name, topic.id, config, validation_config(config))
+            held = HeldTopic(topic.name, topic.id, config, config.validation())
             self.topics[topic.name] = self.by_id[topic.id] = held
         replica = held.replicas.get(index)
         if replica is not None:
@@ -107,8 +106,8 @@ class Replicas:
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """A topic's configuration changed, or a default below it."""
         held.config = self.topic_config(overrides)
-        held.validation = validation_config(held.config)
-        changed = log_config(held.config)
+        held.validation = held.config.validation()
+        changed = held.config.log()
         for replica in held.replicas.values():
             found = self.find_log(replica)
             if found is not None:
@@ -148,9 +147,10 @@ class Replicas:
         if found is None:
             assigned = replica.partition.directory_of(self.node_id)
             directory = self.directories.for_new_log(assigned)
-            found = directory.create_log(topic.name, replica.index, topic.id, log_config(topic.config), self.scheduler.now_ms())
+            now_ms = self.scheduler.now_ms()
+            found = directory.create_log(topic.name, replica.index, topic.id, topic.config.log(), now_ms)
         else:
-            found.configure(log_config(topic.config))
+            found.configure(topic.config.log())
             found.open()
         checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
         replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)

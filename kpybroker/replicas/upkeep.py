@@ -30,29 +30,22 @@ class Upkeep:
         self.scheduler = scheduler
         self.replicas = replicas
         self.config = config
-        self._timers: dict[str, Timer] = {}
+        self._timers: dict[Callable[[], None], Timer] = {}
         self._flushing = 0
         self._stopped = False
 
     def start(self) -> None:
         """Begin. The intervals are Kafka's."""
         config = self.config()
-        self._every("flush", lambda: FLUSH_CHECK_MS, self._flush_if_due)
-        self._every(
-            "high watermarks",
-            lambda: config["replica.high.watermark.checkpoint.interval.ms"],
-            self._checkpoint_high_watermarks,
-        )
-        self._every(
-            "recovery points", lambda: config["log.flush.offset.checkpoint.interval.ms"], self._checkpoint_recovery_points
-        )
-        self._every(
-            "log starts", lambda: config["log.flush.start.offset.checkpoint.interval.ms"], self._checkpoint_log_starts
-        )
-        self._every("retention", lambda: config["log.retention.check.interval.ms"], self._delete_old_segments)
-        self._every(
-            "producers", lambda: config["producer.id.expiration.check.interval.ms"], self._forget_old_producers
-        )
+        self._every(FLUSH_CHECK_MS, self._flush_if_due)
+        for key, work in (
+            ("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks),
+            ("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points),
+            ("log.flush.start.offset.checkpoint.interval.ms", self._checkpoint_log_starts),
+            ("log.retention.check.interval.ms", self._delete_old_segments),
+            ("producer.id.expiration.check.interval.ms", self._forget_old_producers),
+        ):
+            self._every(config[key], work)
 
     def stop(self) -> None:
         """No more of it."""
@@ -60,16 +53,16 @@ class Upkeep:
         for timer in self._timers.values():
             timer.cancel()
 
-    def _every(self, name: str, interval_ms: Callable[[], float], work: Callable[[], None]) -> None:
+    def _every(self, interval_ms: float, work: Callable[[], None]) -> None:
         def due() -> None:
             try:
                 work()
             except DiskFailure as failure:
                 self.replicas.directory_failed(failure)
             if not self._stopped:
-                self._timers[name] = self.scheduler.call_later(interval_ms(), due)
+                self._timers[work] = self.scheduler.call_later(interval_ms, due)
 
-        self._timers[name] = self.scheduler.call_later(interval_ms(), due)
+        self._timers[work] = self.scheduler.call_later(interval_ms, due)
 
     # Flushing
 

@@ -126,8 +126,8 @@ class Server:
         limit = self.limits.max_connections_per_ip_overrides.get(host, self.limits.max_connections_per_ip)
         if count >= limit or len(self.connections) >= self.limits.max_connections:
             self.refused_connections += 1
-            what = f"{limit} connections per address" if count >= limit else f"{self.limits.max_connections} connections"
-            log.info("refusing a connection of %s: the limit of %s is reached", host, what)
+            key = "max.connections.per.ip" if count >= limit else "max.connections"
+            log.info("refusing a connection of %s: %s is reached", host, key)
             sock.close()
             return
         sock.setblocking(False)
