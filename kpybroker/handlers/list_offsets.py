@@ -2,9 +2,10 @@
 
 - -1 latest (the high watermark, or the last stable offset when only committed records are read), -2 earliest,
   -3 the record with the largest timestamp (v7, KIP-734), -4 earliest local (v8), -5 latest tiered (v9),
-  -6 earliest not yet uploaded (v11): without tiered storage everything is local and nothing is tiered.
+  -6 earliest not yet uploaded (v11): without tiered storage everything is local, nothing tiered or to be uploaded.
 - A timestamp >= 0: the first record at or after it; none is (-1, -1) without an error.
-- The same partition twice is INVALID_REQUEST; a special timestamp the version does not know is UNSUPPORTED_VERSION.
+- The same partition twice is one INVALID_REQUEST; a special timestamp the version does not know is
+  UNSUPPORTED_VERSION; an isolation level nobody knows is UNKNOWN_SERVER_ERROR, as in Kafka.
 - v4 leader epochs (KIP-320).
 """
 
@@ -12,7 +13,7 @@ from collections import Counter
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpybroker.partition.leader import Leader
+from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
 from kpystorage.errors import DiskFailure
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
@@ -48,11 +49,17 @@ NOTHING: Found = (-1, -1, -1)
 def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
     """Answer each partition from memory, or from the index for a timestamp."""
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
+    repeated = {partition for partition, times in asked.items() if times > 1}
+    told: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
         answers = []
         for partition in topic.partitions:
-            if asked[(topic.name, partition.partition_index)] > 1:
+            which = (topic.name, partition.partition_index)
+            if which in told:
+                continue
+            if which in repeated:
+                told.add(which)
                 code, found = error_codes.INVALID_REQUEST, NOTHING
             else:
                 code, found = _look_up(broker, request, topic.name, partition, call.api_version)
@@ -65,7 +72,8 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffs
                     leader_epoch=found[2] if call.api_version >= LEADER_EPOCH_FROM else -1,
                 )
             )
-        topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
+        if answers:
+            topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
 
@@ -75,6 +83,8 @@ def _look_up(
     timestamp = partition.timestamp
     if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
         return error_codes.UNSUPPORTED_VERSION, NOTHING
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return error_codes.UNKNOWN_SERVER_ERROR, NOTHING
     try:
         leader = broker.replicas.find(topic, partition.partition_index).led()
         leader.check_epoch(partition.current_leader_epoch)
@@ -91,11 +101,11 @@ def _find(leader: Leader, timestamp: int, end: LogOffset) -> Found:
     log = leader.log
     if timestamp == LATEST:
         return -1, end.offset, leader.epoch
-    if timestamp in (EARLIEST, EARLIEST_LOCAL, EARLIEST_PENDING_UPLOAD):
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         return -1, start, log.epochs.epoch_for(start)
-    if timestamp == LATEST_TIERED:
-        return -1, -1, -1
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return NOTHING
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
     if found is None or found.offset >= end.offset:
         return NOTHING
