@@ -72,6 +72,8 @@ class LogDirectory:
         """As checkpointed; the broker keeps it up to date before it has it written."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
+        self.cleaner_offsets: dict[TopicPartition, int] = {}
+        """Up to where logs were compacted, as Kafka's cleaner checkpoints it."""
         self._rng = rng
         self._lock: Lock | None = None
         self._session = Session(disk, self.path)
@@ -101,6 +103,7 @@ class LogDirectory:
                 self.previous_broker_epoch = read_broker_epoch(self.disk, self.path) or NO_BROKER_EPOCH
             self.recovery_points = checkpoint.read_offsets(self.disk, self._file(names.RECOVERY_POINTS))
             self.log_starts = checkpoint.read_offsets(self.disk, self._file(names.LOG_STARTS))
+            self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
             self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
             self._list_logs()
             self._session.begin()
@@ -187,7 +190,8 @@ class LogDirectory:
             raise self.offline()
         key = (log.topic, log.partition)
         with self._guard:
-            loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report)
+            cleaned_to = self.cleaner_offsets.get(key, 0)
+            loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report, cleaned_to)
             log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
             log.take_snapshot()
 

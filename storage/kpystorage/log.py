@@ -464,6 +464,7 @@ class Log:
             found = self._find(offset, self.end)
             offset = offset if found is None else min(offset, found[2].base_offset)
             self._forget_flushed(offset)
+            self.snapshots.drop_above(offset)  # first: a replay has to begin below whatever else is missing
             while self.segments[-1].base_offset > offset:
                 self._set_aside([self.segments.pop()], now_ms)
                 self._base_offsets.pop()

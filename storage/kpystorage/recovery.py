@@ -24,12 +24,13 @@ from kpystorage.errors import CorruptFile, CorruptLog
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
-from kpystorage.producer_states import ProducerStates
+from kpystorage.producer_states import EndedTransaction, ProducerStates
+from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
 from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
-from kpywire.batch import LENGTH_END, MAGIC_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.batch import NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
@@ -63,15 +64,27 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """Loads one log. ``report`` takes a line for each thing found wrong and mended."""
+    """Loads one log. ``report`` takes a line for each thing found wrong and mended.
 
-    def __init__(self, disk: Disk, path: str, config: LogConfig, now_ms: int, report: Callable[[str], None]) -> None:
+    Below ``cleaned_to`` compaction may have left gaps between batches.
+    """
+
+    def __init__(
+        self,
+        disk: Disk,
+        path: str,
+        config: LogConfig,
+        now_ms: int,
+        report: Callable[[str], None],
+        cleaned_to: int = 0,
+    ) -> None:
         self.disk = disk
         self.path = path
         self.name = path.rpartition("/")[2]
         self.config = config
         self.now_ms = now_ms
         self.report = report
+        self.cleaned_to = cleaned_to
         self.segments: list[Segment] = []
         self.snapshots = SnapshotFiles(disk, path)
         self.epochs = LeaderEpochs()
@@ -79,6 +92,7 @@ class LogLoader:
         self.new_files: list[str] = []
         self.recovered: ProducerStates | None = None
         self._believed_epochs: dict[int, int] = {}
+        self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
 
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
         """Read, check and mend the log's files as far as ``shutdown`` calls for.
@@ -189,22 +203,43 @@ class LogLoader:
         producers = self._replayed(log_start_offset, self.segments[first].base_offset)
         self._believed_epochs = dict(self.epochs.entries())
         self.epochs.truncate_from_end(self.segments[first].base_offset)
+        if first:
+            self._trim(self.segments[first - 1], self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
-            if self._recover_segment(segment, producers, recovery_point):
-                if number + 1 < len(self.segments):
-                    self.report(f"{self.name}: the segments behind {segment.base_offset} are removed")
-                    self._remove_segments(number + 1)
+            following = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else MAX_OFFSET
+            end_offset = self._recover_segment(segment, producers, recovery_point, following)
+            if following < MAX_OFFSET and (
+                end_offset > following or self._is_loss(end_offset, following, recovery_point)
+            ):
+                self.report(f"{self.name}: it ends at {end_offset}; the segments from {following} on are removed")
+                self._remove_segments(number + 1)
                 break
         self.recovered = producers
 
-    def _recover_segment(self, segment: Segment, producers: ProducerStates, recovery_point: int) -> bool:
-        """Check all batches of a segment and build its indexes anew; whether something had to be cut off."""
+    def _trim(self, segment: Segment, limit_offset: int) -> None:
+        """Cut off what reaches beyond the following segment's start: a truncation before it was made is not durable."""
+        if segment.find(limit_offset, segment.size) is not None:
+            self.report(
+                f"{self.name}: segment {segment.base_offset} had been truncated to {limit_offset}; so it is again"
+            )
+            segment.truncate_to(limit_offset, self.now_ms)
+            segment.seal()
+            self.new_files += [file.path for file in segment.files()]
+
+    def _is_loss(self, end_offset: int, following: int, recovery_point: int) -> bool:
+        """Whether batches are missing between a segment and the following one: only compaction leaves such a gap."""
+        return end_offset < following and following > recovery_point and end_offset >= self.cleaned_to
+
+    def _recover_segment(
+        self, segment: Segment, producers: ProducerStates, recovery_point: int, limit_offset: int = MAX_OFFSET
+    ) -> int:
+        """Check all batches of a segment and build its indexes anew; the offset it ends at."""
         segment.offset_index.reset()
         segment.time_index.reset()
         segment.transaction_index.reset()
         segment.restart_index()
-        return self._check(segment, 0, segment.base_offset, producers, recovery_point)
+        return self._check(segment, 0, segment.base_offset, producers, recovery_point, limit_offset)
 
     def _recover_tail(self, recovery_point: int, log_start_offset: int) -> None:
         """Check the active segment from its last index entry on if that points at a valid batch, else all of it."""
@@ -216,6 +251,7 @@ class LogLoader:
             return
         segment.offset_index.keep(len(segment.offset_index))
         segment.time_index.truncate_to(offset + 1)
+        self._unindexed_from = offset + 1
         segment.restart_index(first[1].size)
         self._check(segment, position + first[1].size, offset + 1, None, recovery_point)
 
@@ -226,11 +262,15 @@ class LogLoader:
         expected_offset: int,
         producers: ProducerStates | None,
         recovery_point: int,
-    ) -> bool:
-        """Check and index the batches from ``position`` on, apply them to ``producers``; whether a rest was cut off."""
+        limit_offset: int = MAX_OFFSET,
+    ) -> int:
+        """Check and index the batches from ``position`` on, apply them to ``producers``, cut off the rest.
+
+        Batches may not reach beyond ``limit_offset``. Returns the offset that the segment ends at.
+        """
         epoch = -1
         for at, header, data in scan.batches(segment.log, position, segment.size):
-            if header.base_offset < expected_offset or header.last_offset_delta < 0:
+            if header.base_offset < expected_offset or not header.base_offset < header.next_offset <= limit_offset:
                 break
             valid = check_crc(data, header)
             if 0 <= header.partition_leader_epoch < epoch:
@@ -257,7 +297,7 @@ class LogLoader:
             )
             segment.cut(position)
         segment.seal()
-        return rest_bytes > 0
+        return expected_offset
 
     def _refuse_flushed(self, segment: Segment, position: int, offset: int, recovery_point: int) -> None:
         place = f"{segment.log.path}, byte {position} (offset {offset})"
@@ -266,11 +306,8 @@ class LogLoader:
                 f"{place}: damaged, though everything below offset {recovery_point} had been flushed. "
                 "Nothing is removed; restore the file, or move the directory away"
             )
-        magic = segment.log.pread(1, position + MAGIC_POSITION)
-        if magic in (b"\0", b"\1"):
-            length = int.from_bytes(segment.log.pread(4, position + 8), "big")
-            if 14 <= length <= segment.size - position - LENGTH_END:
-                raise CorruptLog(f"{place}: written in message format v{magic[0]}, which is not supported")
+        if is_old_message(segment.log, position, segment.size):
+            raise CorruptLog(f"{place}: written in a message format before v2, which is not supported")
 
     # Producers and epochs.
 
@@ -292,13 +329,16 @@ class LogLoader:
         except Malformed:
             return False
         if ended is not None:
-            if not ended.committed:
-                stable = producers.last_stable_offset_after(ended)
-                segment.transaction_index.append(
-                    AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
-                )
+            self._index_if_aborted(segment, ended, producers)
             producers.complete(ended)
         return True
+
+    def _index_if_aborted(self, segment: Segment, ended: EndedTransaction, producers: ProducerStates) -> None:
+        if not ended.committed:
+            stable = producers.last_stable_offset_after(ended)
+            segment.transaction_index.append(
+                AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
+            )
 
     def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
         """The producers at the log end. The caller has a snapshot of them written, behind the epochs."""
@@ -326,6 +366,9 @@ class LogLoader:
             producers.load(entries, offset)
             producers.expire(self.now_ms, self.config.producer_id_expiration_ms)
             break
+        if self._unindexed_from < MAX_OFFSET:
+            self._unindexed_from = max(self._unindexed_from, producers.end_offset)
+            self.segments[-1].transaction_index.truncate_to(self._unindexed_from)
         self._replay(producers, producers.end_offset, end_offset)
         return producers
 
@@ -347,6 +390,8 @@ class LogLoader:
                     place = LogOffset(header.base_offset, segment.base_offset, at)
                     ended = apply_producer(producers, header, data, 0, place)
                     if ended is not None:
+                        if header.base_offset >= self._unindexed_from:
+                            self._index_if_aborted(segment, ended, producers)
                         producers.complete(ended)
         producers.end_offset = max(producers.end_offset, end_offset)
 

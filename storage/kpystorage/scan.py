@@ -5,13 +5,17 @@ and never reserves memory for, more than the file holds.
 """
 
 from collections.abc import Iterator
+from struct import Struct
 from typing import Protocol
+from zlib import crc32
 
 from kpywire.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
 
 HEADER_WINDOW_BYTES = 1 << 14
 BATCH_WINDOW_BYTES = 1 << 20
 _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_END
+_OLD_MESSAGE = Struct(">qiIb")  # offset, length, CRC-32 of what follows it, magic
+_OLD_MIN_LENGTH = 14
 
 
 class Readable(Protocol):
@@ -61,3 +65,14 @@ def batches(file: Readable, position: int, end: int) -> Iterator[tuple[int, Batc
                 return
         yield position, header, window[at : at + size]
         position += size
+
+
+def is_old_message(file: Readable, position: int, end: int) -> bool:
+    """Whether a whole, valid message of format 0 or 1 lies at ``position``, as Kafka wrote them before 0.11."""
+    start = file.pread(_OLD_MESSAGE.size, position)
+    if len(start) < _OLD_MESSAGE.size:
+        return False
+    _, length, crc, magic = _OLD_MESSAGE.unpack(start)
+    if magic not in (0, 1) or not _OLD_MIN_LENGTH <= length <= end - position - LENGTH_END:
+        return False
+    return bool(crc32(file.pread(length - 4, position + LENGTH_END + 4)) == crc)

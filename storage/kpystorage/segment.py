@@ -219,6 +219,7 @@ class Segment:
         """Remove the batches that reach ``offset`` or beyond, and what the indexes say of them."""
         found = self.find(offset, self.size)
         self._full = None
+        self.flush_indexes()
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)

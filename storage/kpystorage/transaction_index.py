@@ -115,7 +115,7 @@ class TransactionIndex:
     def _size(self) -> int:
         if self._bytes < 0:
             assert self._file is not None
-            self._bytes = self._file.size()
+            self._bytes = self._file.size() // ENTRY_BYTES * ENTRY_BYTES  # a rest of an entry is written over
         return self._bytes
 
     def _cut(self, length: int) -> None:
