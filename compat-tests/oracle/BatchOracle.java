@@ -15,9 +15,19 @@ import java.util.Properties;
 import java.util.function.Supplier;
 import org.apache.kafka.common.compress.Compression;
 import org.apache.kafka.common.header.Header;
+import org.apache.kafka.common.header.internals.RecordHeader;
+import org.apache.kafka.common.message.KRaftVersionRecord;
+import org.apache.kafka.common.message.LeaderChangeMessage;
+import org.apache.kafka.common.message.SnapshotFooterRecord;
+import org.apache.kafka.common.message.SnapshotHeaderRecord;
+import org.apache.kafka.common.message.VotersRecord;
 import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.record.TimestampType;
+import org.apache.kafka.common.record.internal.ControlRecordType;
+import org.apache.kafka.common.record.internal.EndTransactionMarker;
 import org.apache.kafka.common.record.internal.FileRecords;
 import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.record.internal.MemoryRecordsBuilder;
 import org.apache.kafka.common.record.internal.Record;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.requests.ProduceRequest;
@@ -48,6 +58,10 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
  *                                  "error CODE EXCEPTION MESSAGE {INDEX MESSAGE}" (messages in base64, "-" for none)
  *   read HEX                       the records of batches, as a consumer sees them; answers "ok" and per record OFFSET
  *                                  TIMESTAMP KEY VALUE {HEADER_KEY HEADER_VALUE}, comma-separated, in hex, or "error"
+ *   build BASE_OFFSET LEADER_EPOCH PRODUCER_ID PRODUCER_EPOCH SEQUENCE TRANSACTIONAL APPEND_TIME RECORD...
+ *                                  the batch of these records, each TIMESTAMP,KEY,VALUE{,HEADER_KEY,HEADER_VALUE};
+ *                                  APPEND_TIME -1 for CreateTime; answers "ok HEX"
+ *   control                        one control batch of each type, with fixed contents; answers "ok HEX..."
  *   inflate CODEC HEX              "ok HEX" or "error"
  *   deflate CODEC LEVEL HEX        "ok HEX"
  */
@@ -82,6 +96,10 @@ public class BatchOracle {
                         bytes(words, 4));
             case "read":
                 return read(bytes(words, 1));
+            case "build":
+                return build(words);
+            case "control":
+                return control();
             case "inflate":
                 return inflate(words[1], bytes(words, 2));
             case "deflate":
@@ -155,6 +173,54 @@ public class BatchOracle {
         }
     }
 
+    private static String build(String[] words) {
+        long appendTime = Long.parseLong(words[7]);
+        TimestampType type = appendTime < 0 ? TimestampType.CREATE_TIME : TimestampType.LOG_APPEND_TIME;
+        MemoryRecordsBuilder builder = MemoryRecords.builder(ByteBuffer.allocate(1024), V2, Compression.NONE, type,
+                Long.parseLong(words[1]), appendTime, Long.parseLong(words[3]), Short.parseShort(words[4]),
+                Integer.parseInt(words[5]), Boolean.parseBoolean(words[6]), Integer.parseInt(words[2]));
+        for (int index = 8; index < words.length; index++) {
+            String[] fields = words[index].split(",", -1);
+            Header[] headers = new Header[(fields.length - 3) / 2];
+            for (int number = 0; number < headers.length; number++) {
+                String name = new String(HEX.parseHex(fields[3 + 2 * number]), StandardCharsets.UTF_8);
+                headers[number] = new RecordHeader(name, bytes(fields[4 + 2 * number]));
+            }
+            builder.append(Long.parseLong(fields[0]), bytes(fields[1]), bytes(fields[2]), headers);
+        }
+        return "ok " + hex(builder.build().buffer());
+    }
+
+    private static byte[] bytes(String field) {
+        return field.equals("-") ? null : HEX.parseHex(field);
+    }
+
+    private static String control() {
+        MemoryRecords[] batches = {
+            MemoryRecords.withEndTransactionMarker(7, 8, 9, 10, (short) 11,
+                    new EndTransactionMarker(ControlRecordType.ABORT, 12)),
+            MemoryRecords.withEndTransactionMarker(7, 8, 9, 10, (short) 11,
+                    new EndTransactionMarker(ControlRecordType.COMMIT, 12)),
+            MemoryRecords.withLeaderChangeMessage(7, 8, 9, ByteBuffer.allocate(256),
+                    new LeaderChangeMessage().setLeaderId(3)
+                            .setVoters(List.of(new LeaderChangeMessage.Voter().setVoterId(3),
+                                    new LeaderChangeMessage.Voter().setVoterId(4)))
+                            .setGrantingVoters(List.of(new LeaderChangeMessage.Voter().setVoterId(4)))),
+            MemoryRecords.withSnapshotHeaderRecord(7, 8, 9, ByteBuffer.allocate(256),
+                    new SnapshotHeaderRecord().setLastContainedLogTimestamp(10)),
+            MemoryRecords.withSnapshotFooterRecord(7, 8, 9, ByteBuffer.allocate(256), new SnapshotFooterRecord()),
+            MemoryRecords.withKRaftVersionRecord(7, 8, 9, ByteBuffer.allocate(256),
+                    new KRaftVersionRecord().setKRaftVersion((short) 1)),
+            MemoryRecords.withVotersRecord(7, 8, 9, ByteBuffer.allocate(256),
+                    new VotersRecord().setVoters(List.of(new VotersRecord.Voter().setVoterId(3)))),
+        };
+        StringBuilder answer = new StringBuilder("ok");
+        for (MemoryRecords batch : batches) {
+            answer.append(' ').append(hex(batch.buffer()));
+        }
+        return answer.toString();
+    }
+
     private static String hex(ByteBuffer buffer) {
         return buffer == null ? "-" : HEX.formatHex(Utils.toArray(buffer));
     }
@@ -177,7 +243,7 @@ public class BatchOracle {
         Compression compression = Compression.of(codec).build();
         try (InputStream stream = compression.wrapForInput(ByteBuffer.wrap(bytes), V2, BufferSupplier.NO_CACHING)) {
             return "ok " + HEX.formatHex(stream.readAllBytes());
-        } catch (Exception e) {
+        } catch (Exception | Error e) {
             return "error";
         }
     }

@@ -1,7 +1,7 @@
 """Apache Kafka's verdict on record batches: its own append path and codecs, many questions in one JVM."""
 
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -33,6 +33,32 @@ def append(batch: bytes, now_ms: int, *, version: int = 13, leader_epoch: int = 
 def read(records: bytes) -> str:
     """The question what a consumer makes of batches."""
     return f"read {records.hex()}"
+
+
+def build(
+    records: Iterable[tuple[int, bytes | None, bytes | None, Sequence[tuple[str, bytes | None]]]],
+    *,
+    base_offset: int = 0,
+    leader_epoch: int = -1,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    sequence: int = -1,
+    transactional: bool = False,
+    append_time_ms: int = -1,
+) -> str:
+    """The question for the batch of some records: (timestamp, key, value, headers) each."""
+    words = [f"build {base_offset} {leader_epoch} {producer_id} {producer_epoch} {sequence}"]
+    words.append(f"{str(transactional).lower()} {append_time_ms}")
+    for timestamp, key, value, headers in records:
+        fields = [str(timestamp), _hex(key), _hex(value)]
+        for name, header_value in headers:
+            fields += (name.encode().hex(), _hex(header_value))
+        words.append(",".join(fields))
+    return " ".join(words)
+
+
+CONTROL = "control"
+"""The question for one control batch of each type."""
 
 
 def inflate(codec: str, data: bytes) -> str:
@@ -93,9 +119,13 @@ def seen(answer: str) -> list[Seen] | None:
 
 
 def data(answer: str) -> bytes | None:
-    """The answer to :func:`inflate` or :func:`deflate`; None if Kafka could not."""
+    """The answer to :func:`build`, :func:`inflate` or :func:`deflate`; None if Kafka could not."""
     kind, *words = answer.split(" ")
     return bytes.fromhex(words[0] if words else "") if kind == "ok" else None
+
+
+def _hex(data: bytes | None) -> str:
+    return "-" if data is None else data.hex()
 
 
 def _bytes(word: str) -> bytes | None:

@@ -125,17 +125,17 @@ def test_zstd_without_a_declared_content_size_is_read() -> None:
     assert decompress(ZSTD, packed, 8 * MIB) == bytes(5 * MIB)
 
 
-@codecs
-def test_the_cap_is_exact(codec: int) -> None:
-    packed = compress(codec, TEXT)
+@pytest.mark.parametrize(("codec", "level"), [(GZIP, None), (SNAPPY, None), (LZ4, None), (LZ4, 12), (ZSTD, None)])
+def test_the_cap_is_exact(codec: int, level: int | None) -> None:
+    packed = compress(codec, TEXT, level)
     assert decompress(codec, packed, len(TEXT)) == TEXT
     with pytest.raises(TooLarge):
         decompress(codec, packed, len(TEXT) - 1)
 
 
-@codecs
-def test_a_bomb_takes_no_more_memory_than_the_cap(codec: int) -> None:
-    bomb = compress(codec, bytes(64 * MIB))
+@pytest.mark.parametrize(("codec", "level"), [(GZIP, None), (SNAPPY, None), (LZ4, None), (LZ4, 12), (ZSTD, None)])
+def test_a_bomb_takes_no_more_memory_than_the_cap(codec: int, level: int | None) -> None:
+    bomb = compress(codec, bytes(64 * MIB), level)
     if codec == GZIP:
         bomb += bomb
     tracemalloc.start()
