@@ -29,11 +29,13 @@ class Watched(Protocol):
 class Entry:
     """One partition in one session: where its reader is and what it was last told.
 
-    ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown.
+    ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown;
+    ``held_back`` tells that the last answer had no room for its records.
     """
 
     __slots__ = (
         "fetch_offset",
+        "held_back",
         "index",
         "last_fetched_epoch",
         "leader_epoch",
@@ -52,6 +54,7 @@ class Entry:
         self.index = index
         self.replica: Watched | None = None
         self.fetch_offset = 0
+        self.held_back = False
         self.max_bytes = 0
         self.leader_epoch = -1
         self.last_fetched_epoch = -1
@@ -137,10 +140,13 @@ class Session:
     def answered(self, entry: Entry, high_watermark: int, log_start_offset: int, *, more: bool) -> None:
         """Note what the client is told of ``entry``.
 
-        ``more``: it had records or an error, so it stays due until the client moves on, behind the others (fairness).
+        ``more``: it has records or an error, so it stays due until the client moves on. What was answered goes behind
+        the others (fairness), what was held back keeps its place.
         """
         entry.sent_high_watermark = high_watermark
         entry.sent_log_start_offset = log_start_offset
+        if entry.held_back:
+            return
         self.changed.pop(entry, None)
         if more:
             self.changed[entry] = None

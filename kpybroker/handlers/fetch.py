@@ -106,7 +106,8 @@ class Reading:
             elif _must_not_wait(answer):
                 urgent = True
             elif not _has_news(entry, answer):
-                session.changed.pop(entry, None)
+                if not entry.held_back:
+                    session.changed.pop(entry, None)
                 if self.incremental:
                     del answers[entry]
             if left <= 0 and self.incremental:
@@ -132,6 +133,7 @@ class Reading:
         )
 
     def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool) -> PartitionData:
+        entry.held_back = False
         replica = entry.replica
         if replica is None or replica.gone:
             replica = self._find(entry)
@@ -161,6 +163,8 @@ class Reading:
             records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
         if records is not None:
             answer.records = records
+        else:
+            entry.held_back = max_bytes <= 0 and entry.fetch_offset < end.offset
         if committed_only:
             answer.aborted_transactions = _aborted(leader, entry.fetch_offset, end.offset) if records else []
         return answer
@@ -244,9 +248,7 @@ def _must_not_wait(answer: PartitionData) -> bool:
 
 def _has_news(entry: Entry, answer: PartitionData) -> bool:
     """Whether an incremental answer must mention a partition although it has no records."""
-    return (
-        answer.high_watermark != entry.sent_high_watermark or answer.log_start_offset != entry.sent_log_start_offset
-    )
+    return answer.high_watermark != entry.sent_high_watermark or answer.log_start_offset != entry.sent_log_start_offset
 
 
 def _not_a_replica(entry: Entry) -> KafkaError:

@@ -147,3 +147,13 @@ def test_a_closed_session_watches_nothing() -> None:
     assert replica.watchers
     session.close()
     assert not replica.watchers
+
+
+def test_what_had_no_room_stays_due_ahead_of_what_was_answered() -> None:
+    session, _ = sessions().begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    answered, held_back, read_out = session.entries.values()
+    held_back.held_back = True
+    session.answered(answered, high_watermark=9, log_start_offset=0, more=True)
+    session.answered(held_back, high_watermark=9, log_start_offset=0, more=False)
+    session.answered(read_out, high_watermark=0, log_start_offset=0, more=False)
+    assert list(session.changed) == [held_back, answered]
