@@ -32,9 +32,7 @@ def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> Des
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
 
 
-def _describe(
-    broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None
-) -> DescribeLogDirsResult:
+def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
     topics: dict[str, DescribeLogDirsTopic] = {}
     try:
         for replica in broker.replicas:

@@ -84,6 +84,4 @@ def java_hash(text: str) -> int:
 
 
 def _nobody(key: str, error: KafkaError) -> Coordinator:
-    return Coordinator(
-        key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=str(error.args[0])
-    )
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=str(error.args[0]))

@@ -9,10 +9,9 @@
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.validation import sole_batch
-from kpybroker.replicas.commit_wait import CommitWait
-from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.replicas.replica import HeldTopic
 from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError
@@ -28,53 +27,40 @@ from kpywire.messages.produce import (
 
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
+TOPIC_IDS_FROM = 13
 ADMIN_CLIENT_ID = "__admin_client"
 
 
 def handle(broker: Context, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
     acks = request.acks
-    now_ms = broker.scheduler.now_ms()
-    by_id = call.api_version >= 13
+    by_id = call.api_version >= TOPIC_IDS_FROM
     replicas = broker.replicas
+    now_ms = broker.scheduler.now_ms()
+    uncommitted: list[Uncommitted] = []
     failed = False
-    uncommitted: list[tuple[Replica, int, PartitionProduceResponse]] = []
     responses = []
     for topic in request.topic_data:
         held = replicas.by_id.get(topic.topic_id) if by_id else replicas.topics.get(topic.name)
-        name = topic.name if held is None else held.name
+        refusal = _refusal(held, by_id, acks, call)
         answers = []
         for data in topic.partition_data:
             try:
-                if acks not in (-1, 0, 1):
-                    raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
-                if name in INTERNAL and call.client_id != ADMIN_CLIENT_ID:
-                    raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {name}")
-                if held is None:
-                    raise KafkaError(
-                        error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
-                    )
-                replica = held.replica(data.index)
+                if refusal is not None or held is None:
+                    raise refusal or KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
                 if call.api_version < EVERY_CODEC_FROM and data.records is not None:
                     sole_batch(data.records, call.api_version)
-                answer, next_offset = _append(replica, data, acks, now_ms)
-                leader = replica.leader
-                if acks == ACKS_ALL and leader is not None and next_offset > leader.high_watermark.offset:
-                    uncommitted.append((replica, next_offset, answer))
+                answer = _append(held, data, acks, now_ms, uncommitted)
             except KafkaError as error:
+                failed = True
                 answer = _refused(data.index, error)
-                failed = True
-            except DiskFailure as failure:
-                replicas.directory_failed(failure)
-                answer = _refused(data.index, KafkaError(error_codes.KAFKA_STORAGE_ERROR))
-                failed = True
             except StorageError as error:
-                answer = _refused(data.index, KafkaError(error.error_code, str(error)))
                 failed = True
+                if isinstance(error, DiskFailure):
+                    replicas.directory_failed(error)
+                answer = _refused(data.index, KafkaError(error.error_code, str(error)))
             answers.append(answer)
-        responses.append(
-            TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers)
-        )
+        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
     if acks == 0:
         if failed:
             raise CloseConnection("a produce request without acknowledgement failed")
@@ -85,26 +71,45 @@ def handle(broker: Context, request: ProduceRequest, call: Call) -> ProduceRespo
     return response
 
 
+def _refusal(held: HeldTopic | None, by_id: bool, acks: int, call: Call) -> KafkaError | None:
+    """Why nothing can be produced to any partition of a topic; None if something can."""
+    if acks not in (-1, 0, 1):
+        return KafkaError(error_codes.INVALID_REQUIRED_ACKS)
+    if held is None:
+        return KafkaError(error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    if held.is_internal and call.client_id != ADMIN_CLIENT_ID:
+        return KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {held.name}")
+    return None
+
+
 def _append(
-    replica: Replica, data: PartitionProduceData, acks: int, now_ms: int
-) -> tuple[PartitionProduceResponse, int]:
-    """Append one partition's batch: the answer, and the offset that must be committed for it."""
-    leader = replica.led()
-    if acks == ACKS_ALL and len(leader.isr) < min(replica.topic.config.min_insync_replicas, len(leader.replicas)):
+    held: HeldTopic, data: PartitionProduceData, acks: int, now_ms: int, uncommitted: list[Uncommitted]
+) -> PartitionProduceResponse:
+    """Append one partition's batch; what the high watermark does not cover yet goes to ``uncommitted``."""
+    replica = held.replicas.get(data.index) or held.replica(data.index)
+    leader = replica.leader
+    if leader is None or replica.offline:
+        leader = replica.led()
+    if acks == ACKS_ALL and not leader.has_enough_in_sync(held.config.min_insync_replicas):
         raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
     records = data.records
     if records is None:
         raise KafkaError(error_codes.INVALID_RECORD, "Produce requests must have exactly one record batch")
-    appended = leader.append(records, replica.topic.validation, now_ms)
-    replica.appended(len(records), appended.next_offset - appended.base_offset)
+    base_offset, next_offset, append_time_ms = leader.append(records, held.validation, now_ms)
+    held.records_in += next_offset - base_offset
+    held.bytes_in += len(records)
+    if replica.watchers or replica.commit_waits:
+        replica.changed()
     answer = PartitionProduceResponse(
         index=data.index,
         error_code=error_codes.NONE,
-        base_offset=appended.base_offset,
-        log_append_time_ms=appended.log_append_time_ms,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
         log_start_offset=leader.log.log_start_offset,
     )
-    return answer, appended.next_offset
+    if acks == ACKS_ALL and next_offset > leader.high_watermark.offset:
+        uncommitted.append((replica, next_offset, answer))
+    return answer
 
 
 def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:

@@ -10,7 +10,6 @@ consumers; nothing at or above the last stable offset is shown to those that rea
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import ValidationConfig, validate
@@ -18,23 +17,31 @@ from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
+from kpywire.batch import TRANSACTIONAL_MASK
+
+Appended = tuple[int, int, int]
+"""Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
 
 
-class Appended(NamedTuple):
-    """Where a produced batch went: ``[base_offset, next_offset)``."""
-
-    base_offset: int
-    next_offset: int
-    log_append_time_ms: int
-
-
 class Leader:
     """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker."""
 
-    __slots__ = ("epoch", "follower_ends", "high_watermark", "isr", "log", "node_id", "partition_epoch", "replicas")
+    __slots__ = (
+        "_alone",
+        "epoch",
+        "follower_ends",
+        "high_watermark",
+        "isr",
+        "log",
+        "name",
+        "node_id",
+        "partition_epoch",
+        "replicas",
+    )
+    isr: frozenset[int]
 
     def __init__(
         self,
@@ -47,39 +54,53 @@ class Leader:
         high_watermark: int,
     ) -> None:
         self.log = log
+        self.name = log.name
         self.node_id = node_id
         self.epoch = epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
-        self.isr = frozenset(isr)
+        self.change_isr(isr)
         self.follower_ends: dict[int, LogOffset] = {}
         bounded = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.high_watermark = log.position_of(bounded)
         log.epochs.assign(epoch, log.log_end_offset)
         self.advance_high_watermark()
 
+    def change_isr(self, isr: Sequence[int]) -> None:
+        """Other replicas count from now on."""
+        self.isr = frozenset(isr)
+        self._alone = self.isr == {self.node_id}
+
+    def has_enough_in_sync(self, min_insync_replicas: int) -> bool:
+        """Whether acks=all may be promised; a topic with fewer replicas than the minimum needs them all (KIP-966)."""
+        in_sync = len(self.isr)
+        return in_sync >= min_insync_replicas or in_sync >= len(self.replicas)
+
     # Writing
 
     def append(self, records: memoryview, config: ValidationConfig, now_ms: int) -> Appended:
-        """Append one produced batch; it is stamped in place.
+        """Append one produced batch; it is stamped in place. (base offset, next offset, append time or -1).
 
         Raises:
             KafkaError: the batch is refused; nothing was appended.
             DiskFailure: the log's directory failed.
         """
         log = self.log
-        accepted = validate(records, config, now_ms, self.epoch, log.end.offset, log.name)
-        header = accepted.header
-        if header.is_transactional:
+        base_offset = log.end.offset
+        header, buffer, append_time_ms = validate(records, config, now_ms, self.epoch, base_offset, self.name)
+        if header.attributes & TRANSACTIONAL_MASK:
             raise KafkaError(error_codes.INVALID_TXN_STATE)
         if header.producer_id >= 0:
             duplicate = log.producers.check(header)
             if duplicate is not None:
-                append_time_ms = duplicate.timestamp if accepted.log_append_time_ms >= 0 else -1
-                return Appended(duplicate.first_offset, duplicate.last_offset + 1, append_time_ms)
-        log.append((header,), accepted.buffer, now_ms)
+                duplicate_time_ms = duplicate.timestamp if append_time_ms >= 0 else -1
+                return duplicate.first_offset, duplicate.last_offset + 1, duplicate_time_ms
+        log.append((header,), buffer, now_ms)
+        if self._alone:
+            self.high_watermark = end = log.end
+            return base_offset, end.offset, append_time_ms
         self.advance_high_watermark()
-        return Appended(header.base_offset, header.next_offset, accepted.log_append_time_ms)
+        return base_offset, log.end.offset, append_time_ms
 
     def advance_high_watermark(self) -> bool:
         """Take over what the in-sync replicas have reached; whether the high watermark moved."""

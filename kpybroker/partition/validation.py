@@ -11,7 +11,7 @@ Invariant: a batch comes out with its base offset, leader epoch and largest time
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -20,6 +20,7 @@ from kpywire.batch import (
     CODEC_MASK,
     CONTROL_MASK,
     CREATE_TIME,
+    HEADER,
     HEADER_BYTES,
     LENGTH_END,
     LOG_APPEND_TIME,
@@ -105,13 +106,12 @@ class ValidationConfig:
         self.max_inflated_bytes = max_inflated_bytes
 
 
-class Accepted(NamedTuple):
-    """A batch to append: its header as it now reads, its bytes (other ones, if it was compressed anew)."""
+Accepted = tuple[BatchHeader, Buffer, int]
+"""A batch to append: its header as it now reads; its bytes (other ones, if it was compressed anew); and the time of
+every record on a LogAppendTime topic, else -1."""
 
-    header: BatchHeader
-    buffer: Buffer
-    log_append_time_ms: int
-    """The time of every record on a LogAppendTime topic, else -1."""
+_new = tuple.__new__
+_NO_FIELDS = (0,) * len(BatchHeader._fields)
 
 
 def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeader:
@@ -174,12 +174,26 @@ def validate(
     Raises:
         Refused: with Kafka's error code, and Kafka's record errors where records break the topic's rules.
     """
-    header = sole_batch(records)
-    size = header.batch_length + LENGTH_END
-    if size != len(records):
+    size = len(records)
+    fields = HEADER.unpack_from(records) if size >= HEADER_BYTES else _NO_FIELDS
+    if fields[1] + LENGTH_END != size or fields[3] != MAGIC:
+        fields = sole_batch(records)
+        size = fields[1] + LENGTH_END
         records = records[:size]
-    _check_header(records, header, config)
-    codec = header.attributes & CODEC_MASK
+    first_offset, _, _, _, crc, attributes, last_delta, _, claimed_timestamp, producer_id, _, sequence, count = fields
+    header = _new(BatchHeader, fields)
+    codec = attributes & CODEC_MASK
+    if (
+        first_offset
+        or size > config.max_message_bytes
+        or crc32c(records[ATTRIBUTES_POSITION:]) != crc
+        or codec > ZSTD
+        or count <= 0
+        or count != last_delta + 1
+        or attributes & CONTROL_MASK
+        or (producer_id >= 0 and sequence < 0)
+    ):
+        _refuse_header(records, header, config)
     target = codec if config.codec is None else config.codec
     section: Buffer = records[HEADER_BYTES:]
     if codec:
@@ -188,16 +202,20 @@ def validate(
         lowest, highest, in_order, keyed = skim(header, section)
     except InvalidRecord as error:
         raise Refused(error_codes.INVALID_RECORD, str(error)) from None
-    claims_append_time = header.attributes & TIMESTAMP_TYPE_MASK
+    claims_append_time = attributes & TIMESTAMP_TYPE_MASK
     if claims_append_time:
-        lowest = highest = header.max_timestamp
+        lowest = highest = claimed_timestamp
     if config.log_append_time:
         timestamp_type, max_timestamp, log_append_time_ms = LOG_APPEND_TIME, now_ms, now_ms
         suspicious = claims_append_time != 0
     else:
-        timestamp_type, max_timestamp, log_append_time_ms = CREATE_TIME, max(highest, NO_TIMESTAMP), NO_TIMESTAMP
-        suspicious = now_ms - lowest > config.before_max_ms or highest - now_ms > config.after_max_ms
-        suspicious = suspicious or (claims_append_time != 0 and highest == NO_TIMESTAMP)
+        timestamp_type, log_append_time_ms = CREATE_TIME, NO_TIMESTAMP
+        max_timestamp = highest if highest > NO_TIMESTAMP else NO_TIMESTAMP
+        suspicious = (
+            now_ms - lowest > config.before_max_ms
+            or highest - now_ms > config.after_max_ms
+            or (claims_append_time != 0 and highest == NO_TIMESTAMP)
+        )
     if suspicious or (config.compacted and not keyed):
         kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
         _check_records(header, section, config, now_ms, topic_partition, kind)
@@ -216,13 +234,13 @@ def validate(
     if len(stamped) > config.segment_bytes:
         raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {len(stamped)} bytes is larger than a segment")
     stamp_offset_and_epoch(stamped, 0, base_offset, partition_leader_epoch)
-    if max_timestamp != header.max_timestamp or timestamp_type != header.timestamp_type:
-        stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
-    return Accepted(parse_header(stamped), stamped, log_append_time_ms)
+    if max_timestamp != header.max_timestamp or timestamp_type << 3 != header.attributes & TIMESTAMP_TYPE_MASK:
+        header = stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
+    return _new(BatchHeader, (base_offset, header[1], partition_leader_epoch, *header[3:])), stamped, log_append_time_ms
 
 
-def _check_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> None:
-    """The rules that need no record: base offset, size, CRC, codec, counts, control bit, sequence."""
+def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> NoReturn:
+    """Say which rule that needs no record is broken: base offset, size, CRC, codec, counts, control bit, sequence."""
     if header.base_offset:
         raise Refused(error_codes.INVALID_RECORD, f"a produced batch starts at offset {header.base_offset}, not 0")
     if len(records) > config.max_message_bytes:
@@ -241,8 +259,7 @@ def _check_header(records: Buffer, header: BatchHeader, config: ValidationConfig
         )
     if attributes & CONTROL_MASK:
         raise Refused(error_codes.INVALID_RECORD, "a client may not write control records")
-    if header.producer_id >= 0 and header.base_sequence < 0:
-        raise Refused(error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}")
+    raise Refused(error_codes.INVALID_RECORD, f"a batch of an idempotent producer, sequence {header.base_sequence}")
 
 
 def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:

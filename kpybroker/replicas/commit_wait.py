@@ -53,7 +53,7 @@ class CommitWait:
             return error_codes.NOT_LEADER_OR_FOLLOWER
         if leader.high_watermark.offset < next_offset:
             return None
-        if len(leader.isr) < min(replica.topic.config.min_insync_replicas, len(leader.replicas)):
+        if not leader.has_enough_in_sync(replica.topic.config.min_insync_replicas):
             return error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         return error_codes.NONE
 

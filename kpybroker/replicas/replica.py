@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import Entry
 from kpybroker.metadata.topic import Partition
+from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.log import Log
@@ -30,13 +31,14 @@ class Waiter(Protocol):
 class HeldTopic:
     """A topic of which this node holds partitions, with the configuration they share."""
 
-    __slots__ = ("bytes_in", "bytes_out", "config", "id", "name", "records_in", "replicas", "validation")
+    __slots__ = ("bytes_in", "bytes_out", "config", "id", "is_internal", "name", "records_in", "replicas", "validation")
 
     def __init__(self, name: str, topic_id: bytes, config: "TopicConfig", validation: ValidationConfig) -> None:
         self.name = name
         self.id = topic_id
         self.config = config
         self.validation = validation
+        self.is_internal = name in INTERNAL
         self.replicas: dict[int, Replica] = {}
         self.records_in = self.bytes_in = self.bytes_out = 0
 
@@ -131,17 +133,9 @@ class Replica:
         else:
             leader.partition_epoch = partition.partition_epoch
             leader.replicas = partition.replicas
-            leader.isr = frozenset(partition.isr)
+            leader.change_isr(partition.isr)
             leader.advance_high_watermark()
         self.changed()
-
-    def appended(self, size_bytes: int, record_count: int) -> None:
-        """A batch was appended: count it and tell who waits."""
-        topic = self.topic
-        topic.records_in += record_count
-        topic.bytes_in += size_bytes
-        if self.watchers or self.commit_waits:
-            self.changed()
 
     def changed(self) -> None:
         """Records, high watermark, log start or leadership changed: tell sessions and waiting requests."""

@@ -29,6 +29,7 @@ _STRETCH = 256
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
+_new = tuple.__new__
 _ALL_BYTES = bytes(range(256))
 _CONTINUED = bytes(byte >> 7 for byte in range(256))
 _ODD = bytes(byte & 1 for byte in range(256))
@@ -109,7 +110,7 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
     if lowest < _INT64_MIN or highest > _INT64_MAX:
         timestamps = [as_int64(header.base_timestamp + frame.timestamp_delta) for frame in frames(section, count)]
         lowest, highest = min(timestamps), max(timestamps)
-    return Skim(lowest, highest, in_order, keyed)
+    return _new(Skim, (lowest, highest, in_order, keyed))
 
 
 def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
