@@ -11,7 +11,7 @@ Invariant: a batch comes out with its base offset, leader epoch and largest time
 """
 
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NamedTuple, NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -106,9 +106,14 @@ class ValidationConfig:
         self.max_inflated_bytes = max_inflated_bytes
 
 
-Accepted = tuple[BatchHeader, Buffer, int]
-"""A batch to append: its header as it now reads; its bytes (other ones, if it was compressed anew); and the time of
-every record on a LogAppendTime topic, else -1."""
+class Accepted(NamedTuple):
+    """A batch to append: its header as it now reads, its bytes (other ones, if it was compressed anew)."""
+
+    header: BatchHeader
+    buffer: Buffer
+    log_append_time_ms: int
+    """The time of every record on a LogAppendTime topic, else -1."""
+
 
 _new = tuple.__new__
 _NO_FIELDS = (0,) * len(BatchHeader._fields)
@@ -236,7 +241,8 @@ def validate(
     stamp_offset_and_epoch(stamped, 0, base_offset, partition_leader_epoch)
     if max_timestamp != header.max_timestamp or timestamp_type << 3 != header.attributes & TIMESTAMP_TYPE_MASK:
         header = stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
-    return _new(BatchHeader, (base_offset, header[1], partition_leader_epoch, *header[3:])), stamped, log_append_time_ms
+    header = _new(BatchHeader, (base_offset, header[1], partition_leader_epoch, *header[3:]))
+    return _new(Accepted, (header, stamped, log_append_time_ms))
 
 
 def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> NoReturn:
