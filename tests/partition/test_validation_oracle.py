@@ -250,14 +250,14 @@ def our_verdict(case: Case, config: ValidationConfig, base_offset: int) -> batch
     records = memoryview(bytearray(case.batch))
     try:
         sole_batch(records, case.version)
-        accepted = validate(records, config, NOW, EPOCH, base_offset, "t-0")
+        header, buffer, log_append_time_ms = validate(records, config, NOW, EPOCH, base_offset, "t-0")
     except Refused as refused:
         return batches.Verdict(
             error_code=refused.code, message=refused.message, record_errors=tuple(refused.record_errors)
         )
-    assert accepted.header == parse_header(accepted.buffer)
-    assert accepted.header.size == len(accepted.buffer)
-    return batches.Verdict(base_offset, accepted.log_append_time_ms, bytes(accepted.buffer))
+    assert header == parse_header(buffer)
+    assert header.size == len(buffer)
+    return batches.Verdict(base_offset, log_append_time_ms, bytes(buffer))
 
 
 class Asked(NamedTuple):
