@@ -35,7 +35,7 @@ from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Jour
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.image_records import record_version
-from kpybroker.metadata.loader import Loader, Subscriber
+from kpybroker.metadata.loader import Subscriber
 from kpybroker.raft.quorum import ElectionPersisted, LogSynced, NotLeader, Quorum, Ready, RecordsTooLarge
 from kpybroker.raft.voters import Voter
 from kpystorage.errors import DiskFailure
@@ -121,13 +121,13 @@ class ControllerHost:
         self._bootstrap_records = list(bootstrap_records)
         self._failed: Callable[[str], None] | None = failed
         recovered = recover(metadata_log, identity.cluster_id, identity.static_voters)
-        self._loader = Loader(recovered.image)
+        self._loader = recovered.loader
         self._quorum = Quorum(
             identity.voter,
             recovered.history,
             recovered.election,
             metadata_log.next_offset,
-            max(metadata_log.last_epoch, recovered.image.epoch),
+            max(metadata_log.last_epoch, recovered.loader.image.epoch),
         )
         if not self._quorum.is_only_voter:
             raise StartRefused(_why_not_alone(self._quorum))

@@ -28,7 +28,8 @@ class StartRefused(Exception):
 class Recovered(NamedTuple):
     """What the disk held."""
 
-    image: MetadataImage
+    loader: Loader
+    """It holds the image; its first publication tells the subscribers all of it."""
     history: VoterHistory
     election: ElectionState
     bytes_since_snapshot: int
@@ -62,7 +63,7 @@ def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -
     refusal = features.refusal(finalized)
     if refusal is not None:
         raise StartRefused(refusal)
-    return Recovered(loader.image, history, log.read_election(), size_bytes, last_timestamp_ms)
+    return Recovered(loader, history, log.read_election(), size_bytes, last_timestamp_ms)
 
 
 def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, history: VoterHistory) -> None:
