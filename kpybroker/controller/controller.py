@@ -112,7 +112,11 @@ class Controller:
         try:
             records, response = _DECIDERS[type(request.message)](self.state, request, now_ms)
         except KafkaError as error:
-            return Effects(replies=[(request.ticket, error_response(request.message, error.code, error.message))])
+            return Effects(
+                replies=[
+                    (request.ticket, error_response(request.message, request.api_version, error.code, error.message))
+                ]
+            )
         return self._write(records)._replace(replies=[(request.ticket, response)])
 
     def _write(self, records: list[Any]) -> Effects:
@@ -128,4 +132,11 @@ class Controller:
     def _refuse_too_large(self, event: Any) -> Effects:
         if not isinstance(event, ControllerRequest):
             return NOTHING
-        return Effects(replies=[(event.ticket, plain_error_response(event.message, error_codes.RECORD_LIST_TOO_LARGE))])
+        return Effects(
+            replies=[
+                (
+                    event.ticket,
+                    plain_error_response(event.message, event.api_version, error_codes.RECORD_LIST_TOO_LARGE),
+                )
+            ]
+        )

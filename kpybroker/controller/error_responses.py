@@ -27,14 +27,17 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest, Unregist
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
 
-def error_response(request: Any, code: int, message: str | None) -> Any:
+def error_response(request: Any, api_version: int, code: int, message: str | None) -> Any:
     """The response to a request of the controller that failed as a whole."""
-    return _RESPONSES[type(request)](request, code, message)
+    response = _RESPONSES[type(request)](request, code, message)
+    if api_version == 0 and type(request) is ElectLeadersRequest:
+        response.error_code = error_codes.NONE  # version 0 has no place for it; the partitions say it
+    return response
 
 
-def plain_error_response(request: Any, code: int) -> Any:
+def plain_error_response(request: Any, api_version: int, code: int) -> Any:
     """The same with Kafka's standard message for the code."""
-    return error_response(request, code, error_codes.message(code))
+    return error_response(request, api_version, code, error_codes.message(code))
 
 
 def _create_topics(request: CreateTopicsRequest, code: int, message: str | None) -> CreateTopicsResponse:

@@ -77,17 +77,18 @@ class Identity(NamedTuple):
 class _Call:
     """A request with the way back."""
 
-    __slots__ = ("_reply", "request")
+    __slots__ = ("_api_version", "_reply", "_request")
 
-    def __init__(self, request: Any, reply: Reply) -> None:
-        self.request = request
+    def __init__(self, request: Any, api_version: int, reply: Reply) -> None:
+        self._request = request
+        self._api_version = api_version
         self._reply = reply
 
     def answer(self, message: Any) -> None:
         self._reply(message)
 
     def fail(self, error_code: int) -> None:
-        self._reply(plain_error_response(self.request, error_code))
+        self._reply(plain_error_response(self._request, self._api_version, error_code))
 
 
 class ControllerHost:
@@ -181,7 +182,7 @@ class ControllerHost:
         """Have a request decided; ``reply`` gets the response once it is durable. Waits for a controller to start."""
         if api_version is None:
             api_version = request.VERSIONS[-1]
-        call = _Call(request, reply)
+        call = _Call(request, api_version, reply)
         controller_request = ControllerRequest(call, request, api_version, principal)
         if self._journal is None and self._failed is not None:
             self._early.append(controller_request)

@@ -36,7 +36,7 @@ def dynamic_history(voter: Voter = ME, offset: int = BOOTSTRAP_OFFSET) -> VoterH
 
 def new_quorum(
     history: VoterHistory | None = None,
-    election: ElectionState = ElectionState(),
+    election: ElectionState = NEW,
     next_offset: int = 0,
     epoch: int = -1,
 ) -> Quorum:
