@@ -227,12 +227,9 @@ def validate(
 
     stamped: memoryview | bytearray = records
     if codec != target:
-        described = header._replace(
-            attributes=target | timestamp_type << 3 | header.attributes & TRANSACTIONAL_MASK,
-            max_timestamp=max_timestamp,
-        )
         _check_rebuildable(header, lowest)
-        stamped = _compressed_anew(header, section, in_order, described, config)
+        attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
+        stamped = _compressed_anew(header, section, in_order, attributes, max_timestamp, config)
         header = parse_header(stamped)
     elif codec and not in_order:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
@@ -347,21 +344,28 @@ def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
 
 
 def _compressed_anew(
-    header: BatchHeader, section: Buffer, in_order: bool, described: BatchHeader, config: ValidationConfig
+    header: BatchHeader,
+    section: Buffer,
+    in_order: bool,
+    attributes: int,
+    max_timestamp: int,
+    config: ValidationConfig,
 ) -> bytearray:
-    """The batch with the header ``described`` (codec, timestamps), its records compressed by that codec."""
+    """The batch with these attributes (codec, timestamp type) and largest timestamp, its records compressed by them."""
     section = bytes(section)
+    base_timestamp = header.base_timestamp
     first = next(frames(section, 1))
     if not in_order or first.timestamp_delta or header.timestamp_type == LOG_APPEND_TIME:
         plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
-        records = list(read_batch(assemble(plain, section), plain._replace(batch_length=len(section) + 49)))
+        batch = assemble(plain, section)
+        records = list(read_batch(batch, parse_header(batch)))
         base_timestamp = records[0].timestamp
         section = b"".join(
             encode_record(index, record.timestamp - base_timestamp, record.key, record.value, record.headers)
             for index, record in enumerate(records)
         )
-        described = described._replace(base_timestamp=base_timestamp)
-    batch = bytearray(assemble(described, compress(described.codec, section, config.level)))
-    if len(batch) > config.max_message_bytes:
-        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(batch)} bytes after it was compressed anew")
-    return batch
+    header = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp)
+    stamped = bytearray(assemble(header, compress(attributes & CODEC_MASK, section, config.level)))
+    if len(stamped) > config.max_message_bytes:
+        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(stamped)} bytes after it was compressed anew")
+    return stamped
