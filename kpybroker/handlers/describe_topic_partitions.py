@@ -1,7 +1,7 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
 - Topics in order of their names; no names means all of them. At most ``max.request.partition.size.limit`` partitions
-  in one answer; the cursor says where the next one goes on.
+  in one answer; the cursor says where the next one goes on. It must be at one of the topics asked for.
 - Unlike Metadata it never creates a topic.
 """
 
@@ -26,10 +26,13 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
     every = not request.topics
     names = sorted(image.topics if every else {topic.name for topic in request.topics})
     first_index = 0
-    if request.cursor is not None:
-        names = [name for name in names if name >= request.cursor.topic_name]
-        if names and names[0] == request.cursor.topic_name:
-            first_index = max(request.cursor.partition_index, 0)
+    cursor = request.cursor
+    if cursor is not None:
+        names = [name for name in names if name >= cursor.topic_name]
+        at_cursor = names[:1] == [cursor.topic_name]
+        if cursor.partition_index < 0 or not (every or at_cursor):
+            return _refused(request)
+        first_index = cursor.partition_index if at_cursor else 0
     left = min(max(request.response_partition_limit, 1), int(broker.config["max.request.partition.size.limit"]))
     topics: list[DescribeTopicPartitionsResponseTopic] = []
     next_cursor = None
@@ -49,6 +52,18 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
             next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
             break
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
+
+
+def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitionsResponse:
+    return DescribeTopicPartitionsResponse(
+        throttle_time_ms=0,
+        topics=[
+            DescribeTopicPartitionsResponseTopic(
+                error_code=error_codes.INVALID_REQUEST, name=topic.name, topic_id=ZERO_UUID, partitions=[]
+            )
+            for topic in request.topics
+        ],
+    )
 
 
 def _page(
@@ -90,5 +105,10 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
     if reason_invalid(name) is not None:
         code = error_codes.INVALID_TOPIC_EXCEPTION
     return DescribeTopicPartitionsResponseTopic(
-        error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL, partitions=[]
+        error_code=code,
+        name=name,
+        topic_id=ZERO_UUID,
+        is_internal=name in INTERNAL,
+        partitions=[],
+        topic_authorized_operations=TOPIC_OPERATIONS,
     )

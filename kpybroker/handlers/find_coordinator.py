@@ -7,6 +7,8 @@
   with COORDINATOR_NOT_AVAILABLE until it is there.
 - Transactions and share groups are not served, so nobody coordinates them: a fatal error that clients show, and no
   retry (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST).
+- Kafka's messages: up to v3 that of the error code, "NONE" where there is none; from v4 empty, except for a key type
+  nobody knows.
 """
 
 from kpybroker.errors import KafkaError
@@ -17,6 +19,7 @@ from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorReques
 
 GROUP = 0
 TRANSACTION = 1
+SHARE = 2
 BATCHED_FROM = 4
 NO_TRANSACTIONS = "This broker does not serve transactions yet"
 
@@ -27,10 +30,11 @@ def handle(broker: Context, request: FindCoordinatorRequest, call: Call) -> Find
         found = [_find(broker, call, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
     one = _find(broker, call, request.key_type, request.key)
+    plain = error_codes.message(one.error_code) or error_codes.name(one.error_code)
     return FindCoordinatorResponse(
         throttle_time_ms=0,
         error_code=one.error_code,
-        error_message=one.error_message,
+        error_message=one.error_message or plain,
         node_id=one.node_id,
         host=one.host,
         port=one.port,
@@ -47,21 +51,17 @@ def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
     except KeyError:
         return _nobody(key, KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE))
     return Coordinator(
-        key=key,
-        node_id=node_id,
-        host=listener.host,
-        port=listener.port,
-        error_code=error_codes.NONE,
-        # Kafka sends the name of the absent error here, and clients have come to see it.
-        error_message=error_codes.name(error_codes.NONE),
+        key=key, node_id=node_id, host=listener.host, port=listener.port, error_code=error_codes.NONE, error_message=""
     )
 
 
 def _coordinator(broker: Context, key_type: int, key: str) -> int:
     if key_type == TRANSACTION:
         raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
+    if key_type == SHARE:
+        raise KafkaError(error_codes.INVALID_REQUEST)
     if key_type != GROUP:
-        raise KafkaError(error_codes.INVALID_REQUEST, f"Nobody coordinates keys of type {key_type} here")
+        raise KafkaError(error_codes.INVALID_REQUEST, error_codes.message(error_codes.INVALID_REQUEST))
     topic = broker.image.topics.get(GROUP_OFFSETS_TOPIC)
     if topic is None:
         create_group_offsets_topic(broker)
@@ -84,4 +84,4 @@ def java_hash(text: str) -> int:
 
 
 def _nobody(key: str, error: KafkaError) -> Coordinator:
-    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=str(error.args[0]))
+    return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=error.code, error_message=error.message or "")

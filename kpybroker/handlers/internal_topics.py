@@ -5,47 +5,62 @@
 
 from typing import Any
 
+from kpybroker.config.broker import BrokerConfig
 from kpybroker.handlers.context import Context
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 DEFAULT = -1
+
+# The broker configs that say how an internal topic is made start with these.
+_PREFIXES = {
+    GROUP_OFFSETS_TOPIC: "offsets.topic.",
+    TRANSACTION_STATE_TOPIC: "transaction.state.log.",
+    SHARE_GROUP_STATE_TOPIC: "share.coordinator.state.topic.",
+}
 
 
 def create_group_offsets_topic(broker: Context) -> None:
     """Ask the controller for the topic that keeps groups' state, with Kafka's settings for it; do not wait."""
-    config = broker.config
-    _create(
-        broker,
-        GROUP_OFFSETS_TOPIC,
-        int(config["offsets.topic.num.partitions"]),
-        int(config["offsets.topic.replication.factor"]),
-        {
-            "cleanup.policy": "compact",
-            "compression.type": "producer",
-            "segment.bytes": str(config["offsets.topic.segment.bytes"]),
-        },
-    )
+    auto_create(broker, GROUP_OFFSETS_TOPIC)
 
 
 def auto_create(broker: Context, name: str) -> None:
-    """Ask the controller for a topic with the broker's defaults (``auto.create.topics.enable``); do not wait."""
-    if name == GROUP_OFFSETS_TOPIC:
-        create_group_offsets_topic(broker)
-    else:
-        _create(broker, name, DEFAULT, DEFAULT, {})
-
-
-def _create(broker: Context, name: str, partitions: int, replication_factor: int, configs: dict[str, str]) -> None:
-    topic = CreatableTopic(
-        name=name,
-        num_partitions=partitions,
-        replication_factor=replication_factor,
-        assignments=[],
-        configs=[CreatableTopicConfig(name=key, value=value) for key, value in configs.items()],
-    )
-    timeout_ms = int(broker.config["request.timeout.ms"])
+    """Ask the controller for a topic, by the broker's defaults or as an internal topic has to be; do not wait."""
+    config = broker.config
+    topic = CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT, assignments=[], configs=[])
+    prefix = _PREFIXES.get(name)
+    if prefix is not None:
+        topic.num_partitions = int(config[prefix + "num.partitions"])
+        topic.replication_factor = int(config[prefix + "replication.factor"])
+        topic.configs = [CreatableTopicConfig(name=key, value=value) for key, value in _configs(name, config).items()]
+    timeout_ms = int(config["request.timeout.ms"])
     broker.controller.send(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False), _ignore)
+
+
+def _configs(name: str, config: BrokerConfig) -> dict[str, str]:
+    """What Kafka's coordinators want for their topics (their ``…TopicConfigs`` methods)."""
+    segment_bytes = str(config[_PREFIXES[name] + "segment.bytes"])
+    if name == GROUP_OFFSETS_TOPIC:
+        return {"cleanup.policy": "compact", "compression.type": "producer", "segment.bytes": segment_bytes}
+    min_insync_replicas = str(config[_PREFIXES[name] + "min.isr"])
+    if name == TRANSACTION_STATE_TOPIC:
+        return {
+            "unclean.leader.election.enable": "false",
+            "compression.type": "uncompressed",
+            "cleanup.policy": "compact",
+            "min.insync.replicas": min_insync_replicas,
+            "segment.bytes": segment_bytes,
+        }
+    return {
+        "cleanup.policy": "delete",
+        "compression.type": "producer",
+        "min.insync.replicas": min_insync_replicas,
+        "segment.bytes": segment_bytes,
+        "retention.ms": "-1",
+    }
 
 
 def _ignore(_response: Any) -> None:

@@ -2,10 +2,14 @@
 
 - v0: no topics means all; from v1 null means all and an empty list none. v4: whether to create unknown topics.
 - An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, also while it is being created; a name that can't be one is
-  INVALID_TOPIC_EXCEPTION; an unknown id is UNKNOWN_TOPIC_ID (v12: asking by id, KIP-516).
+  INVALID_TOPIC_EXCEPTION; an unknown id is UNKNOWN_TOPIC_ID (v12: asking by id, KIP-516). A request with any id is
+  one by ids: topics that have only a name are left out. Each topic is answered once.
+- v10-11 have ids in the schema only: a request that uses one fails as a whole, without brokers.
 - Addresses are those of the listener that the request came in by.
 - v8: authorized operations, answered only when asked for (KIP-430).
 """
+
+from collections.abc import Sequence
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import auto_create
@@ -14,6 +18,7 @@ from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpywire import error_codes
 from kpywire.messages.metadata import (
     MetadataRequest,
+    MetadataRequestTopic,
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
@@ -36,14 +41,22 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
     image = broker.image
     version = call.api_version
     wanted = request.topics
+    code = _why_malformed(wanted or [], version)
+    if code:
+        return _refused(wanted or [], code)
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
         topics = [_topic(broker, topic, version) for topic in image.topics.values()]
+    elif any(one.topic_id != ZERO_UUID for one in wanted):
+        ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
+        topics = [_by_id(broker, topic_id, version) for topic_id in ids]
     else:
-        topics = [_wanted(broker, request, one.name, one.topic_id, version) for one in wanted]
+        create = request.allow_auto_topic_creation and bool(broker.config["auto.create.topics.enable"])
+        names = dict.fromkeys(one.name for one in wanted if one.name is not None)
+        topics = [_by_name(broker, name, version, create=create) for name in names]
     if request.include_topic_authorized_operations:
-        for topic in topics:
-            if topic.error_code == error_codes.NONE:
-                topic.topic_authorized_operations = TOPIC_OPERATIONS
+        for answer in topics:
+            if answer.name is not None:
+                answer.topic_authorized_operations = TOPIC_OPERATIONS
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         throttle_time_ms=0,
@@ -60,26 +73,46 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
     )
 
 
-def _wanted(
-    broker: Context, request: MetadataRequest, name: str | None, topic_id: bytes, version: int
-) -> MetadataResponseTopic:
-    image = broker.image
-    if topic_id != ZERO_UUID:
-        topic = image.topics_by_id.get(topic_id)
-        if topic is None:
-            code = error_codes.UNKNOWN_TOPIC_ID if version >= ID_ONLY_FROM else error_codes.INVALID_REQUEST
-            return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id, partitions=[])
-        return _topic(broker, topic, version)
-    if name is None:
-        code = error_codes.INVALID_REQUEST
-        return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id, partitions=[])
-    topic = image.topics.get(name)
+def _why_malformed(topics: Sequence[MetadataRequestTopic], version: int) -> int:
+    """Kafka's error for topics without a name, or with an id before ids were allowed; 0 when there are none."""
+    if version < ID_ONLY_FROM and any(one.name is None or one.topic_id != ZERO_UUID for one in topics):
+        return error_codes.INVALID_REQUEST
+    if any(one.name is None and one.topic_id == ZERO_UUID for one in topics):
+        return error_codes.UNKNOWN_SERVER_ERROR
+    return error_codes.NONE
+
+
+def _refused(topics: Sequence[MetadataRequestTopic], code: int) -> MetadataResponse:
+    return MetadataResponse(
+        throttle_time_ms=0,
+        brokers=[],
+        cluster_id=None,
+        controller_id=-1,
+        topics=[
+            MetadataResponseTopic(error_code=code, name=one.name or "", topic_id=one.topic_id, partitions=[])
+            for one in topics
+        ],
+        error_code=code,
+    )
+
+
+def _by_id(broker: Context, topic_id: bytes, version: int) -> MetadataResponseTopic:
+    topic = broker.image.topics_by_id.get(topic_id)
+    if topic is None:
+        return MetadataResponseTopic(
+            error_code=error_codes.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[]
+        )
+    return _topic(broker, topic, version)
+
+
+def _by_name(broker: Context, name: str, version: int, *, create: bool) -> MetadataResponseTopic:
+    topic = broker.image.topics.get(name)
     if topic is not None:
         return _topic(broker, topic, version)
     code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
     if reason_invalid(name) is not None:
         code = error_codes.INVALID_TOPIC_EXCEPTION
-    elif request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]:
+    elif create:
         auto_create(broker, name)
     return MetadataResponseTopic(
         error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL, partitions=[]
