@@ -21,13 +21,12 @@ RETRY_MS = 100
 REFUSALS = frozenset(
     {
         error_codes.INCONSISTENT_CLUSTER_ID,
-        error_codes.DUPLICATE_BROKER_REGISTRATION,
         error_codes.BROKER_ID_NOT_REGISTERED,
         error_codes.UNSUPPORTED_VERSION,
         error_codes.INVALID_REGISTRATION,
     }
 )
-"""What another attempt with the same words cannot change."""
+"""What another attempt with the same words cannot change. A duplicate registration ends with the other's session."""
 
 
 class BrokerState(IntEnum):

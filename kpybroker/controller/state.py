@@ -76,7 +76,8 @@ class ControllerState:
             self.topic_created(topic)
         for broker in image.brokers.values():
             self.heartbeats.touch(broker.id, broker.fenced, -1)
-            if not broker.fenced:
+            # The broker of this very node cannot be alive from before: it shares the process with its controller.
+            if not broker.fenced and broker.id != settings.node_id:
                 self.heartbeats.contact(Session(broker.id, broker.epoch), now_ms)
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
