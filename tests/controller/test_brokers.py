@@ -3,7 +3,8 @@
 import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 
-from kpybroker.controller.controller import FenceStaleBrokers
+from kpybroker.controller.controller import Controller, FenceStaleBrokers
+from kpybroker.controller.state import ControllerState
 from kpybroker.metadata.topic import NO_LEADER
 from kpywire import error_codes
 from kpywire.messages.broker_registration import Feature
@@ -45,6 +46,18 @@ def test_a_new_incarnation_waits_for_the_session_of_the_old_one() -> None:
     world.now_ms += SESSION_MS + 1
     assert world.send(again).error_code == error_codes.NONE
     assert world.image.brokers[1].fenced
+
+
+def test_a_new_controller_waits_for_the_sessions_of_others_but_not_of_its_own_node() -> None:
+    world = ControllerWorld().start_brokers(1, 2)
+    old = world.state
+    world.state = ControllerState(
+        old.image.copy(), old.settings, old.rules, old.rng, lambda: len(world.log), old.kraft_version, world.now_ms
+    )
+    world.controller = Controller(world.state)
+    other, own = (world.registration(broker_id, incarnation_id=b"n" * 16) for broker_id in (2, 1))
+    assert world.send(other).error_code == error_codes.DUPLICATE_BROKER_REGISTRATION
+    assert world.send(own).error_code == error_codes.NONE
 
 
 def test_a_new_incarnation_leaves_the_isr_of_what_the_old_one_led() -> None:
