@@ -66,13 +66,15 @@ def main(
 
 
 def selected(effort: Effort, patterns: str) -> list[Row]:
-    """The rows whose key begins with one of the patterns; all without any. Raises click.BadParameter."""
+    """The rows whose key is one of the patterns or begins with one; all without any. Raises click.BadParameter."""
     rows = all_rows(effort)
     beginnings = [part.strip() for part in patterns.split(",") if part.strip()]
     for beginning in beginnings:
         if not any(row.key.startswith(beginning) for row in rows):
             raise click.BadParameter(f"no row begins with {beginning}; rows: {', '.join(row.key for row in rows)}")
-    return [row for row in rows if not beginnings or row.key.startswith(tuple(beginnings))]
+    exact = {row.key for row in rows}.intersection(beginnings)
+    others = tuple(set(beginnings) - exact)
+    return [row for row in rows if not beginnings or row.key in exact or row.key.startswith(others)]
 
 
 def run(
