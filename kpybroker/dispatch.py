@@ -9,12 +9,13 @@ ApiVersions, and a body that cannot be decoded.
 import logging
 from collections.abc import Callable, Mapping
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns
 from typing import Any, NamedTuple
 
 from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection, Connection
-from kpybroker.server.outbox import Item
+from kpybroker.server.outbox import Reply
 from kpybroker.server.pending import Pending
 from kpywire import api
 from kpywire.codec import decoder, encoder
@@ -24,6 +25,8 @@ from kpywire.header import decode_request_header, response_header_version
 log = logging.getLogger("kpybroker.dispatch")
 
 API_VERSIONS = 18
+LONGEST_KNOWN_HEADER_BYTES = 512
+_HEADER = Struct(">hhih")
 _HEADER_V0 = Struct(">ii")
 _HEADER_V1 = Struct(">iiB")
 
@@ -38,6 +41,22 @@ class Served(NamedTuple):
     counters: "ApiCounters"
 
 
+class KnownCall:
+    """A request header that was read before on this connection: the next one differs in its correlation id only.
+
+    ``header_rest`` is what follows the length of the client id: the id itself and the header's tagged fields.
+    """
+
+    __slots__ = ("call", "header_end", "header_rest", "id_bytes", "served")
+
+    def __init__(self, served: Served, call: Call, frame: memoryview, header_end: int) -> None:
+        self.served = served
+        self.call = call
+        self.id_bytes: int = _HEADER.unpack_from(frame)[3]
+        self.header_end = header_end
+        self.header_rest = bytes(frame[10:header_end])
+
+
 class ApiCounters:
     """Plain integers for the metrics of one api key."""
 
@@ -50,9 +69,7 @@ class ApiCounters:
 class Dispatcher:
     """Serves frames on connections. ``broker`` is what the handlers get as their context."""
 
-    def __init__(
-        self, broker: Any, load: Callable[[int], Handle], versions: Mapping[int, tuple[int, int]]
-    ) -> None:
+    def __init__(self, broker: Any, load: Callable[[int], Handle], versions: Mapping[int, tuple[int, int]]) -> None:
         """``load`` finds the handler of an api key; ``versions`` are those served: ``{key: (first, last)}``."""
         self.broker = broker
         self.load = load
@@ -60,25 +77,31 @@ class Dispatcher:
         self.counters: dict[int, ApiCounters] = {key: ApiCounters() for key in versions}
         self._served: dict[tuple[int, int], Served] = {}
 
-    def __call__(self, connection: Connection, frame: memoryview) -> "list[Item] | Pending | None":
+    def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame. Raises `CloseConnection` where Kafka closes."""
         started_ns = perf_counter_ns()
         try:
-            header = decode_request_header(frame, 0)
-            api_key, api_version = header.api_key, header.api_version
-            served = self._served.get((api_key, api_version)) or self._find(api_key, api_version)
-            if served is None:
-                return self._unsupported_api_versions(connection, header.correlation_id)
-            request, _ = served.decode(frame, header.end)
-        except Malformed as why:
+            api_key, api_version, correlation_id, id_bytes = _HEADER.unpack_from(frame)
+            known = connection.calls.get((api_key, api_version))
+            if known is not None and known.id_bytes == id_bytes and frame[10 : known.header_end] == known.header_rest:
+                served, call, position = known.served, known.call, known.header_end
+            else:
+                served, call, correlation_id, position = self._read_header(connection, frame)
+                if served is None:
+                    return self._unsupported_api_versions(connection, correlation_id)
+            request, _ = served.decode(frame, position)
+        except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
         counters.requests += 1
         counters.request_bytes += len(frame)
-        call = Call(api_key, api_version, header.client_id, connection)
         try:
             response = served.handle(self.broker, request, call)
-            reply = self._reply(served, header.correlation_id, response, connection)
+            if isinstance(response, Pending):
+                response.encode_with(lambda late: _encode_late(served, correlation_id, late, connection))
+                reply: Reply | Pending | None = response
+            else:
+                reply = None if response is None else _encode(served, correlation_id, response)
         except CloseConnection:
             counters.errors += 1
             raise
@@ -88,15 +111,16 @@ class Dispatcher:
         counters.local_time_ns += perf_counter_ns() - started_ns
         return reply
 
-    def _reply(
-        self, served: Served, correlation_id: int, response: Any, connection: Connection
-    ) -> "list[Item] | Pending | None":
-        if response is None:
-            return None
-        if isinstance(response, Pending):
-            response.encode_with(lambda late: _encode_late(served, correlation_id, late, connection))
-            return response
-        return _encode(served, correlation_id, response)
+    def _read_header(self, connection: Connection, frame: memoryview) -> tuple[Served | None, Call, int, int]:
+        """What serves a request, its call, its correlation id, and where its body begins; the client's next request of
+        this kind finds the first two on its connection."""
+        header = decode_request_header(frame, 0)
+        key = (header.api_key, header.api_version)
+        call = Call(header.api_key, header.api_version, header.client_id, connection)
+        served = self._served.get(key) or self._find(*key)
+        if served is not None and header.end <= LONGEST_KNOWN_HEADER_BYTES:
+            connection.calls[key] = KnownCall(served, call, frame, header.end)
+        return served, call, header.correlation_id, header.end
 
     def _find(self, api_key: int, api_version: int) -> Served | None:
         """Compile what serves this key and version; None asks for ApiVersions' own way of refusing a version."""
@@ -119,7 +143,7 @@ class Dispatcher:
         self._served[(api_key, api_version)] = served
         return served
 
-    def _unsupported_api_versions(self, connection: Connection, correlation_id: int) -> list[Item]:
+    def _unsupported_api_versions(self, connection: Connection, correlation_id: int) -> Reply:
         """KIP-511: an unknown ApiVersions version is answered in version 0 with the range we know."""
         from kpybroker.handlers import api_versions
 
@@ -129,9 +153,17 @@ class Dispatcher:
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
 
 
-def _encode(served: Served, correlation_id: int, response: Any) -> list[Item]:
-    parts: list[Any] = [b""]
+def _encode(served: Served, correlation_id: int, response: Any) -> Reply:
+    parts: list[Any] = []
     served.encode(response, parts)
+    if len(parts) == 1 and type(parts[0]) is bytes:
+        body = parts[0]
+        size = len(body)
+        served.counters.response_bytes += size
+        if served.header_v1:
+            return _HEADER_V1.pack(size + 5, correlation_id, 0) + body
+        return _HEADER_V0.pack(size + 4, correlation_id) + body
+    parts.insert(0, b"")
     size = 0
     for part in parts:
         size += len(part)
@@ -143,7 +175,7 @@ def _encode(served: Served, correlation_id: int, response: Any) -> list[Item]:
     return parts
 
 
-def _encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> list[Item] | None:
+def _encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> Reply | None:
     """As `_encode`, for an answer that comes outside its request's call: nobody above would close the connection."""
     if response is None:
         return None

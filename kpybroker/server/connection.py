@@ -11,10 +11,11 @@ import logging
 import socket
 from collections import deque
 from struct import Struct
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from kpybroker.server.outbox import Item, Outbox
+from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
+from kpybroker.server.poller import READABLE, WRITABLE
 
 if TYPE_CHECKING:
     from kpybroker.server.listener import Server
@@ -45,7 +46,7 @@ class Dispatch(Protocol):
     Raises `CloseConnection` when the peer does not speak Kafka.
     """
 
-    def __call__(self, connection: "Connection", frame: memoryview) -> "list[Item] | Pending | None": ...
+    def __call__(self, connection: "Connection", frame: memoryview) -> Reply | Pending | None: ...
 
 
 class Connection:
@@ -57,7 +58,9 @@ class Connection:
         "_body_size",
         "_paused",
         "_reading",
+        "_wants_writable",
         "_writing",
+        "calls",
         "client_host",
         "client_port",
         "client_software",
@@ -77,6 +80,8 @@ class Connection:
         self.sock = sock
         self.listener_name = listener_name
         self.client_host, self.client_port = peer
+        self.calls: dict[tuple[int, int], Any] = {}
+        """Where the dispatcher keeps what it knows of this client's requests."""
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.principal = "User:ANONYMOUS"
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
@@ -90,10 +95,22 @@ class Connection:
         self._paused = False
         self._reading = True
         self._writing = False
-        server.loop.add_reader(sock.fileno(), self._on_readable)
+        self._wants_writable = False
+        server.poller.add(sock.fileno(), self._on_event)
 
     def __str__(self) -> str:
         return f"{self.client_host}:{self.client_port}"
+
+    def _on_event(self, events: int) -> None:
+        if events & WRITABLE:
+            self._on_writable()
+        if events & READABLE and not self.closed:
+            self._on_readable()
+
+    def _watch(self) -> None:
+        """Ask to be told of what matters now."""
+        events = (READABLE if self._reading else 0) | (WRITABLE if self._wants_writable else 0)
+        self.server.poller.change(self.sock.fileno(), events)
 
     # Reading
 
@@ -101,6 +118,7 @@ class Connection:
         if self._paused:
             self._stop_reading()
             return
+        self.last_active_ms = self.server.poller.now_ms
         try:
             if self._body is None:
                 self._read_frames()
@@ -123,7 +141,6 @@ class Connection:
         if count == 0:
             self.close()
             return
-        self.last_active_ms = server.scheduler.monotonic_ms()
         done = self._serve(server.scratch_view, count)
         if done < count and not self.closed:
             self._keep(server.scratch_view[done:count])
@@ -137,7 +154,6 @@ class Connection:
         if count == 0:
             self.close()
             return
-        self.last_active_ms = self.server.scheduler.monotonic_ms()
         self._body_filled += count
         if self._body_filled == 4 and self._body_size == 0:
             self._body_size = 4 + self._checked_size(body)
@@ -201,7 +217,7 @@ class Connection:
             stop = position + 4 + self._checked_size(view, position)
             if stop > end:
                 break
-            if not self._may_start(view, position + 4):
+            if (self.waiting or self._writing or self.close_when_sent) and not self._may_start(view, position + 4):
                 self._pause()
                 break
             if frames == FRAMES_PER_TURN:
@@ -236,12 +252,12 @@ class Connection:
         api_key: int = _API_KEY.unpack_from(view, header)[0]
         return api_key == PRODUCE and all(pending.overlaps for pending in self.waiting)
 
-    def _queue_resolved(self, reply: list[Item]) -> None:
+    def _queue_resolved(self, reply: "Reply") -> None:
         behind = Pending(overlaps=True)
         behind.resolve(reply)
         self.waiting.append(behind)
 
-    def _on_resolved(self, _reply: "list[Item] | None") -> None:
+    def _on_resolved(self, _reply: "Reply | None") -> None:
         if self.closed:
             return
         waiting = self.waiting
@@ -269,7 +285,7 @@ class Connection:
             self._lost(error)
             return
         self._reading = False
-        self.server.loop.remove_reader(self.sock.fileno())
+        self._watch()
 
     def resume(self) -> None:
         """Serve on: a reply left, the client read, or memory became free."""
@@ -288,7 +304,7 @@ class Connection:
             return
         if not self._paused and not self._reading and not self.closed:
             self._reading = True
-            self.server.loop.add_reader(self.sock.fileno(), self._on_readable)
+            self._watch()
 
     def _serve_or_grow(self) -> None:
         body = self._body
@@ -302,7 +318,7 @@ class Connection:
 
     # Writing
 
-    def send(self, reply: list[Item]) -> None:
+    def send(self, reply: Reply) -> None:
         """Queue a reply outside the order of requests: only for the last words before `close_when_sent`."""
         self.outbox.put(reply)
         self._flush()
@@ -316,22 +332,24 @@ class Connection:
         if done:
             if self._writing:
                 self._writing = False
-                self.server.loop.remove_writer(self.sock.fileno())
+                self._want_writable(False)
                 if self._paused:
                     self.server.loop.call_soon(self.resume)
             if self.close_when_sent:
                 self.close()
-        elif self.outbox.waits_for_disk:
-            if self._writing:
-                self.server.loop.remove_writer(self.sock.fileno())
-            self._writing = True
         else:
             self._writing = True
-            self.server.loop.add_writer(self.sock.fileno(), self._on_writable)
+            # While a thread reads for the outbox there is nothing to write.
+            self._want_writable(not self.outbox.waits_for_disk)
+
+    def _want_writable(self, wanted: bool) -> None:
+        if wanted != self._wants_writable:
+            self._wants_writable = wanted
+            self._watch()
 
     def _on_writable(self) -> None:
         if not self.closed:
-            self.last_active_ms = self.server.scheduler.monotonic_ms()
+            self.last_active_ms = self.server.poller.now_ms
             self._flush()
 
     # The end
@@ -346,9 +364,7 @@ class Connection:
         if self.closed:
             return
         self.closed = True
-        loop, descriptor = self.server.loop, self.sock.fileno()
-        loop.remove_reader(descriptor)
-        loop.remove_writer(descriptor)
+        self.server.poller.remove(self.sock.fileno())
         self.sock.close()
         for pending in self.waiting:
             pending.cancel()

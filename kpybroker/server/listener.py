@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server.connection import Connection, Dispatch
 from kpybroker.server.memory import MemoryBudget
+from kpybroker.server.poller import poller_for
 
 log = logging.getLogger("kpybroker.server")
 
@@ -58,6 +59,7 @@ class Server:
         self.budget = MemoryBudget(limits.queued_max_request_bytes)
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
+        self.poller = poller_for(loop)
         self.connections: set[Connection] = set()
         self.accepted_connections = 0
         self.refused_connections = 0
@@ -217,6 +219,4 @@ class Server:
             self._idle_timer = None
         for connection in list(self.connections):
             connection.close()
-
-
-
+        self.poller.close()

@@ -30,6 +30,8 @@ class FileSlice(Protocol):
 
 
 Item = bytes | bytearray | memoryview | FileSlice
+Reply = bytes | list[Item]
+"""One whole reply: its bytes, or bytes and slices in their order."""
 ReadInThread = Callable[[int, int, int, Callable[[bytes | None], object]], object]
 """(descriptor, length, position, done): reads in a thread, then calls ``done(bytes)`` or ``done(None)`` on the loop."""
 
@@ -58,8 +60,15 @@ class Outbox:
         """A thread is reading for us: waiting for the socket would be pointless."""
         return self._fetching
 
-    def put(self, parts: list[Item]) -> None:
+    def put(self, reply: Reply) -> None:
         """Queue one reply. Small pieces are joined, so that most replies are one system call."""
+        if isinstance(reply, bytes):
+            self._queue.append(reply)
+            self.queued_bytes += len(reply)
+        else:
+            self._put_parts(reply)
+
+    def _put_parts(self, parts: list[Item]) -> None:
         joined: list[bytes | bytearray | memoryview] = []
         for part in parts:
             if isinstance(part, bytes | bytearray | memoryview):
@@ -83,6 +92,16 @@ class Outbox:
         while queue and not self._fetching:
             item = queue[0]
             try:
+                if type(item) is bytes and len(queue) == 1 and self._sent == 0:
+                    # Nearly always: one reply, which the socket takes at once.
+                    sent = self.sock.send(item)
+                    self.sent_bytes += sent
+                    if sent == len(item):
+                        queue.clear()
+                        self.queued_bytes = 0
+                        return True
+                    self._sent = sent
+                    return False
                 if isinstance(item, bytes | bytearray | memoryview):
                     done = self._send_bytes(item)
                 else:

@@ -1,0 +1,118 @@
+"""Who is readable or writable: one descriptor in the event loop for all sockets of the server.
+
+The event loop watches one epoll, which watches the sockets: a loop turn asks it once and calls the connections
+directly, which costs less per request than a callback of the loop for each. Where there is no epoll, the loop itself
+watches every socket.
+"""
+
+import asyncio
+import select
+from collections.abc import Callable
+from typing import Protocol
+
+READABLE = 1
+WRITABLE = 4
+EVENTS_PER_TURN = 256
+
+OnEvent = Callable[[int], object]
+"""Called with ``READABLE``, ``WRITABLE`` or both; an error or a hang-up counts as readable."""
+
+
+class Poller(Protocol):
+    """Watches sockets."""
+
+    @property
+    def now_ms(self) -> float:
+        """The monotonic time of this turn, for those who need no better."""
+
+    def add(self, descriptor: int, on_event: OnEvent) -> None:
+        """Watch a socket for being readable."""
+
+    def change(self, descriptor: int, events: int) -> None:
+        """Watch it for these events from now on; 0 for none."""
+
+    def remove(self, descriptor: int) -> None:
+        """Watch it no more. Before it is closed."""
+
+    def close(self) -> None: ...
+
+
+def poller_for(loop: asyncio.AbstractEventLoop) -> Poller:
+    """The best one this system has."""
+    return EpollPoller(loop) if hasattr(select, "epoll") else LoopPoller(loop)
+
+
+class EpollPoller:
+    """One epoll inside the loop's own (Linux)."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._now_ms = loop.time() * 1000.0
+        self._epoll = select.epoll()
+        self._on_event: dict[int, OnEvent] = {}
+        loop.add_reader(self._epoll.fileno(), self._ready)
+
+    @property
+    def now_ms(self) -> float:
+        return self._now_ms
+
+    def add(self, descriptor: int, on_event: OnEvent) -> None:
+        self._on_event[descriptor] = on_event
+        self._epoll.register(descriptor, select.EPOLLIN)
+
+    def change(self, descriptor: int, events: int) -> None:
+        self._epoll.modify(descriptor, events)
+
+    def remove(self, descriptor: int) -> None:
+        if self._on_event.pop(descriptor, None) is not None:
+            self._epoll.unregister(descriptor)
+
+    def close(self) -> None:
+        self.loop.remove_reader(self._epoll.fileno())
+        self._epoll.close()
+
+    def _ready(self) -> None:
+        self._now_ms = self.loop.time() * 1000.0
+        known = self._on_event
+        for descriptor, events in self._epoll.poll(0, EVENTS_PER_TURN):
+            # Somebody before in this turn may have closed it.
+            on_event = known.get(descriptor)
+            if on_event is not None:
+                # EPOLLERR and EPOLLHUP are told by the next read.
+                on_event(events if events & (READABLE | WRITABLE) else READABLE)
+
+
+class LoopPoller:
+    """Every socket in the event loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._on_event: dict[int, OnEvent] = {}
+
+    @property
+    def now_ms(self) -> float:
+        return self.loop.time() * 1000.0
+
+    def add(self, descriptor: int, on_event: OnEvent) -> None:
+        self._on_event[descriptor] = on_event
+        self.change(descriptor, READABLE)
+
+    def change(self, descriptor: int, events: int) -> None:
+        on_event = self._on_event[descriptor]
+        if events & READABLE:
+            self.loop.add_reader(descriptor, on_event, READABLE)
+        else:
+            self.loop.remove_reader(descriptor)
+        if events & WRITABLE:
+            self.loop.add_writer(descriptor, on_event, WRITABLE)
+        else:
+            self.loop.remove_writer(descriptor)
+
+    def remove(self, descriptor: int) -> None:
+        if self._on_event.pop(descriptor, None) is not None:
+            self.loop.remove_reader(descriptor)
+            self.loop.remove_writer(descriptor)
+
+    def close(self) -> None:
+        for descriptor in list(self._on_event):
+            self.remove(descriptor)
