@@ -305,12 +305,13 @@ def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: by
         make_directories(disk, log_path)
         footer = control_batch([snapshot_footer()], len(header), 0, now_ms)
         snapshot.write(disk, log_path, BOOTSTRAP_SNAPSHOT, [control_batch(header, 0, 0, now_ms), footer])
-        disk.synchronize_directory(directory)
     meta_properties.write(disk, directory, MetaProperties(formatting.cluster_id, formatting.node_id, directory_id))
 
 
 def make_directories(disk: Disk, path: str) -> None:
-    """Make a directory and those above it that are not there."""
+    """Make a directory and those above it that are not there, durably."""
     if path and disk.status(path) is None:
-        make_directories(disk, path.rpartition("/")[0])
+        parent = path.rpartition("/")[0]
+        make_directories(disk, parent)
         disk.make_directory(path)
+        disk.synchronize_directory(parent or "/")

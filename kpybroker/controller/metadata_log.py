@@ -20,6 +20,7 @@ from kpywire.uuid import ONE_UUID
 
 QUORUM_STATE = "quorum-state"
 READ_BYTES = 1 << 20
+APPEND_BYTES = 8 << 20
 FOR_EVER = -1
 
 
@@ -66,6 +67,18 @@ class MetadataLog:
 
     def append(self, batches: Sequence[bytes], now_ms: int) -> None:
         """Write batches, not yet durably. Does not block for long. May raise DiskFailure; then the log is offline."""
+        limit = min(self._log.config.segment_bytes, APPEND_BYTES)
+        together: list[bytes] = []
+        size = 0
+        for batch in batches:
+            if together and size + len(batch) > limit:
+                self._append(together, now_ms)
+                together, size = [], 0
+            together.append(batch)
+            size += len(batch)
+        self._append(together, now_ms)
+
+    def _append(self, batches: Sequence[bytes], now_ms: int) -> None:
         self._log.append([parse_header(batch) for batch in batches], b"".join(batches), now_ms)
 
     def begin_flush(self) -> Flush | None:

@@ -215,8 +215,8 @@ FAILED = "The update failed for all features since the following feature had an 
             29,
             SAFE_DOWNGRADE,
             (
-                "Unsupported metadata.version downgrade from 30 to 29. Refusing to perform the requested downgrade because "
-                "it might delete metadata information."
+                "Unsupported metadata.version downgrade from 30 to 29. Refusing to perform the requested downgrade "
+                "because it might delete metadata information."
             ),
         ),
         (
@@ -224,8 +224,8 @@ FAILED = "The update failed for all features since the following feature had an 
             29,
             UNSAFE_DOWNGRADE,
             (
-                "Unsupported metadata.version downgrade from 30 to 29. Unsafe metadata downgrade is not supported in this "
-                "version."
+                "Unsupported metadata.version downgrade from 30 to 29. Unsafe metadata downgrade is not supported in "
+                "this version."
             ),
         ),
         (
@@ -251,8 +251,8 @@ FAILED = "The update failed for all features since the following feature had an 
             30,
             9,
             (
-                "Invalid update version 30 for feature metadata.version. The controller does not support the given upgrade "
-                "type."
+                "Invalid update version 30 for feature metadata.version. The controller does not support the given "
+                "upgrade type."
             ),
         ),
         (

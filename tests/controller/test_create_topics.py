@@ -120,8 +120,8 @@ def test_a_name_that_comes_twice_is_created_not_once(world: ControllerWorld) -> 
             topic_request("n", 1, 3),
             error_codes.INVALID_REPLICATION_FACTOR,
             (
-                "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached because "
-                "only 1 broker(s) are registered or some brokers have all their log directories cordoned."
+                "Unable to replicate the partition 3 time(s): The target replication factor of 3 cannot be reached "
+                "because only 1 broker(s) are registered or some brokers have all their log directories cordoned."
             ),
         ),
         (
@@ -169,8 +169,8 @@ def test_a_name_that_comes_twice_is_created_not_once(world: ControllerWorld) -> 
             topic_request("n", assignments={0: [1], 1: [1, 2]}),
             error_codes.INVALID_REPLICA_ASSIGNMENT,
             (
-                "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent with "
-                "previous partitions, which have 1 replica(s)."
+                "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent "
+                "with previous partitions, which have 1 replica(s)."
             ),
         ),
         (

@@ -244,8 +244,8 @@ def test_partitions_are_added_behind_those_that_are_there(world: ControllerWorld
             [[1, 2]],
             error_codes.INVALID_REPLICA_ASSIGNMENT,
             (
-                "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent with "
-                "previous partitions, which have 3 replica(s)."
+                "The manual partition assignment includes a partition with 2 replica(s), but this is not consistent "
+                "with previous partitions, which have 3 replica(s)."
             ),
         ),
         (20_000, None, error_codes.UNKNOWN_SERVER_ERROR, None),

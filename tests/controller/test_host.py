@@ -1,0 +1,300 @@
+"""The shell around quorum and controller: order of writing and speaking, restarts, crashes, snapshots, failing disks."""
+
+import errno
+from random import Random
+
+import pytest
+from host_world import PATH, HostWorld, SlowScheduler, batches_of, create_request
+
+from kpybroker.controller.host import Timings
+from kpybroker.controller.metadata_log import metadata_log_path
+from kpybroker.controller.recovery import StartRefused, recover
+from kpybroker.controller.snapshotting import SnapshotPolicy
+from kpybroker.metadata.image import MetadataImage
+from kpystorage import quorum_state
+from kpystorage.sim_disk import SimDisk, SimulatedCrash
+from kpywire import error_codes
+from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+
+
+def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
+    world = HostWorld()
+    activated: list[bool] = []
+    world.host.start(lambda: activated.append(world.host.is_active))
+    world.scheduler.run()
+    assert activated == [True]
+    assert world.image.finalized_features == {"metadata.version": 30}
+    assert world.host.kraft_version == 1
+    assert list(world.image.controllers) == [1]
+    assert world.host.controller_id == 1
+    state = quorum_state.read(world.disk, f"{metadata_log_path(PATH)}/quorum-state")
+    assert state is not None
+    assert (state.leader_id, state.leader_epoch, state.voted_id, state.version) == (1, 1, 1, 1)
+    assert state.voted_directory_id == world.identity.voter.directory_id
+
+
+def test_requests_that_come_before_the_controller_are_answered_when_it_is_there() -> None:
+    world = HostWorld()
+    answers = world.send(world.registration())
+    world.scheduler.run()
+    assert answers == []
+    world.start()
+    assert answers[0].error_code == 0
+
+
+def test_nothing_leaves_before_the_disk_has_it() -> None:
+    scheduler = SlowScheduler()
+    world = HostWorld(scheduler=scheduler)
+    world.host.start()
+    scheduler.run()
+    assert not world.host.is_active
+    for step in ("vote", "leader", "first batch"):
+        assert len(scheduler.blocked) == 1, step
+        assert not world.host.is_active
+        scheduler.finish()
+    assert world.host.is_active
+    answers = world.send(world.registration())
+    scheduler.run()
+    while scheduler.blocked:
+        assert not world.image.brokers
+        assert answers == []
+        before = len(world.news)
+        scheduler.run()
+        assert len(world.news) == before
+        scheduler.finish()
+    assert answers[0].error_code == 0
+    assert list(world.image.brokers) == [1]
+
+
+def test_subscribers_know_before_the_client_does() -> None:
+    world = HostWorld().start().with_broker()
+    seen: list[bool] = []
+    world.host.send(create_request("orders"), lambda _response: seen.append("orders" in world.image.topics))
+    world.scheduler.run()
+    assert seen == [True]
+    assert [created.name for created in world.news[-1].created_topics.values()] == ["orders"]
+
+
+def test_requests_of_one_turn_share_one_flush() -> None:
+    scheduler = SlowScheduler()
+    world = HostWorld(scheduler=scheduler)
+    world.host.start()
+    scheduler.run()
+    while scheduler.blocked:
+        scheduler.finish()
+    answers = [world.send(world.registration())]
+    answers += [world.send(create_request(f"t{number}")) for number in range(50)]
+    scheduler.run()
+    assert len(scheduler.blocked) == 1
+    scheduler.finish()
+    assert not scheduler.blocked
+    assert all(len(answer) == 1 for answer in answers)
+
+
+def test_each_decision_is_a_batch_of_its_own() -> None:
+    world = HostWorld().start().with_broker()
+    before = len(batches_of(world))
+    world.create("a", "b")
+    batches = batches_of(world)[before:]
+    assert [header.record_count for header in batches] == [4]
+
+
+def test_a_restart_knows_everything_and_tells_the_first_subscribers_all_of_it() -> None:
+    world = HostWorld().start().with_broker()
+    world.create("orders", configs={"retention.ms": "5"})
+    world.ask(AllocateProducerIdsRequest(broker_id=1, broker_epoch=world.image.brokers[1].epoch))
+    state = world.image.state()
+    again = world.again()
+    assert again.image.state() == state
+    assert not again.news
+    again.start()
+    first = again.news[0]
+    assert [created.name for created in first.created_topics.values()] == ["orders"]
+    assert (list(first.brokers), first.features, first.producer_ids) == ([1], {"metadata.version"}, True)
+    assert again.image.next_offset > world.image.next_offset
+    assert again.host.controller_id == 1
+    assert batches_of(again)[-1].partition_leader_epoch == 2
+
+
+def test_a_controller_that_is_gone_answers_not_controller() -> None:
+    world = HostWorld().start().with_broker()
+    open_request = world.send(create_request("late"))
+    world.host.close()
+    world.scheduler.run()
+    (answer,) = open_request
+    assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
+    (after,) = world.send(create_request("later"))
+    assert after.topics[0].error_code == error_codes.NOT_CONTROLLER
+    assert world.failures == []
+
+
+def test_a_request_that_commits_too_late_gets_an_error_and_stands() -> None:
+    scheduler = SlowScheduler()
+    world = HostWorld(scheduler=scheduler, timings=Timings(0, 100, 0, 0))
+    world.host.start()
+    scheduler.run()
+    while scheduler.blocked:
+        scheduler.finish()
+    world.send(world.registration())
+    scheduler.run()
+    scheduler.finish()
+    answers = world.send(DeleteTopicsRequest(topics=[], topic_names=["x"], timeout_ms=50))
+    assert answers[0].responses[0].error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    waiting = world.send(create_request("orders", timeout_ms=50))
+    scheduler.run()
+    scheduler.advance(200)
+    assert waiting[0].topics[0].error_code in (error_codes.REQUEST_TIMED_OUT, error_codes.INVALID_REPLICATION_FACTOR)
+
+
+def test_an_idle_controller_writes_a_no_op_and_a_busy_one_none() -> None:
+    world = HostWorld(timings=Timings(500, 0, 0, 0)).start().with_broker()
+    world.scheduler.advance(600)
+    before = world.image.next_offset
+    world.scheduler.advance(500)
+    assert world.image.next_offset == before + 1
+    for number in range(5):
+        world.scheduler.advance(100)
+        world.create(f"t{number}")
+    assert world.image.next_offset == before + 1 + 5 * 2
+
+
+def test_silent_brokers_are_fenced_by_the_clock() -> None:
+    world = HostWorld(timings=Timings(0, 1_125, 0, 0)).start().with_broker()
+    world.scheduler.advance(8_000)
+    assert not world.image.brokers[1].fenced
+    world.scheduler.advance(3_000)
+    assert world.image.brokers[1].fenced
+
+
+@pytest.mark.parametrize("lost", ["write", "flush"])
+def test_a_failing_disk_ends_the_controller_with_one_line_and_without_lies(lost: str) -> None:
+    world = HostWorld().start().with_broker()
+    world.disk.failure = lambda: OSError(errno.EIO, "broken")
+    world.disk.fail_at = world.disk.calls + (1 if lost == "write" else 2)
+    answer = world.create("orders")
+    assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
+    assert "orders" not in world.image.topics
+    assert len([line for line in world.failures if line.startswith("The metadata log")]) == 1
+    assert world.create("more").topics[0].error_code == error_codes.NOT_CONTROLLER
+
+
+def snapshot_world() -> HostWorld:
+    return HostWorld(policy=SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=3_000), segment_bytes=4_000)
+
+
+def test_snapshots_follow_the_log_and_let_it_go() -> None:
+    world = snapshot_world().start().with_broker()
+    for number in range(60):
+        world.create(f"topic-{number}", configs={"retention.ms": str(number)})
+    log = world.metadata_log
+    snapshots = log.snapshots()
+    assert snapshots
+    assert snapshots[0].end_offset > 0
+    assert log.start_offset >= snapshots[0].end_offset > batches_of(world)[0].base_offset - 1
+    assert log.size_bytes < 20_000
+    state = world.image.state()
+    again = world.again()
+    assert again.image.state() == state
+    again.start().with_broker()
+    again.create("after")
+    assert "after" in again.image.topics
+    assert again.host.kraft_version == 1
+    assert not world.failures
+    assert not again.failures
+
+
+def test_a_snapshot_alone_is_the_whole_image() -> None:
+    world = snapshot_world().start().with_broker()
+    for number in range(20):
+        world.create(f"topic-{number}")
+    newest = world.metadata_log.snapshots()[-1]
+    recovered = recover(world.metadata_log, world.identity.cluster_id, ())
+    assert recovered.loader.image.state() == world.image.state()
+    assert recovered.history.voters == {1: world.identity.voter}
+    assert newest.end_offset <= world.image.next_offset
+
+
+def test_a_snapshot_is_due_by_time() -> None:
+    world = HostWorld(policy=SnapshotPolicy(max_interval_ms=1_000)).start().with_broker()
+    world.create("a")
+    assert len(world.metadata_log.snapshots()) == 1
+    world.scheduler.advance(1_500)
+    world.create("b")
+    assert len(world.metadata_log.snapshots()) == 2
+
+
+def test_a_directory_that_is_not_the_voters_lost_its_vote() -> None:
+    world = HostWorld()
+    path = f"{PATH}/meta.properties"
+    properties = world.disk.read(path).decode().splitlines()
+    other = [line if not line.startswith("directory.id") else "directory.id=" + "A" * 20 + "gA" for line in properties]
+    world.disk.write(path, "\n".join(other).encode(), synchronize=True)
+    with pytest.raises(StartRefused, match="lost its vote"):
+        world.again()
+
+
+def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> None:
+    world = HostWorld().start()
+    journal = world.host._journal
+    assert journal is not None
+    record = FeatureLevelRecord(name="transaction.version", feature_level=2)
+    world.host._append([record], None, 0)
+    world.scheduler.run()
+    with pytest.raises(
+        StartRefused, match=r"^kpybroker does not have these finalised features: transaction.version=2.$"
+    ):
+        world.again()
+
+
+def run_until_the_disk_dies(crash_at: int, seed: int) -> tuple[SimDisk, set[str], set[str]]:
+    """A short life; the disk, the topics that were acknowledged, and those that were asked for."""
+    disk = SimDisk(Random(seed))
+    acknowledged: set[str] = set()
+    asked: set[str] = set()
+
+    def note(response: object) -> None:
+        acknowledged.update(topic.name for topic in response.topics if topic.error_code == 0)  # type: ignore[attr-defined]
+
+    disk.crash_at = crash_at
+    try:
+        world = HostWorld(
+            disk, policy=SnapshotPolicy(max_new_record_bytes=900, retention_bytes=1_000), segment_bytes=700
+        )
+        world.start().with_broker()
+        for number in range(12):
+            name = f"t{number}"
+            asked.add(name)
+            world.host.send(create_request(name), note)
+            if number % 3:
+                world.scheduler.run()
+        world.scheduler.run()
+        disk.crash_at = disk.calls + 1
+        disk.write("/dead", b"", synchronize=True)
+    except SimulatedCrash:
+        pass
+    return disk, acknowledged, asked
+
+
+def surviving_image(disk: SimDisk) -> MetadataImage:
+    world = HostWorld(disk).start().with_broker()
+    world.create("afterwards")
+    assert "afterwards" in world.image.topics
+    assert not [line for line in world.failures if line.startswith("The metadata log")]
+    return world.image
+
+
+def calls_of_a_whole_life() -> int:
+    disk, acknowledged, _ = run_until_the_disk_dies(0, 1)
+    assert len(acknowledged) == 12
+    return disk.calls
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("power", [True, False], ids=["power failure", "process death"])
+def test_what_was_acknowledged_survives_a_crash_at_every_call(power: bool) -> None:
+    for crash_at in range(1, calls_of_a_whole_life() + 1):
+        disk, acknowledged, asked = run_until_the_disk_dies(crash_at, crash_at)
+        image = surviving_image(disk.after_power_failure() if power else disk.after_process_death())
+        assert acknowledged <= set(image.topics) <= asked | {"afterwards"}, crash_at
