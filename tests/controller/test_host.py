@@ -1,4 +1,4 @@
-"""The shell around quorum and controller: order of writing and speaking, restarts, crashes, snapshots, failing disks."""
+"""The shell around quorum and controller: writing before speaking, restarts, crashes, snapshots, failing disks."""
 
 import errno
 from random import Random
