@@ -44,6 +44,7 @@ class Writer(threading.Thread):
         self.acknowledged: dict[tuple[int, int], int] = {}
         self.errors: list[str] = []
         self.stopping = threading.Event()
+        self.patience_s = 120.0
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -70,7 +71,7 @@ class Writer(threading.Thread):
                 self._producer.produce(self.topic, value=value_of(number), partition=partition, on_delivery=note)
             self._producer.poll(0)
             number += 1
-        left = self._producer.flush(120)
+        left = self._producer.flush(self.patience_s)
         if left:
             self.errors.append(f"{left} records were neither acknowledged nor refused")
 
@@ -138,6 +139,10 @@ def writing(broker: BrokerProcess) -> Iterator[tuple[dict[str, Writer], Watcher]
         thread.start()
     try:
         yield writers, watcher
+    except BaseException:
+        for writer in writers.values():
+            writer.patience_s = 0.0
+        raise
     finally:
         for thread in threads:
             thread.stopping.set()
