@@ -2,12 +2,14 @@
 
 import logging
 import os
+import shutil
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from kpybroker.cli.cluster import DEFAULT_SERVER
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment
@@ -87,14 +89,22 @@ def _announce(node: "Node") -> None:
     ]
     if node.http_port is not None:
         lines.append(f"metrics on port {node.http_port}: /metrics, /live, /ready")
-    if sys.stdout.isatty():
-        lines += [
-            "",
-            "In another terminal:",
-            f"  kpybroker topics create hello --partitions 3 --bootstrap-server {address}",
-            f"  echo world | kpybroker produce hello --bootstrap-server {address}",
-            f"  kpybroker consume hello -o start -c 1 --bootstrap-server {address}",
-            f'  spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")',
-            '       .option("subscribe", "hello").load()',
-        ]
-    click.echo("\n".join(lines))
+    click.echo("\n".join([*lines, "", *_paste_next(_program(), address)]))
+
+
+def _program() -> str:
+    """How to call us in another terminal: by name where that works, else by the path we were started by."""
+    return "kpybroker" if shutil.which("kpybroker") else sys.argv[0]
+
+
+def _paste_next(program: str, address: str) -> list[str]:
+    where = "" if address == DEFAULT_SERVER else f" --bootstrap-server {address}"
+    source = f'spark.readStream.format("kafka").option("kafka.bootstrap.servers", "{address}")'
+    return [
+        "In another terminal:",
+        f"  {program} topics create hello --partitions 3{where}",
+        f"  echo world | {program} produce hello{where}",
+        f"  {program} consume hello -c 1{where}",
+        "In Spark:",
+        f'  {source}.option("subscribe", "hello").load()',
+    ]

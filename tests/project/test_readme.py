@@ -74,3 +74,20 @@ def test_the_spark_example_is_python_and_names_the_connector_of_our_spark() -> N
 @pytest.mark.parametrize("command", re.findall(r"^kpybroker (\w+)", "\n".join(blocks("sh")), re.MULTILINE))
 def test_every_command_that_is_shown_exists(command: str) -> None:
     assert "Usage:" in run([str(PROGRAMS / "kpybroker"), command, "--help"], DEFAULT)
+
+
+def test_what_a_started_broker_says_to_paste_works(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [str(PROGRAMS / "kpybroker"), "start", "--data", str(tmp_path), "--listen", address, "--http", "off"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            lines = iter(process.stdout.readline, "")
+            for line in lines:
+                if line.startswith("In another terminal"):
+                    break
+            pasted = [next(lines).strip() for _ in range(3)]
+            assert run(["sh", "-euc", "\n".join(pasted)], "nobody:1") == "Created hello\nworld\n"
+        finally:
+            process.terminate()
