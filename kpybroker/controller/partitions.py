@@ -239,10 +239,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
         if occurrences[wanted.name] > 1:
             continue
         try:
-            added = _add_partitions(state, wanted)
-            if len(records) + len(added) > MAX_RECORDS_PER_REQUEST:
-                raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
-            records += added
+            records += _add_partitions(state, wanted, MAX_RECORDS_PER_REQUEST - len(records))
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
@@ -251,7 +248,7 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
     return [] if message.validate_only else records, CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
-def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic) -> list[Any]:
+def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic, room: int) -> list[Any]:
     topic = state.image.topics.get(wanted.name)
     if topic is None:
         raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
@@ -265,15 +262,17 @@ def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic) -> li
         )
     additional = wanted.count - present
     replication_factor = len(topic.partitions[0].replicas)
+    if wanted.assignments is not None and len(wanted.assignments) != additional:
+        raise KafkaError(
+            error_codes.INVALID_REPLICA_ASSIGNMENT,
+            f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
+            "assignment(s) were specified.",
+        )
+    if additional > room:
+        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
     if wanted.assignments is None:
         partitions = placed_partitions(state, additional, replication_factor)
     else:
-        if len(wanted.assignments) != additional:
-            raise KafkaError(
-                error_codes.INVALID_REPLICA_ASSIGNMENT,
-                f"Attempted to add {additional} additional partition(s), but only {len(wanted.assignments)} "
-                "assignment(s) were specified.",
-            )
         partitions = [
             assigned_partition(state, partition_id, assignment.broker_ids, replication_factor)
             for partition_id, assignment in enumerate(wanted.assignments, present)

@@ -30,6 +30,7 @@ from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.uuid import ZERO_UUID
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
+MAX_RECORDS_PER_REQUEST = 10_000
 
 
 def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
@@ -48,6 +49,8 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
         else:
             records += of_topic
         results.append(result)
+    if len(records) > MAX_RECORDS_PER_REQUEST:
+        raise KafkaError(error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     for name, times in occurrences.items():
         if times > 1:
             results.append(_invalid(name, "Duplicate topic name."))

@@ -105,11 +105,23 @@ def test_idle_writes_a_no_op() -> None:
 
 def test_more_records_than_fit_in_a_batch_are_one_transaction() -> None:
     world = ControllerWorld().start_brokers(1)
+    for name in ("one", "two"):
+        assert world.create(topic_request(name, 6_000))[0].error_code == 0
+    world.now_ms += 60_000
+    fenced = world.decide(FenceStaleBrokers()).records
+    assert isinstance(fenced[0], BeginTransactionRecord)
+    assert isinstance(fenced[-1], EndTransactionRecord)
+    assert len(fenced) == 12_003
+
+
+def test_a_request_that_would_write_too_much_is_refused() -> None:
+    world = ControllerWorld().start_brokers(1)
     (result,) = world.create(topic_request("wide", 10_000))
-    assert result.error_code == 0
-    assert isinstance(world.log[-1], EndTransactionRecord)
-    assert isinstance(world.log[-10_003], BeginTransactionRecord)
-    assert len(world.image.topics["wide"].partitions) == 10_000
+    assert (result.error_code, result.error_message) == (
+        error_codes.POLICY_VIOLATION,
+        "Unable to perform excessively large batch operation.",
+    )
+    assert world.create(topic_request("wide", 9_999))[0].error_code == 0
 
 
 def test_a_batch_that_is_too_large_is_answered() -> None:
