@@ -11,7 +11,6 @@ from kpybroker.metadata.topic_name import INTERNAL
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 from kpywire.messages.delete_records import (
-    DeleteRecordsPartition,
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
@@ -22,20 +21,23 @@ HIGH_WATERMARK = -1
 
 
 def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> DeleteRecordsResponse:
-    """Answer each partition with its new log start."""
+    """Answer each partition with its new log start; of a partition named twice the last offset counts."""
+    offsets: dict[str, dict[int, int]] = {}
+    for topic in request.topics:
+        for wanted in topic.partitions:
+            offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
     return DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[
             DeleteRecordsTopicResult(
-                name=topic.name, partitions=[_delete(broker, topic.name, wanted) for wanted in topic.partitions]
+                name=name, partitions=[_delete(broker, name, index, offset) for index, offset in partitions.items()]
             )
-            for topic in request.topics
+            for name, partitions in offsets.items()
         ],
     )
 
 
-def _delete(broker: Context, topic: str, wanted: DeleteRecordsPartition) -> DeleteRecordsPartitionResult:
-    index = wanted.partition_index
+def _delete(broker: Context, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
     try:
         if topic in INTERNAL:
             raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
@@ -44,7 +46,8 @@ def _delete(broker: Context, topic: str, wanted: DeleteRecordsPartition) -> Dele
         if not replica.topic.config.delete:
             raise KafkaError(error_codes.POLICY_VIOLATION)
         high_watermark = leader.high_watermark.offset
-        offset = high_watermark if wanted.offset == HIGH_WATERMARK else wanted.offset
+        if offset == HIGH_WATERMARK:
+            offset = high_watermark
         if not 0 <= offset <= high_watermark:
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         if offset > leader.log.log_start_offset:
