@@ -69,8 +69,8 @@ class ApiCounters:
 class Dispatcher:
     """Serves frames on connections. ``broker`` is what the handlers get as their context."""
 
-    def __init__(self, broker: Any, load: Callable[[int], Handle], versions: Mapping[int, tuple[int, int]]) -> None:
-        """``load`` finds the handler of an api key; ``versions`` are those served: ``{key: (first, last)}``."""
+    def __init__(self, broker: Any, load: Callable[[int], Any], versions: Mapping[int, tuple[int, int]]) -> None:
+        """``load`` finds the handler module of an api key; ``versions`` are those served: ``{key: (first, last)}``."""
         self.broker = broker
         self.load = load
         self.versions = versions
@@ -133,10 +133,17 @@ class Dispatcher:
                 return None
             name = api.API_KEYS[api_key].name
             raise CloseConnection(f"{name} version {api_version} is not served (only {first} to {last})")
+        module = self.load(api_key)
+        if hasattr(module, "codec"):
+            codec = module.codec(api_version)
+            decode, encode = codec.decode, codec.encode
+        else:
+            decode = decoder(api.request_class(api_key), api_version)
+            encode = encoder(api.response_class(api_key), api_version)
         served = Served(
-            decoder(api.request_class(api_key), api_version),
-            self.load(api_key),
-            encoder(api.response_class(api_key), api_version),
+            decode,
+            module.handle,
+            encode,
             response_header_version(api_key, api_version) == 1,
             self.counters[api_key],
         )

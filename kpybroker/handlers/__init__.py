@@ -4,8 +4,8 @@ This table is the promise that ApiVersions makes. A module is imported when its 
 """
 
 from importlib import import_module
+from typing import Any
 
-from kpybroker.handlers.context import Handle
 from kpywire import api
 
 SERVED = (
@@ -40,8 +40,6 @@ def served_versions() -> dict[int, tuple[int, int]]:
     return {entry.key: (entry.min_version, entry.max_version) for entry in served}
 
 
-def load(api_key: int) -> Handle:
-    """The handler of a served api key."""
-    module = import_module(f"kpybroker.handlers.{api.API_KEYS[api_key].module}")
-    handle: Handle = module.handle
-    return handle
+def load(api_key: int) -> Any:
+    """The handler module of a served api key: ``handle``, and ``codec(version)`` where it has a codec of its own."""
+    return import_module(f"kpybroker.handlers.{api.API_KEYS[api_key].module}")

@@ -7,6 +7,8 @@
 - v5 log_start_offset; v8 record_errors and error_message (KIP-467); v10 current_leader (KIP-951); v13 topic ids.
 """
 
+from collections.abc import Sequence
+
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.partition.validation import sole_batch
@@ -16,110 +18,93 @@ from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
-from kpywire.messages.produce import (
-    BatchIndexAndErrorMessage,
-    PartitionProduceData,
-    PartitionProduceResponse,
-    ProduceRequest,
-    ProduceResponse,
-    TopicProduceResponse,
-)
+from kpywire.produce import Answers, Produce, ProduceCodec, TopicKey, codec_for
 
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
-TOPIC_IDS_FROM = 13
 ADMIN_CLIENT_ID = "__admin_client"
 
+codec = codec_for
 
-def handle(broker: Context, request: ProduceRequest, call: Call) -> ProduceResponse | Pending | None:
+
+def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
-    acks = request.acks
-    by_id = call.api_version >= TOPIC_IDS_FROM
-    replicas = broker.replicas
-    now_ms = broker.scheduler.now_ms()
-    uncommitted: list[Uncommitted] = []
-    failed = False
-    responses = []
-    for topic in request.topic_data:
-        held = replicas.by_id.get(topic.topic_id) if by_id else replicas.topics.get(topic.name)
-        refusal = _refusal(held, by_id, acks, call)
-        answers = []
-        for data in topic.partition_data:
-            try:
-                if refusal is not None or held is None:
-                    raise refusal or KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-                if call.api_version < EVERY_CODEC_FROM and data.records is not None:
-                    sole_batch(data.records, call.api_version)
-                answer = _append(held, data, acks, now_ms, uncommitted)
-            except KafkaError as error:
-                failed = True
-                answer = _refused(data.index, error)
-            except StorageError as error:
-                failed = True
-                if isinstance(error, DiskFailure):
-                    replicas.directory_failed(error)
-                answer = _refused(data.index, KafkaError(error.error_code, str(error)))
-            answers.append(answer)
-        responses.append(TopicProduceResponse(name=topic.name, topic_id=topic.topic_id, partition_responses=answers))
+    _, acks, timeout_ms, topics = request
+    appending = Appending(broker, acks, call)
+    responses = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
     if acks == 0:
-        if failed:
+        if appending.failed:
             raise CloseConnection("a produce request without acknowledgement failed")
         return None
-    response = ProduceResponse(responses=responses)
-    if uncommitted:
-        return CommitWait(broker.scheduler, response, uncommitted, request.timeout_ms).pending
-    return response
+    if appending.uncommitted:
+        refusal = appending.codec.refusal
+        return CommitWait(broker.scheduler, responses, appending.uncommitted, refusal, timeout_ms).pending
+    return responses
 
 
-def _refusal(held: HeldTopic | None, by_id: bool, acks: int, call: Call) -> KafkaError | None:
-    """Why nothing can be produced to any partition of a topic; None if something can."""
-    if acks not in (-1, 0, 1):
-        return KafkaError(error_codes.INVALID_REQUIRED_ACKS)
-    if held is None:
-        return KafkaError(error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-    if held.is_internal and call.client_id != ADMIN_CLIENT_ID:
-        return KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {held.name}")
-    return None
+class Appending:
+    """One request's way through its partitions."""
 
+    __slots__ = ("acks", "broker", "call", "codec", "failed", "now_ms", "uncommitted")
 
-def _append(
-    held: HeldTopic, data: PartitionProduceData, acks: int, now_ms: int, uncommitted: list[Uncommitted]
-) -> PartitionProduceResponse:
-    """Append one partition's batch; what the high watermark does not cover yet goes to ``uncommitted``."""
-    replica = held.replicas.get(data.index) or held.replica(data.index)
-    leader = replica.leader
-    if leader is None or replica.offline:
-        leader = replica.led()
-    if acks == ACKS_ALL and not leader.has_enough_in_sync(held.config.min_insync_replicas):
-        raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
-    records = data.records
-    if records is None:
-        raise KafkaError(error_codes.INVALID_RECORD, "Produce requests must have exactly one record batch")
-    base_offset, next_offset, append_time_ms = leader.append(records, held.validation, now_ms)
-    held.records_in += next_offset - base_offset
-    held.bytes_in += len(records)
-    if replica.watchers or replica.commit_waits:
-        replica.changed()
-    answer = PartitionProduceResponse(
-        index=data.index,
-        error_code=error_codes.NONE,
-        base_offset=base_offset,
-        log_append_time_ms=append_time_ms,
-        log_start_offset=leader.log.log_start_offset,
-    )
-    if acks == ACKS_ALL and next_offset > leader.high_watermark.offset:
-        uncommitted.append((replica, next_offset, answer))
-    return answer
+    def __init__(self, broker: Context, acks: int, call: Call) -> None:
+        self.broker = broker
+        self.acks = acks
+        self.call = call
+        self.codec: ProduceCodec = codec_for(call.api_version)
+        self.now_ms = broker.scheduler.now_ms()
+        self.failed = False
+        self.uncommitted: list[Uncommitted] = []
+        """What the high watermark does not cover yet."""
 
+    def topic(self, key: TopicKey, partitions: Sequence[tuple[int, memoryview | None]]) -> list[bytes]:
+        """Append to partitions of one topic; the answer of each."""
+        replicas = self.broker.replicas
+        held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
+        answers: list[bytes] = []
+        for index, records in partitions:
+            try:
+                if held is None or held.is_internal or not -2 < self.acks < 2:
+                    held = self._checked(held)
+                answers.append(self._partition(held, index, records, answers))
+            except KafkaError as error:
+                self.failed = True
+                answers.append(self.codec.refusal(index, error.code, error.message, error.record_errors))
+            except StorageError as error:
+                self.failed = True
+                if isinstance(error, DiskFailure):
+                    replicas.directory_failed(error)
+                answers.append(self.codec.refusal(index, error.error_code, str(error)))
+        return answers
 
-def _refused(index: int, error: KafkaError) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=error.code,
-        base_offset=-1,
-        record_errors=[
-            BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=message)
-            for record, message in error.record_errors
-        ],
-        error_message=error.message,
-    )
+    def _checked(self, held: HeldTopic | None) -> HeldTopic:
+        """The topic, if something can be produced to it at all."""
+        if self.acks not in (-1, 0, 1):
+            raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
+        if held is None:
+            by_id = self.codec.by_id
+            raise KafkaError(error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if held.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
+            raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {held.name}")
+        return held
+
+    def _partition(self, held: HeldTopic, index: int, records: memoryview | None, answers: list[bytes]) -> bytes:
+        replica = held.replicas.get(index) or held.replica(index)
+        leader = replica.leader
+        if leader is None or replica.offline:
+            leader = replica.led()
+        acks_all = self.acks == ACKS_ALL
+        if acks_all and not leader.has_enough_in_sync(held.config.min_insync_replicas):
+            raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
+        if records is None:
+            raise KafkaError(error_codes.INVALID_RECORD, "Produce requests must have exactly one record batch")
+        if self.call.api_version < EVERY_CODEC_FROM:
+            sole_batch(records, self.call.api_version)
+        base_offset, next_offset, append_time_ms = leader.append(records, held.validation, self.now_ms)
+        held.records_in += next_offset - base_offset
+        held.bytes_in += len(records)
+        if replica.watchers or replica.commit_waits:
+            replica.changed()
+        if acks_all and next_offset > leader.high_watermark.offset:
+            self.uncommitted.append(Uncommitted(replica, leader.epoch, next_offset, index, answers, len(answers)))
+        return self.codec.success(index, base_offset, append_time_ms, leader.log.log_start_offset)

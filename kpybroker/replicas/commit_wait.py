@@ -5,75 +5,94 @@ when the leadership it was appended under is gone; NOT_ENOUGH_REPLICAS_AFTER_APP
 replicas than ``min.insync.replicas``. The answer leaves when the last partition is decided.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
-from kpywire.messages.produce import PartitionProduceResponse, ProduceResponse
+from kpywire.produce import Answers
 
-Uncommitted = tuple[Replica, int, PartitionProduceResponse]
-"""(partition, offset that the high watermark must reach, the answer if it does)."""
+Refusal = Callable[[int, int, str | None], bytes]
+"""(partition, error code, message) -> the encoded answer."""
+
+
+class Uncommitted(NamedTuple):
+    """One appended batch that is not committed, and the place of its answer, which says that it is."""
+
+    replica: Replica
+    leader_epoch: int
+    next_offset: int
+    """What the high watermark must reach."""
+    partition: int
+    answers: list[bytes]
+    place: int
 
 
 class CommitWait:
-    """One waiting request; ``pending`` resolves to its response."""
+    """One waiting request; ``pending`` resolves to its answers."""
 
-    __slots__ = ("_epochs", "_timer", "pending", "response", "undecided")
+    __slots__ = ("_refusal", "_timer", "answers", "pending", "undecided")
 
     def __init__(
-        self, scheduler: Scheduler, response: ProduceResponse, undecided: Sequence[Uncommitted], timeout_ms: int
+        self,
+        scheduler: Scheduler,
+        answers: Answers,
+        undecided: Sequence[Uncommitted],
+        refusal: Refusal,
+        timeout_ms: int,
     ) -> None:
-        self.response = response
+        self.answers = answers
         self.undecided = list(undecided)
-        self._epochs = {replica: replica.led().epoch for replica, _, _ in undecided}
         self.pending = Pending(overlaps=True)
         self.pending.when_cancelled(self._forget)
+        self._refusal = refusal
         self._timer = scheduler.call_later(max(timeout_ms, 0), self._expire)
-        for replica in self._epochs:
-            replica.commit_waits[self] = None
+        for each in self.undecided:
+            each.replica.commit_waits[self] = None
 
     def check(self) -> None:
         """A high watermark or a leadership changed: decide what can be decided."""
-        still = []
-        for uncommitted in self.undecided:
-            code = self._decide(uncommitted[0], uncommitted[1])
+        before, self.undecided = self.undecided, []
+        for each in before:
+            code = _decide(each)
             if code is None:
-                still.append(uncommitted)
-            elif code != error_codes.NONE:
-                _fail(uncommitted[2], code)
-        self.undecided = still
-        if not still:
+                self.undecided.append(each)
+                continue
+            each.replica.commit_waits.pop(self, None)
+            if code != error_codes.NONE:
+                self._refuse(each, code)
+        for each in self.undecided:
+            each.replica.commit_waits[self] = None
+        if not self.undecided:
             self._answer()
 
-    def _decide(self, replica: Replica, next_offset: int) -> int | None:
-        leader = replica.leader
-        if leader is None or leader.epoch != self._epochs[replica]:
-            return error_codes.NOT_LEADER_OR_FOLLOWER
-        if leader.high_watermark.offset < next_offset:
-            return None
-        if not leader.has_enough_in_sync(replica.topic.config.min_insync_replicas):
-            return error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND
-        return error_codes.NONE
+    def _refuse(self, each: Uncommitted, code: int) -> None:
+        each.answers[each.place] = self._refusal(each.partition, code, None)
 
     def _expire(self) -> None:
-        for _, _, answer in self.undecided:
-            _fail(answer, error_codes.REQUEST_TIMED_OUT)
+        for each in self.undecided:
+            self._refuse(each, error_codes.REQUEST_TIMED_OUT)
         self._answer()
 
     def _answer(self) -> None:
         self._forget()
-        self.pending.resolve(self.response)
+        self.pending.resolve(self.answers)
 
     def _forget(self) -> None:
         self._timer.cancel()
-        for replica in self._epochs:
-            replica.commit_waits.pop(self, None)
+        for each in self.undecided:
+            each.replica.commit_waits.pop(self, None)
 
 
-def _fail(answer: PartitionProduceResponse, code: int) -> None:
-    answer.error_code = code
-    answer.base_offset = -1
-    answer.log_append_time_ms = -1
-    answer.log_start_offset = -1
+def _decide(each: Uncommitted) -> int | None:
+    """The error code of a batch's answer, NONE if it is committed; None while nothing can be said."""
+    leader = each.replica.leader
+    if leader is None or leader.epoch != each.leader_epoch:
+        return error_codes.NOT_LEADER_OR_FOLLOWER
+    if leader.high_watermark.offset < each.next_offset:
+        return None
+    if not leader.has_enough_in_sync(each.replica.topic.config.min_insync_replicas):
+        return error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+    return error_codes.NONE

@@ -1,0 +1,196 @@
+"""Produce by hand: a broker reads and answers tens of thousands of these a second.
+
+The same bytes as `kpywire.messages.produce`, a test holds them equal, but as plain tuples: no object per topic and
+partition. Only what nearly every client sends is read here, flexible versions with small counts; whatever else comes is
+left to the compiled codec, malformed bytes among it.
+"""
+
+from collections.abc import Sequence
+from functools import cache
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Any, NamedTuple
+
+from kpywire.codec import decoder, encode_struct, encoder
+from kpywire.encoding import EncodedStructs
+from kpywire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceResponse,
+)
+from kpywire.varint import encode_unsigned_varint
+
+FLEXIBLE_FROM = 9
+TOPIC_IDS_FROM = 13
+
+TopicKey = str | bytes
+"""A topic's name (versions up to 12) or its id of 16 bytes."""
+Partitions = Sequence[tuple[int, memoryview | None]]
+"""(partition index, its records, a slice of the request)."""
+
+
+class Produce(NamedTuple):
+    """A Produce request."""
+
+    transactional_id: str | None
+    acks: int
+    timeout_ms: int
+    topics: Sequence[tuple[TopicKey, Partitions]]
+
+
+Answers = Sequence[tuple[TopicKey, Sequence[bytes]]]
+"""The topics of a response, with the encoded answer of each partition."""
+
+_new = tuple.__new__
+_ACKS_AND_TIMEOUT = Struct(">hi")
+_INDEX = Struct(">i")
+_SUCCESS = Struct(">ihqqqBBB")
+_THROTTLE_AND_TAGS = b"\0\0\0\0\0"
+_EMPTY_ARRAY, _NULL, _NO_TAGS = 1, 0, 0
+
+
+class ProduceCodec:
+    """Produce in one version."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.by_id = version >= TOPIC_IDS_FROM
+        self.flexible = version >= FLEXIBLE_FROM
+        self._decode = decoder(ProduceRequest, version)
+        self._encode = encoder(ProduceResponse, version)
+
+    # The request
+
+    def decode(self, frame: memoryview, position: int) -> tuple[Produce, int]:
+        """The request whose body starts at ``position``, and where it ends. Raises Malformed."""
+        if self.flexible:
+            try:
+                found = self._decode_usual(frame, position)
+            except (IndexError, StructError, UnicodeDecodeError):
+                found = None
+            if found is not None and found[1] <= len(frame):
+                return found
+        request, end = self._decode(frame, position)
+        topics = [
+            (
+                topic.topic_id if self.by_id else topic.name,
+                [(partition.index, partition.records) for partition in topic.partition_data],
+            )
+            for topic in request.topic_data
+        ]
+        return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
+
+    def _decode_usual(self, frame: memoryview, position: int) -> tuple[Produce, int] | None:
+        """No transactional id, no tags, counts and names below 127; None for anything else."""
+        if frame[position] != _NULL:
+            return None
+        acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position + 1)
+        topic_count = frame[position + 7]
+        position += 8
+        if not 0 < topic_count < 128:
+            return None
+        topics = []
+        for _ in range(topic_count - 1):
+            if self.by_id:
+                topic: TopicKey = bytes(frame[position : position + 16])
+                position += 16
+            else:
+                end = position + frame[position]
+                if not position < end < position + 128:
+                    return None
+                topic = str(frame[position + 1 : end], "utf-8")
+                position = end
+            partition_count = frame[position]
+            position += 1
+            if not 0 < partition_count < 128:
+                return None
+            partitions = []
+            for _ in range(partition_count - 1):
+                (index,) = _INDEX.unpack_from(frame, position)
+                size = frame[position + 4]
+                position += 5
+                if size > 127:
+                    size += (frame[position] << 7) - 128
+                    position += 1
+                    if size > 16383:
+                        size += (frame[position] << 14) - 16384
+                        position += 1
+                        if size > 2097151:
+                            return None
+                if size == 0:
+                    return None
+                end = position + size - 1
+                partitions.append((index, frame[position:end]))
+                if frame[end] != _NO_TAGS:
+                    return None
+                position = end + 1
+            if frame[position] != _NO_TAGS:
+                return None
+            position += 1
+            topics.append((topic, partitions))
+        if frame[position] != _NO_TAGS:
+            return None
+        return _new(Produce, (None, acks, timeout_ms, topics)), position + 1
+
+    # The response
+
+    def success(self, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
+        """The answer of a partition that took its records."""
+        if self.flexible:
+            return _SUCCESS.pack(
+                index, 0, base_offset, log_append_time_ms, log_start_offset, _EMPTY_ARRAY, _NULL, _NO_TAGS
+            )
+        answer = PartitionProduceResponse(
+            index=index,
+            error_code=0,
+            base_offset=base_offset,
+            log_append_time_ms=log_append_time_ms,
+            log_start_offset=log_start_offset,
+        )
+        return encode_struct(answer, ProduceResponse, self.version)
+
+    def refusal(
+        self, index: int, error_code: int, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
+    ) -> bytes:
+        """The answer of a partition that did not; ``record_errors``: (index in the batch, message)."""
+        answer = PartitionProduceResponse(
+            index=index,
+            error_code=error_code,
+            base_offset=-1,
+            record_errors=[
+                BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=text)
+                for record, text in record_errors
+            ],
+            error_message=message,
+        )
+        return encode_struct(answer, ProduceResponse, self.version)
+
+    def encode(self, answers: Answers, parts: list[Any]) -> None:
+        """Append the body of a response to ``parts``."""
+        if not self.flexible:
+            self._encode(ProduceResponse(responses=[self._topic(*answer) for answer in answers]), parts)
+            return
+        body = [encode_unsigned_varint(len(answers) + 1)]
+        for topic, partitions in answers:
+            if isinstance(topic, bytes):
+                body.append(topic)
+            else:
+                name = topic.encode()
+                body.append(encode_unsigned_varint(len(name) + 1) + name)
+            body.append(encode_unsigned_varint(len(partitions) + 1))
+            body += partitions
+            body.append(b"\0")
+        body.append(_THROTTLE_AND_TAGS)
+        parts.append(b"".join(body))
+
+    def _topic(self, topic: TopicKey, partitions: Sequence[bytes]) -> TopicProduceResponse:
+        assert isinstance(topic, str)
+        return TopicProduceResponse(name=topic, partition_responses=EncodedStructs(partitions))
+
+
+@cache
+def codec_for(version: int) -> ProduceCodec:
+    """The codec of a version."""
+    return ProduceCodec(version)
