@@ -17,6 +17,7 @@ from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpystorage.directory import LogDirectory
+from kpystorage.disk import Disk
 from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -48,8 +49,9 @@ class HostWorld:
 
     def __init__(
         self,
-        disk: SimDisk | None = None,
+        disk: Disk | None = None,
         *,
+        path: str = PATH,
         scheduler: ManualScheduler | None = None,
         overrides: Mapping[str, str] | None = None,
         timings: Timings = QUIET,
@@ -57,17 +59,24 @@ class HostWorld:
         segment_bytes: int = 1 << 30,
         seed: int = 1,
     ) -> None:
-        self.disk = SimDisk(Random(seed)) if disk is None else disk
+        self.disk: Any = SimDisk(Random(seed)) if disk is None else disk
+        self.path = path
         self.scheduler = ManualScheduler() if scheduler is None else scheduler
-        self.options = {"overrides": overrides, "timings": timings, "policy": policy, "segment_bytes": segment_bytes}
+        self.options = {
+            "path": path,
+            "overrides": overrides,
+            "timings": timings,
+            "policy": policy,
+            "segment_bytes": segment_bytes,
+        }
         self.rng = Random(seed)
-        self.config = BrokerConfig.load(None, {"log.dirs": PATH, **(overrides or {})})
+        self.config = BrokerConfig.load(None, {"log.dirs": path, **(overrides or {})})
         self.failures: list[str] = []
         self.news: list[MetadataDelta] = []
         self.answers: list[Any] = []
         now_ms = self.scheduler.now_ms()
-        self.identity: NodeIdentity = identify(self.config, self.disk, [PATH], PATH, self.rng, now_ms)
-        self.directory = LogDirectory(PATH, self.disk, self.rng, self.failures.append, LogConfig())
+        self.identity: NodeIdentity = identify(self.config, self.disk, [path], path, self.rng, now_ms)
+        self.directory = LogDirectory(path, self.disk, self.rng, self.failures.append, LogConfig())
         self.directory.open(now_ms)
         list(self.directory.recover())
         self.metadata_log = MetadataLog(self.directory, LogConfig(segment_bytes=segment_bytes), now_ms)
@@ -105,10 +114,18 @@ class HostWorld:
 
     def registration(self) -> Any:
         return ControllerWorld().registration(
-            1, cluster_id=self.identity.cluster_id, incarnation_id=self.rng.randbytes(16)
+            1,
+            cluster_id=self.identity.cluster_id,
+            incarnation_id=self.rng.randbytes(16),
+            log_dirs=[self.identity.directory_ids[self.path]],
         )
 
-    def again(self, disk: SimDisk | None = None, **options: Any) -> "HostWorld":
+    def stop(self) -> None:
+        """A clean stop."""
+        self.host.close()
+        self.directory.close()
+
+    def again(self, disk: Disk | None = None, **options: Any) -> "HostWorld":
         """The next start, after a stop without a word."""
         self.host.close()
         self.directory.abandon()

@@ -1,6 +1,7 @@
 """Formatting: the same bytes as Kafka's, never twice, durable, and refused where it would be dangerous."""
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 
@@ -115,9 +116,9 @@ def test_what_is_formatted_is_never_formatted_again() -> None:
 def test_directories_of_another_cluster_or_node_are_refused() -> None:
     disk = MemoryDisk()
     format_directories(disk, formatting(directories=[ONE]), Random(1), NOW_MS)
-    with pytest.raises(StartRefused, match="Invalid cluster.id in: /data/one/meta.properties. Expected other"):
+    with pytest.raises(StartRefused, match=r"Invalid cluster.id in: /data/one/meta.properties. Expected other"):
         read_identities(disk, [ONE], 1, "other")
-    with pytest.raises(StartRefused, match="Stored node id 1 doesn't match previous node id 2 in /data/one"):
+    with pytest.raises(StartRefused, match=r"Stored node id 1 doesn't match previous node id 2 in /data/one"):
         read_identities(disk, [ONE], 2)
 
 
@@ -125,10 +126,10 @@ def test_directory_ids_are_real_and_different() -> None:
     disk = MemoryDisk()
     format_directories(disk, formatting(), Random(1), NOW_MS)
     meta_properties.write(disk, TWO, MetaProperties(CLUSTER_ID, 1, VOTER.directory_id))
-    with pytest.raises(StartRefused, match="Duplicate directory ID"):
+    with pytest.raises(StartRefused, match=r"Duplicate directory ID"):
         read_identities(disk, [ONE, TWO], 1)
     meta_properties.write(disk, TWO, MetaProperties(CLUSTER_ID, 1, bytes(15) + b"\x02"))
-    with pytest.raises(StartRefused, match="Invalid reserved directory ID"):
+    with pytest.raises(StartRefused, match=r"Invalid reserved directory ID"):
         read_identities(disk, [ONE, TWO], 1)
 
 
@@ -137,10 +138,8 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
     def crashed(at: int) -> SimDisk:
         disk = SimDisk(Random(at))
         disk.crash_at = at
-        try:
+        with suppress(SimulatedCrash):
             format_directories(disk, formatting(directories=[ONE]), Random(1), NOW_MS)
-        except SimulatedCrash:
-            pass
         return disk.after_power_failure() if crash == "power failure" else disk.after_process_death()
 
     whole = SimDisk(Random(0))
@@ -205,7 +204,7 @@ def test_levels_that_can_be() -> None:
     assert names == ["metadata.version", "b"]
     assert parse_levels(["a=1", " b = 2"]) == {"a": 1, "b": 2}
     for text in ("a", "a=x"):
-        with pytest.raises(FormatRefused, match="Can't parse feature=level string"):
+        with pytest.raises(FormatRefused, match=r"Can't parse feature=level string"):
             parse_levels([text])
 
 
@@ -217,7 +216,7 @@ def test_initial_controllers_are_parsed_as_kafka_parses_them() -> None:
     for text in ("", "1", "x@h:1:" + directory, "1@h:1", "1@h:70000:" + directory, "1@h:1:zz", "1@:1:" + directory):
         with pytest.raises(FormatRefused):
             parse_initial_controllers(text, "C")
-    with pytest.raises(FormatRefused, match="Node id 1 was specified more than once."):
+    with pytest.raises(FormatRefused, match=r"Node id 1 was specified more than once."):
         parse_initial_controllers(f"1@h:1:{directory},1@h:2:{directory}", "C")
 
 
@@ -244,7 +243,7 @@ def test_a_directory_that_holds_something_is_not_taken() -> None:
     disk.make_directory("/data")
     disk.make_directory(ONE)
     disk.write(f"{ONE}/letters", b"", synchronize=True)
-    with pytest.raises(StartRefused, match="/data/one is not empty, but has no meta.properties"):
+    with pytest.raises(StartRefused, match=r"/data/one is not empty, but has no meta.properties"):
         first_start(disk)
     assert disk.list_directory(ONE) == ["letters"]
 
@@ -258,7 +257,7 @@ def test_the_lost_and_found_of_a_file_system_is_nothing() -> None:
 
 def test_a_node_of_a_configured_quorum_is_not_formatted_by_itself() -> None:
     disk = MemoryDisk()
-    with pytest.raises(StartRefused, match="use `kpybroker format`"):
+    with pytest.raises(StartRefused, match=r"use `kpybroker format`"):
         first_start(
             disk,
             controller_quorum_voters="1@localhost:9093",
@@ -271,7 +270,7 @@ def test_a_node_of_a_configured_quorum_is_not_formatted_by_itself() -> None:
 def test_a_new_directory_beside_old_ones_is_not_formatted_by_itself() -> None:
     disk = MemoryDisk()
     first_start(disk, [ONE])
-    with pytest.raises(StartRefused, match="No meta.properties found in /data/two. Format it with"):
+    with pytest.raises(StartRefused, match=r"No meta.properties found in /data/two. Format it with"):
         first_start(disk, [ONE, TWO])
 
 
@@ -279,7 +278,7 @@ def test_a_metadata_log_in_another_directory_is_refused() -> None:
     disk = MemoryDisk()
     first_start(disk)
     disk.make_directory(metadata_log_path(TWO))
-    with pytest.raises(StartRefused, match="Found unexpected metadata location in data directory"):
+    with pytest.raises(StartRefused, match=r"Found unexpected metadata location in data directory"):
         first_start(disk)
 
 
