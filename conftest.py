@@ -14,6 +14,11 @@ settings.register_profile("house", deadline=None)  # a deadline asserts wall tim
 settings.load_profile("house")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("hostile clients")
+    group.addoption("--hostile-rounds", type=int, default=1, help="how many thousand damaged requests to try of a kind")
+
+
 def missing_for_java() -> str | None:
     """What the comparison with Apache Kafka lacks here, in one line."""
     absent = [program for program in JDK if shutil.which(program) is None]

@@ -1,0 +1,78 @@
+"""A request of every API at every version the broker advertises: the raw material of the mutations."""
+
+import struct
+from random import Random
+from typing import NamedTuple
+
+from attacker import Attacker
+from test_protocol_versions import plausible
+
+from kpywire import api
+from kpywire.codec import encode
+from kpywire.header import encode_request_header
+from kpywire.messages.api_versions import ApiVersionsRequest
+from tests.wire.message_values import random_message
+
+CORRELATION_ID = 0x11223344
+
+
+class Specimen(NamedTuple):
+    """One request as it goes into a frame."""
+
+    key: int
+    version: int
+    payload: bytes
+
+    def __str__(self) -> str:
+        return f"{api.API_KEYS[self.key].name} v{self.version}"
+
+
+def advertised(port: int) -> list[tuple[int, int]]:
+    """(api key, version) of everything that is served."""
+    with Attacker(port) as client:
+        keys = client.call(ApiVersionsRequest(), 0).api_keys
+    served = []
+    for entry in keys:
+        first = max(entry.min_version, api.API_KEYS[entry.api_key].min_version)
+        served += [(entry.api_key, version) for version in range(first, entry.max_version + 1)]
+    return served
+
+
+def ordinary(key: int, version: int, topic: str) -> Specimen:
+    """What an ordinary client might send."""
+    request = plausible(key, version, topic)
+    assert request is not None, f"no request for {api.API_KEYS[key].name}"
+    return Specimen(key, version, _header(key, version) + encode(request, version))
+
+
+def arbitrary(key: int, version: int, rng: Random) -> Specimen:
+    """A request that can be decoded, and whose fields hold edges of their types and odd texts."""
+    request = random_message(api.request_class(key), version, rng)
+    return Specimen(key, version, _header(key, version) + encode(request, version))
+
+
+def flipped(payload: bytes, rng: Random, flips: int) -> bytes:
+    """``payload`` with bits turned over anywhere behind the api key and version."""
+    damaged = bytearray(payload)
+    for _ in range(flips):
+        bit = rng.randrange(4 * 8, len(damaged) * 8)
+        damaged[bit // 8] ^= 1 << bit % 8
+    return bytes(damaged)
+
+
+def lying(payload: bytes, rng: Random) -> bytes:
+    """``payload`` with a number somewhere in it that says too much: a length, a count, a varint, a tag."""
+    lies = (
+        b"\xff\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff",
+        b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x80" * 12, b"\xfe", b"\x00\x00\x00\x00",
+        struct.pack(">i", len(payload)), b"\x00\x10\x00\x00",
+    )  # fmt: skip
+    lie = rng.choice(lies)
+    position = rng.randrange(8, len(payload))
+    if rng.random() < 0.3:
+        return payload[:position] + lie + payload[position:]
+    return payload[:position] + lie + payload[position + len(lie) :]
+
+
+def _header(key: int, version: int) -> bytes:
+    return encode_request_header(key, version, CORRELATION_ID, "hostile")

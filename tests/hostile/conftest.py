@@ -1,0 +1,87 @@
+"""One broker that the whole suite attacks, an honest client beside the attackers, and what must hold after each test.
+
+After every test the broker lives, the honest client was answered all the time, the log shows no defect, every
+connection that the attackers opened is gone, and memory is back below a generous bound.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from attacker import Attacker, create_topic
+from bystander import Bystander
+from watched import PATIENCE_S, WatchedBroker, wait_until
+
+MIB = 1024 * 1024
+MEMORY_BOUND_BYTES = 700 * MIB
+"""Resident at any moment of an attack: a request of 100 MiB, what is made of it, and the budget of 512 MiB unused."""
+BYSTANDERS_TOPIC = "bystander"
+
+StartBroker = Callable[..., WatchedBroker]
+
+
+@pytest.fixture(scope="session")
+def rounds(request: pytest.FixtureRequest) -> int:
+    """How often the whole catalogue of requests is mutated, in units of a thousand requests or so."""
+    return int(request.config.getoption("--hostile-rounds"))
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
+    """The broker under attack, with the configuration it has when nobody configures it."""
+    with WatchedBroker({}, directory=tmp_path_factory.mktemp("hostile")) as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def bystander(broker: WatchedBroker) -> Iterator[Bystander]:
+    """The honest client."""
+    with Attacker(broker.port) as client:
+        create_topic(client, BYSTANDERS_TOPIC)
+    bystander = Bystander(broker.port, BYSTANDERS_TOPIC, PATIENCE_S)
+    yield bystander
+    bystander.stop()
+
+
+@pytest.fixture
+def target(broker: WatchedBroker, bystander: Bystander) -> Iterator[WatchedBroker]:
+    """The broker under attack; what must hold afterwards is checked when the test is over."""
+    assert broker.is_alive, "an earlier test ended the broker"
+    turns, log_position = bystander.turns, broker.log_position()
+    connections = broker.connections()
+    broker.forget_peak()
+    yield broker
+    assert broker.is_alive, f"the broker ended: {broker.tail()}"
+    assert not broker.defects_since(log_position)
+    wait_until(lambda: broker.connections() <= connections, "every connection of the attackers is closed")
+    wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
+    assert bystander.failure is None, f"the honest client failed: {bystander.failure!r}"
+    peak_bytes = broker.peak_memory_bytes()
+    assert peak_bytes < MEMORY_BOUND_BYTES, f"{peak_bytes / MIB:.0f} MiB were resident"
+
+
+@pytest.fixture
+def attacker(target: WatchedBroker) -> Iterator[Attacker]:
+    """One connection to the broker under attack."""
+    with Attacker(target.port) as client:
+        yield client
+
+
+@pytest.fixture
+def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
+    """Starts a broker of the test's own, with limits that are small enough to be reached."""
+    started: list[WatchedBroker] = []
+
+    def start(**properties: str) -> WatchedBroker:
+        named = {key.replace("_", "."): value for key, value in properties.items()}
+        broker = WatchedBroker(named, directory=tmp_path / f"broker{len(started)}")
+        started.append(broker)
+        return broker.__enter__()
+
+    yield start
+    for broker in started:
+        alive, defects = broker.is_alive, broker.defects_since(0)
+        tail = broker.tail()
+        broker.__exit__(None, None, None)
+        assert alive, f"the broker ended: {tail}"
+        assert not defects

@@ -1,0 +1,95 @@
+"""A broker in a child process that is watched while it is attacked: its log, memory, descriptors and connections.
+
+Not an attacker: the tests are. Invariant: what is counted here is what the kernel says of the process, or what stands
+in its log; the broker is never asked about itself.
+"""
+
+import os
+import re
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from targets import KpyBroker
+
+PATIENCE_S = 30.0
+_DEFECT = re.compile(r"Traceback|\bERROR\b|\bCRITICAL\b|Exception ignored|Task exception")
+
+
+def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PATIENCE_S) -> None:
+    """Return when ``condition`` holds; AssertionError when it does not within a generous time."""
+    deadline = time.monotonic() + patience_s
+    while not condition():
+        assert time.monotonic() < deadline, f"it did not happen in {patience_s:.0f} s: {what}"
+        time.sleep(0.01)
+
+
+class WatchedBroker(KpyBroker):
+    """kpybroker with eyes on it."""
+
+    @property
+    def is_alive(self) -> bool:
+        return self.process is not None and self.process.poll() is None
+
+    @property
+    def data(self) -> Path:
+        """Its log directory."""
+        return self.directory / "data"
+
+    # What the kernel says
+
+    def memory_bytes(self) -> int:
+        """Resident memory of the process."""
+        return self._status("VmRSS")
+
+    def forget_peak(self) -> None:
+        """Let `peak_memory_bytes` start again from what is resident now."""
+        Path(f"/proc/{self.pid}/clear_refs").write_text("5")
+
+    def peak_memory_bytes(self) -> int:
+        """The most that was resident since `forget_peak`."""
+        return self._status("VmHWM")
+
+    def _status(self, field: str) -> int:
+        for line in Path(f"/proc/{self.pid}/status").read_text().splitlines():
+            if line.startswith(field + ":"):
+                return int(line.split()[1]) * 1024
+        raise AssertionError(f"the kernel does not tell {field}")
+
+    def descriptors(self) -> int:
+        """Everything the process has open: files, sockets, pipes."""
+        return len(os.listdir(f"/proc/{self.pid}/fd"))
+
+    def connections(self) -> int:
+        """Clients that are connected to its port: sockets that it has accepted and not closed."""
+        ours = set()
+        for name in os.listdir(f"/proc/{self.pid}/fd"):
+            try:
+                target = os.readlink(f"/proc/{self.pid}/fd/{name}")
+            except FileNotFoundError:
+                continue
+            if target.startswith("socket:["):
+                ours.add(target[8:-1])
+        count = 0
+        for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]:
+            words = line.split()
+            listening = words[3] == "0A"
+            if not listening and words[9] in ours and int(words[1].rpartition(":")[2], 16) == self.port:
+                count += 1
+        return count
+
+    # What its log says
+
+    def log_position(self) -> int:
+        """The end of the log: `log_since` begins there."""
+        return self.output.stat().st_size
+
+    def log_since(self, position: int) -> list[str]:
+        """The lines written since `log_position` gave ``position``."""
+        with self.output.open("rb") as log:
+            log.seek(position)
+            return log.read().decode(errors="replace").splitlines()
+
+    def defects_since(self, position: int) -> list[str]:
+        """Lines that a broker writes only when something in it is wrong: none of them is a client's to cause."""
+        return [line for line in self.log_since(position) if _DEFECT.search(line)]
