@@ -11,7 +11,7 @@ from typing import Any, Final, Protocol
 from kpybroker.config import dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import LIST, ConfigError, to_text
+from kpybroker.config.definition import LIST, ConfigError, java_int, to_text
 from kpybroker.config.loggers import LEVEL_NAMES, ROOT
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
@@ -147,7 +147,7 @@ def _check_broker_name(name: str, view: View) -> None:
 
 def _node_id(name: str) -> int:
     try:
-        return int(name)
+        return java_int(name)
     except ValueError:
         raise _invalid_request(f"Node id must be an integer, but it is: {name}") from None
 

@@ -177,6 +177,14 @@ def _parse_integer(name: str, text: str, type: str) -> int:  # noqa: A002
     raise invalid_value(name, text, f"Not a number of type {type.upper()}")
 
 
+def java_int(text: str) -> int:
+    """The number that ``Integer.parseInt`` reads; ValueError where it refuses, such as at white space."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if digits.isdecimal() and len(digits) <= 400 and -(2**31) <= int(text) <= INT_MAX:
+        return int(text)
+    raise ValueError(text)
+
+
 def _parse_double(name: str, text: str) -> float:
     signless = text[1:] if text[:1] in ("+", "-") else text
     if signless in ("NaN", "Infinity"):

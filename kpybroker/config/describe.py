@@ -11,7 +11,7 @@ from typing import Final, Protocol
 from kpybroker.config import dynamic, group, topic
 from kpybroker.config.broker import KNOWN, BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigError, ConfigKey, to_text
+from kpybroker.config.definition import ConfigError, ConfigKey, java_int, to_text
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS, GROUP_SYNONYMS
 from kpybroker.config.synonyms import broker_synonyms
@@ -215,7 +215,7 @@ def _broker(name: str, config: BrokerConfig, document: Document) -> Entries:
 
 def _broker_id(name: str) -> int:
     try:
-        return int(name)
+        return java_int(name)
     except ValueError:
         raise ConfigError(f"Broker id must be an integer, but it is: {name}", error_codes.INVALID_REQUEST) from None
 
