@@ -36,6 +36,7 @@ class BrokerConfigRules:
 
     def __init__(self, config: "BrokerConfig") -> None:
         self._config = config
+        self._of_unset_topics: tuple[Mapping[str, str], Mapping[str, str], Sequence[EffectiveConfig]] | None = None
 
     def check(
         self, resource_type: int, name: str, configs: Mapping[str, str | None], existing: Mapping[str, str]
@@ -68,7 +69,16 @@ class BrokerConfigRules:
     def effective_topic_configs(
         self, topic: Mapping[str, str], node: Mapping[str, str], cluster: Mapping[str, str]
     ) -> Sequence[EffectiveConfig]:
-        """All configs of a topic, sorted by name."""
+        """All configs of a topic, sorted by name; one and the same list for all topics that set nothing."""
+        if topic:
+            return self._all_effective(topic, node, cluster)
+        if self._of_unset_topics is None or self._of_unset_topics[:2] != (node, cluster):
+            self._of_unset_topics = (node, cluster, self._all_effective(topic, node, cluster))
+        return self._of_unset_topics[2]
+
+    def _all_effective(
+        self, topic: Mapping[str, str], node: Mapping[str, str], cluster: Mapping[str, str]
+    ) -> Sequence[EffectiveConfig]:
         return [
             self._effective(key, topic, node, cluster)
             for name, key in sorted(TOPIC_CONFIGS.items())

@@ -103,18 +103,29 @@ def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[Creata
         error_message=None,
         num_partitions=len(partitions),
         replication_factor=len(partitions[0].replicas),
-        configs=[
-            CreatableTopicConfigs(
-                read_only=False,
-                name=config.name,
-                value=None if config.is_sensitive else config.value,
-                config_source=config.source,
-                is_sensitive=config.is_sensitive,
-            )
-            for config in state.rules.effective_topic_configs(configs, *state.broker_configs())
-        ],
+        configs=_reported_configs(state, configs),
     )
     return result, records
+
+
+def _reported_configs(state: ControllerState, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
+    """The effective configs as the response shows them; topics that set nothing share one list."""
+    effective = state.rules.effective_topic_configs(configs, *state.broker_configs())
+    if state.reported_configs is not None and state.reported_configs[0] is effective:
+        return state.reported_configs[1]
+    reported = [
+        CreatableTopicConfigs(
+            read_only=False,
+            name=config.name,
+            value=None if config.is_sensitive else config.value,
+            config_source=config.source,
+            is_sensitive=config.is_sensitive,
+        )
+        for config in effective
+    ]
+    if not configs:
+        state.reported_configs = (effective, reported)
+    return reported
 
 
 def _check_name(state: ControllerState, name: str) -> None:

@@ -194,7 +194,7 @@ class Topic:
 def _directories(directories: Iterable[bytes], replicas: int) -> tuple[bytes, ...]:
     """One directory per replica; records from before KIP-858 have none and mean "migrating"."""
     known = tuple(directories)
-    if all(directory == MIGRATING_DIRECTORY for directory in known):
+    if not known or (known[0] == MIGRATING_DIRECTORY and set(known) == {MIGRATING_DIRECTORY}):
         return (MIGRATING_DIRECTORY,) * replicas
     if len(known) != replicas:
         raise ValueError("The lengths for replicas and directories do not match.")

@@ -5,7 +5,7 @@ from collections import Counter
 import pytest
 from controller_world import ControllerWorld, directory_of, topic_request
 
-from kpybroker.metadata.image import TOPIC_RESOURCE
+from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes, uuid
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -60,6 +60,28 @@ def test_the_answer_has_the_id_and_all_configs_with_their_sources(world: Control
     assert sources["cleanup.policy"] == ("compact", 1)
     assert sources["retention.ms"] == ("604800000", 5)
     assert list(sources) == sorted(sources)
+
+
+def test_the_answer_follows_what_is_set_for_brokers(world: ControllerWorld) -> None:
+    def retention() -> tuple[str | None, int]:
+        (result,) = world.create(topic_request(f"t{len(world.log)}"))
+        (config,) = [config for config in result.configs or [] if config.name == "retention.ms"]
+        return config.value, config.config_source
+
+    def set_retention(resource: str, hours: str | None) -> None:
+        record = ConfigRecord(
+            resource_type=BROKER_RESOURCE, resource_name=resource, name="log.retention.hours", value=hours
+        )
+        world.write([record])
+
+    assert retention() == ("604800000", 5)
+    set_retention("", "2")
+    assert retention() == ("7200000", 3)
+    set_retention("1", "1")
+    assert retention() == ("3600000", 2)
+    set_retention("1", None)
+    set_retention("", None)
+    assert retention() == ("604800000", 5)
 
 
 def test_validate_only_answers_and_writes_nothing(world: ControllerWorld) -> None:
