@@ -40,7 +40,7 @@ from kpywire.compression import NAMES, NONE, ZSTD, TooLarge, compress, decompres
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
-from kpywire.skim import skim
+from kpywire.skim import skim_section
 from kpywire.varint import Buffer, as_int64
 from kpywire.walk import Frame, InvalidRecord, frames
 
@@ -185,7 +185,21 @@ def validate(
         fields = sole_batch(records)
         size = fields[1] + LENGTH_END
         records = records[:size]
-    first_offset, _, _, _, crc, attributes, last_delta, _, claimed_timestamp, producer_id, _, sequence, count = fields
+    (
+        first_offset,
+        _,
+        _,
+        _,
+        crc,
+        attributes,
+        last_delta,
+        base_timestamp,
+        claimed_timestamp,
+        producer_id,
+        _,
+        sequence,
+        count,
+    ) = fields
     header = _new(BatchHeader, fields)
     codec = attributes & CODEC_MASK
     if (
@@ -204,7 +218,7 @@ def validate(
     if codec:
         section = _inflate(codec, section, config.max_inflated_bytes)
     try:
-        lowest, highest, in_order, keyed = skim(header, section)
+        lowest, highest, in_order, keyed = skim_section(section, count, base_timestamp)
     except InvalidRecord as error:
         raise Refused(error_codes.INVALID_RECORD, str(error)) from None
     claims_append_time = attributes & TIMESTAMP_TYPE_MASK
@@ -238,7 +252,7 @@ def validate(
     stamp_offset_and_epoch(stamped, 0, base_offset, partition_leader_epoch)
     if max_timestamp != header.max_timestamp or timestamp_type << 3 != header.attributes & TIMESTAMP_TYPE_MASK:
         header = stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
-    header = _new(BatchHeader, (base_offset, header[1], partition_leader_epoch, *header[3:]))
+    header = _new(BatchHeader, (base_offset, header[1], partition_leader_epoch) + header[3:])  # noqa: RUF005
     return _new(Accepted, (header, stamped, log_append_time_ms))
 
 

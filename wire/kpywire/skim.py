@@ -29,7 +29,6 @@ _STRETCH = 256
 _INT64_MIN = -(1 << 63)
 _INT64_MAX = (1 << 63) - 1
 
-_new = tuple.__new__
 _ALL_BYTES = bytes(range(256))
 _CONTINUED = bytes(byte >> 7 for byte in range(256))
 _ODD = bytes(byte & 1 for byte in range(256))
@@ -98,19 +97,23 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
     Raises:
         InvalidRecord: the section does not hold exactly ``header.record_count`` records, or one contradicts itself.
     """
+    return Skim._make(skim_section(section, header.record_count, header.base_timestamp))
+
+
+def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool]:
+    """As :func:`skim`, for callers that count tuples."""
     if type(section) is not bytes:
         section = bytes(section)
-    count = header.record_count
     look = _look if count > _FEW + 1 else walk
     lowest, highest, in_order, keyed, position = look(section, 0, 0, count)
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
-    lowest += header.base_timestamp
-    highest += header.base_timestamp
+    lowest += base_timestamp
+    highest += base_timestamp
     if lowest < _INT64_MIN or highest > _INT64_MAX:
-        timestamps = [as_int64(header.base_timestamp + frame.timestamp_delta) for frame in frames(section, count)]
+        timestamps = [as_int64(base_timestamp + frame.timestamp_delta) for frame in frames(section, count)]
         lowest, highest = min(timestamps), max(timestamps)
-    return _new(Skim, (lowest, highest, in_order, keyed))
+    return lowest, highest, in_order, keyed
 
 
 def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
