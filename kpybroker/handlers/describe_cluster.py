@@ -20,15 +20,7 @@ def handle(broker: Context, request: DescribeClusterRequest, call: Call) -> Desc
     """Answer from the committed metadata, with the addresses of the listener that was asked."""
     image = broker.image
     if call.api_version >= 1 and request.endpoint_type != BROKERS:
-        controllers = request.endpoint_type == CONTROLLERS
-        return DescribeClusterResponse(
-            throttle_time_ms=0,
-            error_code=error_codes.MISMATCHED_ENDPOINT_TYPE if controllers else error_codes.UNSUPPORTED_ENDPOINT_TYPE,
-            error_message="The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type "
-            + ("CONTROLLER" if controllers else "UNKNOWN"),
-            cluster_id="",
-            brokers=[],
-        )
+        return _refused(request.endpoint_type)
     return DescribeClusterResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
@@ -46,4 +38,15 @@ def handle(broker: Context, request: DescribeClusterRequest, call: Call) -> Desc
         cluster_authorized_operations=CLUSTER_OPERATIONS
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
+    )
+
+
+def _refused(endpoint_type: int) -> DescribeClusterResponse:
+    code = error_codes.UNSUPPORTED_ENDPOINT_TYPE
+    message = f"Unsupported endpoint type {endpoint_type}"
+    if endpoint_type == CONTROLLERS:
+        code = error_codes.MISMATCHED_ENDPOINT_TYPE
+        message = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint of type CONTROLLER"
+    return DescribeClusterResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, cluster_id="", brokers=[]
     )
