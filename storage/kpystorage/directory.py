@@ -303,10 +303,10 @@ class LogDirectory:
         return self._render(names.RECOVERY_POINTS, self.recovery_points)
 
     def render_log_starts(self) -> bytes:
-        """The log starts that lie above the first segment's."""
+        """The log starts that the segments on disk do not tell."""
         for key, log in self.logs.items():
             if log.is_open and key[0] != METADATA_TOPIC:
-                if log.log_start_offset > log.segments[0].base_offset:
+                if log.log_start_offset > log.segments[0].base_offset or log.has_unflushed_removals:
                     self.log_starts[key] = log.log_start_offset
                 else:
                     self.log_starts.pop(key, None)

@@ -12,7 +12,7 @@ from kpystorage.disk import Descriptor, Disk
 class Flush:
     """One flush of one log. ``end_offset`` is what the recovery point becomes when it is noted."""
 
-    __slots__ = ("descriptors", "directories", "disk", "end_offset", "epochs", "size_bytes")
+    __slots__ = ("descriptors", "directories", "disk", "end_offset", "epochs", "removals", "size_bytes")
 
     def __init__(self, disk: Disk, end_offset: int, size_bytes: int) -> None:
         self.disk = disk
@@ -21,6 +21,7 @@ class Flush:
         self.descriptors: list[Descriptor] = []
         self.directories: list[str] = []
         self.epochs: tuple[str, bytes] | None = None
+        self.removals = False
 
     def run(self) -> None:
         """Do it. OSError if any of it fails. May run in a thread."""

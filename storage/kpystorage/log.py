@@ -39,6 +39,7 @@ from kpywire.varint import Buffer
 if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
+_new = tuple.__new__
 _BOUNDARIES_KEPT = 64
 _WARM_TAIL_BYTES = 64 << 20
 """How much of the active segment's end is taken to be in the page cache."""
@@ -49,6 +50,7 @@ _OPENED = (
     "_flushing",
     "_new_directory",
     "_new_files",
+    "_removed_files",
     "_sealed",
     "_unsnapshotted_bytes",
     "active",
@@ -142,6 +144,7 @@ class Log:
         self._sealed: list[Segment] = []
         self._new_files: list[str] = loaded.new_files
         self._new_directory = loaded.new_directory
+        self._removed_files = False
         self._flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
@@ -232,8 +235,9 @@ class Log:
             position = segment.append(headers, data)
             epochs = self.epochs
             for header in headers:
-                if header.partition_leader_epoch != epochs.latest and header.partition_leader_epoch >= 0:
-                    epochs.assign(header.partition_leader_epoch, header.base_offset)
+                epoch = header.partition_leader_epoch
+                if epoch != epochs.latest and epoch >= 0:
+                    epochs.assign(epoch, header.base_offset)
                 if header.producer_id != NO_PRODUCER_ID:
                     self._apply_producer(header, segment, position, data)
                 position += header.batch_length + LENGTH_END
@@ -245,7 +249,7 @@ class Log:
             segment.rebuild_indexes()
             raise
         self.producers.end_offset = last_offset + 1
-        self.end = LogOffset(last_offset + 1, segment.base_offset, position)
+        self.end = _new(LogOffset, (last_offset + 1, segment.base_offset, position))
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
 
@@ -500,6 +504,7 @@ class Log:
     def _forget_flushed(self, offset: int) -> None:
         """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""
         self._boundaries.clear()
+        self._complete_end = -1
         self._flushing = None
         if offset < self.recovery_point:
             self.recovery_point = offset
@@ -507,6 +512,7 @@ class Log:
 
     def _set_aside(self, segments: list[Segment], now_ms: int) -> None:
         """Rename the files of segments that go, in the order given, and have them removed later."""
+        self._removed_files = True
         due_ms = now_ms + self.config.file_delete_delay_ms
         disk = self.directory.disk
         for segment in segments:
@@ -562,8 +568,9 @@ class Log:
         if self.epochs.dirty:
             flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
             self.epochs.dirty = False
-        if new_files or self._sealed:
+        if new_files or self._sealed or self._removed_files:
             flush.directories.append(self.path)
+        flush.removals, self._removed_files = self._removed_files, False
         if self._new_directory:
             flush.directories.append(self.directory.path)
         self._sealed = []
@@ -573,8 +580,13 @@ class Log:
         self._flushing = flush
         return flush
 
+    @property
+    def has_unflushed_removals(self) -> bool:
+        """Whether segments that were removed may come back if the machine dies now."""
+        return self._removed_files or (self._flushing is not None and self._flushing.removals)
+
     def _has_unflushed(self) -> bool:
-        new = self._new_files or self.snapshots.unflushed or self._sealed
+        new = self._new_files or self.snapshots.unflushed or self._sealed or self._removed_files
         return bool(new) or self.recovery_point < self.end.offset
 
     def finish_flush(self, flush: Flush) -> None:

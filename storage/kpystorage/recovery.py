@@ -196,15 +196,17 @@ class LogLoader:
     # Checking batches.
 
     def _recover_from(self, offset: int, recovery_point: int, log_start_offset: int) -> None:
-        """Read every segment from the one that holds ``offset`` on; cut at the first batch that is not valid."""
+        """Read every segment from the one before ``offset`` on; cut at the first batch that is not valid.
+
+        A segment that ends at ``offset`` is read too: its indexes, and a truncation of it, may be younger than the
+        flush that its batches had.
+        """
         if not self.segments:
             return
-        first = max(sum(segment.base_offset <= offset for segment in self.segments) - 1, 0)
+        first = max(sum(segment.base_offset < offset for segment in self.segments) - 1, 0)
         producers = self._replayed(log_start_offset, self.segments[first].base_offset)
         self._believed_epochs = dict(self.epochs.entries())
         self.epochs.truncate_from_end(self.segments[first].base_offset)
-        if first:
-            self._trim(self.segments[first - 1], self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
             following = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else MAX_OFFSET
@@ -216,16 +218,6 @@ class LogLoader:
                 self._remove_segments(number + 1)
                 break
         self.recovered = producers
-
-    def _trim(self, segment: Segment, limit_offset: int) -> None:
-        """Cut off what reaches beyond the following segment's start: a truncation before it was made is not durable."""
-        if segment.find(limit_offset, segment.size) is not None:
-            self.report(
-                f"{self.name}: segment {segment.base_offset} had been truncated to {limit_offset}; so it is again"
-            )
-            segment.truncate_to(limit_offset, self.now_ms)
-            segment.seal()
-            self.new_files += [file.path for file in segment.files()]
 
     def _is_loss(self, end_offset: int, following: int, recovery_point: int) -> bool:
         """Whether batches are missing between a segment and the following one: only compaction leaves such a gap."""
@@ -247,7 +239,7 @@ class LogLoader:
         offset, position = segment.offset_index.last_offset, segment.offset_index.last_position
         first = next(scan.batches(segment.log, position, segment.size), None)
         if position == 0 or first is None or first[1].last_offset != offset or not check_crc(first[2], first[1]):
-            self._recover_from(segment.base_offset, recovery_point, log_start_offset)
+            self._recover_from(segment.base_offset + 1, recovery_point, log_start_offset)
             return
         segment.offset_index.keep(len(segment.offset_index))
         segment.time_index.truncate_to(offset + 1)

@@ -229,8 +229,7 @@ class Segment:
             self.created_ms = now_ms
             self._first_timestamp = None
         self._since_index_bytes = 0
-        if self.max_timestamp.timestamp >= 0:
-            self._max = self._largest_remaining()
+        self._max = self._largest_remaining()
 
     def _largest_remaining(self) -> TimestampOffset:
         largest = self.time_index.last
