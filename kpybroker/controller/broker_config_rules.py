@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from kpybroker.config import client_metrics, group
 from kpybroker.config import topic as topic_rules
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import LIST, ConfigKey, to_text
-from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+from kpybroker.config.definition import LIST, ConfigKey, java_int, to_text
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 from kpybroker.controller.config_rules import EffectiveConfig
 from kpybroker.errors import KafkaError
@@ -22,12 +21,8 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 TOPIC_SOURCE, BROKER_SOURCE, CLUSTER_SOURCE, STATIC_SOURCE, DEFAULT_SOURCE = range(1, 6)
 
-_DEFINITIONS: Mapping[int, Mapping[str, ConfigKey]] = {
-    TOPIC_RESOURCE: TOPIC_CONFIGS,
-    BROKER_RESOURCE: BROKER_CONFIGS,
-    CLIENT_METRICS_RESOURCE: CLIENT_METRICS_CONFIGS,
-    GROUP_RESOURCE: GROUP_CONFIGS,
-}
+# Lists of other resources are set, never appended to: Kafka's schema knows these two only.
+_DEFINITIONS: Mapping[int, Mapping[str, ConfigKey]] = {TOPIC_RESOURCE: TOPIC_CONFIGS, BROKER_RESOURCE: BROKER_CONFIGS}
 _RESOURCE_NAMES = {0: "UNKNOWN", 8: "BROKER_LOGGER"}
 
 
@@ -129,6 +124,9 @@ def _check_topic_name(name: str) -> None:
 
 def _check_broker_name(name: str) -> None:
     if name:
-        digits = name.removeprefix("-")
-        _require(digits.isascii() and digits.isdigit(), "Unable to parse broker name as a base 10 number.")
-        _require(int(name) >= 0, "Invalid negative broker ID.")
+        try:
+            broker_id = java_int(name)
+        except ValueError:
+            message = "Unable to parse broker name as a base 10 number."
+            raise KafkaError(error_codes.INVALID_REQUEST, message) from None
+        _require(broker_id >= 0, "Invalid negative broker ID.")

@@ -145,25 +145,25 @@ def _leave_in_sync_sets(state: ControllerState, broker_id: int, clean: bool) -> 
     """A new incarnation may lack what the earlier one had: it leaves in-sync sets, if unclean eligible ones too."""
     unclean = state.image.elr_enabled and not clean
     if not unclean:
-        return _leave(state, broker_id, lambda _topic, partition: broker_id in partition.isr)
+        return leave_partitions(state, broker_id, lambda _topic, _id, partition: broker_id in partition.isr)
 
-    def held(_topic: Topic, partition: Partition) -> bool:
+    def held(_topic: Topic, _id: int, partition: Partition) -> bool:
         return broker_id in partition.isr or broker_id in partition.elr
 
-    return _leave(state, broker_id, held, unclean_shutdown=True)
+    return leave_partitions(state, broker_id, held, unclean_shutdown=True)
 
 
-def _leave(
+def leave_partitions(
     state: ControllerState,
     broker_id: int,
-    concerns: Callable[[Topic, Partition], bool],
+    concerns: Callable[[Topic, int, Partition], bool],
     *,
     unclean_shutdown: bool = False,
 ) -> list[Any]:
     """Take a broker out of the ISR of partitions, electing other leaders where it led."""
     records = []
     for topic, partition_id, partition in state.partitions():
-        if not concerns(topic, partition):
+        if not concerns(topic, partition_id, partition):
             continue
         change = state.change(topic, partition_id, lambda other: other != broker_id and state.is_active(other))
         change.isr = [replica for replica in partition.isr if replica != broker_id]
@@ -194,7 +194,7 @@ def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
 
 def fence(state: ControllerState, broker: Broker) -> list[Any]:
     """The records that fence a broker: first its partitions, then itself."""
-    records = _leave(state, broker.id, lambda _topic, partition: broker.id in partition.isr)
+    records = leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)
     records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
     return records
 
@@ -292,7 +292,7 @@ def _transition(state: ControllerState, broker: Broker, after: _Condition) -> li
                 broker_id=broker.id, broker_epoch=broker.epoch, in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN
             )
         )
-    return records + _leave(state, broker.id, lambda _topic, partition: broker.id in partition.isr)
+    return records + leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)
 
 
 def _directories_offline(state: ControllerState, broker: Broker, offline: Iterable[bytes]) -> list[Any]:
@@ -300,7 +300,7 @@ def _directories_offline(state: ControllerState, broker: Broker, offline: Iterab
     if not newly_offline:
         return []
 
-    def lived_there(_topic: Topic, partition: Partition) -> bool:
+    def lived_there(_topic: Topic, _id: int, partition: Partition) -> bool:
         return any(
             replica == broker.id and directory in newly_offline
             for replica, directory in zip(partition.replicas, partition.directories, strict=True)
@@ -308,7 +308,7 @@ def _directories_offline(state: ControllerState, broker: Broker, offline: Iterab
 
     online = [directory for directory in broker.directories if directory not in newly_offline]
     change = BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=online)
-    return [*_leave(state, broker.id, lived_there), change]
+    return [*leave_partitions(state, broker.id, lived_there), change]
 
 
 def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[Any]:
@@ -360,9 +360,9 @@ def unregister_broker(state: ControllerState, request: ControllerRequest, _now_m
         text = f"Broker ID {message.broker_id} is not currently registered"
         raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, text)
 
-    def held(_topic: Topic, partition: Partition) -> bool:
+    def held(_topic: Topic, _id: int, partition: Partition) -> bool:
         return broker.id in partition.isr or broker.id in partition.elr
 
-    records = _leave(state, broker.id, held)
+    records = leave_partitions(state, broker.id, held)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
     return records, UnregisterBrokerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)

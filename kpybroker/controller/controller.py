@@ -7,7 +7,7 @@ events below. Exists on the active controller only, made from the committed imag
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.controller import brokers, configs, features, partitions, producer_ids, topics
+from kpybroker.controller import brokers, configs, directories, features, partitions, producer_ids, topics
 from kpybroker.controller.activation import activation_records
 from kpybroker.controller.error_responses import error_response, plain_error_response
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
@@ -18,6 +18,7 @@ from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
+from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
 from kpywire.messages.controller_registration import ControllerRegistrationRequest
@@ -62,6 +63,7 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionRequest: partitions.alter_partition,
+    AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,
     ControllerRegistrationRequest: brokers.register_controller,

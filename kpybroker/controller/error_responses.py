@@ -7,6 +7,7 @@ from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
@@ -123,6 +124,9 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     ),
     UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(
         throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    AssignReplicasToDirsRequest: lambda _, code, __: AssignReplicasToDirsResponse(
+        throttle_time_ms=0, error_code=code, directories=[]
     ),
     ControllerRegistrationRequest: lambda _, code, message: ControllerRegistrationResponse(
         throttle_time_ms=0, error_code=code, error_message=message

@@ -33,7 +33,7 @@ from kpybroker.controller.snapshotting import DEFAULT_POLICY, SnapshotPolicy
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpybroker.metadata.features import SUPPORTED
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.loader import Subscriber
 from kpybroker.raft.quorum import ElectionPersisted, LogSynced, NotLeader, Quorum, Ready, RecordsTooLarge
@@ -210,7 +210,15 @@ class ControllerHost:
         now_ms = int(self._scheduler.monotonic_ms())
         timeout_ms = getattr(request.message, "timeout_ms", None)
         deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
-        self._journal.submit(request, now_ms, ticket=call, deadline_ms=deadline_ms)
+        self._decide(request, now_ms, ticket=call, deadline_ms=deadline_ms)
+
+    def _decide(self, event: Any, now_ms: int, **options: Any) -> None:
+        """Feed the journal. If what was decided cannot be applied, it is not written either: the node stops."""
+        assert self._journal is not None
+        try:
+            self._journal.submit(event, now_ms, **options)
+        except InvalidMetadata as error:
+            self._broken(error)
 
     def _append(self, records: Sequence[Any], _producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
         level = self._level_for(records)
@@ -263,29 +271,53 @@ class ControllerHost:
         self._scheduler.submit_blocking(persist, persisted)
 
     def _write(self, ready: Ready) -> None:
+        if not ready.batches:
+            self._idle_again()
+            return
         try:
-            if ready.batches:
-                self._log.append(ready.batches, self._scheduler.now_ms())
-            flush = self._log.begin_flush() if ready.batches else None
+            self._log.append(ready.batches, self._scheduler.now_ms())
         except DiskFailure as error:
             self._disk_failed(error)
             return
-        if flush is None:
-            self._idle_again()
-            return
-        self._scheduler.submit_blocking(flush.run, lambda _, error: self._synced(flush, error))
+        self._flush()
 
-    def _synced(self, flush: Flush, error: BaseException | None) -> None:
-        if error is not None:
-            if isinstance(error, OSError):
-                self._log.fail(error)
-            self._disk_failed(error)
-            return
+    def _flush(self) -> None:
         if not self._quorum.is_leader:
             return
-        self._log.finish_flush(flush)
-        self._quorum.step(LogSynced(flush.end_offset), self._scheduler.now_ms())
-        self._advance()
+        try:
+            flush = self._log.begin_flush()
+        except DiskFailure as error:
+            self._disk_failed(error)
+            return
+        if flush is not None:
+            self._scheduler.submit_blocking(flush.run, lambda _, error: self._flushed(flush, error))
+        elif self._log.synced_offset < self._log.next_offset:
+            self._scheduler.call_later(1, self._flush)  # somebody else is at it, with less
+        else:
+            self._synced()
+
+    def _flushed(self, flush: Flush, error: BaseException | None) -> None:
+        if not self._quorum.is_leader:
+            return
+        if isinstance(error, OSError):
+            self._log.fail(error)
+        try:
+            if error is not None:
+                raise error
+            self._log.finish_flush(flush)
+        except Exception as failure:
+            self._disk_failed(failure)
+            return
+        self._synced()
+
+    def _synced(self) -> None:
+        """What was appended is durable; what follows from it follows now."""
+        self._quorum.step(LogSynced(self._log.synced_offset), self._scheduler.now_ms())
+        try:
+            self._advance()
+        except Exception as error:
+            self._broken(error)
+            return
         self._idle_again()
 
     def _idle_again(self) -> None:
@@ -326,7 +358,7 @@ class ControllerHost:
             Controller(self._state), self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report
         )
         self._journal.open(high_watermark, high_watermark)
-        self._journal.submit(Activate(self._bootstrap_records), int(self._scheduler.monotonic_ms()))
+        self._decide(Activate(self._bootstrap_records), int(self._scheduler.monotonic_ms()))
         self.send(self._registration(), lambda _response: None)
         log.info("This node's controller is active in epoch %d", self._quorum.epoch)
         for event, interval_ms in (
@@ -368,12 +400,18 @@ class ControllerHost:
             now_ms = int(self._scheduler.monotonic_ms())
             self._journal.expire(now_ms)
             if not isinstance(event, Idle) or self._quorum.next_offset == next_offset:
-                self._journal.submit(event, now_ms)
-            self._repeat(event, interval_ms, self._quorum.next_offset)
+                self._decide(event, now_ms)
+            if self._failed is not None:
+                self._repeat(event, interval_ms, self._quorum.next_offset)
 
         self._timers[type(event)] = self._scheduler.call_later(interval_ms, due)
 
     # The end.
+
+    def _broken(self, error: Exception) -> None:
+        """An invariant does not hold: better no controller than one that lies."""
+        log.critical("The metadata cannot be applied", exc_info=error)
+        self._fail(f"The metadata cannot be applied: {error}")
 
     def _disk_failed(self, error: BaseException) -> None:
         self._fail(f"The metadata log cannot be written: {error}")

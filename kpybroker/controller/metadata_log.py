@@ -56,6 +56,11 @@ class MetadataLog:
         return self._log.log_end_offset
 
     @property
+    def synced_offset(self) -> int:
+        """What is before it survives the machine's crash."""
+        return self._log.recovery_point
+
+    @property
     def start_offset(self) -> int:
         """The first offset that is still there; a snapshot stands for what was before it."""
         return self._log.log_start_offset

@@ -40,6 +40,8 @@ class SnapshotWriter:
         self._last_ms = scheduler.monotonic_ms()
         self._born_ms: dict[SnapshotId, float] = {}
         self._failed = failed
+        snapshots = log.snapshots()
+        self._last_bytes = log.snapshot_size_bytes(snapshots[-1]) if snapshots else 0
         self._busy = False
         self._stopped = False
 
@@ -48,8 +50,11 @@ class SnapshotWriter:
         self._new_bytes += new_bytes
         since_last_ms = self._scheduler.monotonic_ms() - self._last_ms
         settled = image.transaction_offset < 0 and image.metadata_version is not None
-        if not self._busy and settled and is_due(self._policy, self._new_bytes, since_last_ms):
+        if not self._busy and settled and self._is_due(since_last_ms):
             self._begin(image, last_timestamp_ms)
+
+    def _is_due(self, since_last_ms: float) -> bool:
+        return is_due(self._policy, self._new_bytes, since_last_ms, self._last_bytes)
 
     def stop(self) -> None:
         """Write nothing more; what a thread has begun ends unnoticed."""
@@ -72,6 +77,7 @@ class SnapshotWriter:
             if self._scheduler.monotonic_ms() >= until_ms:
                 self._scheduler.call_later(0, self._encode, snapshot, batches, done)
                 return
+        self._last_bytes = sum(map(len, done))
         self._scheduler.submit_blocking(
             lambda: self._log.write_snapshot(snapshot, done), lambda _, error: self._written(snapshot, error)
         )

@@ -12,6 +12,7 @@ from kpywire.metadata_records import encode_record
 from kpywire.record import Record, build_batch
 
 RECORDS_PER_BATCH = 1_000
+LITTLE_BYTES = 1 << 20
 
 
 class SnapshotPolicy(NamedTuple):
@@ -26,10 +27,14 @@ class SnapshotPolicy(NamedTuple):
 DEFAULT_POLICY = SnapshotPolicy()
 
 
-def is_due(policy: SnapshotPolicy, new_bytes: int, since_last_ms: float) -> bool:
-    """Whether so much, or anything for so long, was written since the last snapshot."""
+def is_due(policy: SnapshotPolicy, new_bytes: int, since_last_ms: float, last_snapshot_bytes: int) -> bool:
+    """Whether so much, or anything for so long, was written since the last snapshot.
+
+    Much is also what is twice the last snapshot: replaying it would cost a start more than the snapshot itself does.
+    """
+    enough_bytes = min(policy.max_new_record_bytes, max(2 * last_snapshot_bytes, LITTLE_BYTES))
     too_old = policy.max_interval_ms > 0 and since_last_ms >= policy.max_interval_ms
-    return new_bytes >= policy.max_new_record_bytes or (new_bytes > 0 and too_old)
+    return new_bytes >= enough_bytes or (new_bytes > 0 and too_old)
 
 
 def snapshot_batches(

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from host_world import PATH, HostWorld, SlowScheduler, batches_of, create_request
 
+from kpybroker.controller.controller import _DECIDERS
 from kpybroker.controller.host import Timings
 from kpybroker.controller.metadata_log import metadata_log_path
 from kpybroker.controller.recovery import StartRefused, recover
@@ -15,8 +16,10 @@ from kpystorage import quorum_state
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.metadata_records.topic_record import TopicRecord
 
 
 def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
@@ -178,6 +181,45 @@ def test_a_failing_disk_ends_the_controller_with_one_line_and_without_lies(lost:
     assert "orders" not in world.image.topics
     assert len([line for line in world.failures if line.startswith("The metadata log")]) == 1
     assert world.create("more").topics[0].error_code == error_codes.NOT_CONTROLLER
+
+
+def test_a_flush_that_somebody_else_began_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = HostWorld().start().with_broker()
+    begin, attempts = world.metadata_log.begin_flush, []
+
+    def under_way() -> object:
+        attempts.append(len(attempts))
+        return begin() if len(attempts) > 2 else None
+
+    monkeypatch.setattr(world.metadata_log, "begin_flush", under_way)
+    answers = world.send(create_request("orders"))
+    world.scheduler.run()
+    assert answers == []
+    world.scheduler.advance(5)
+    assert answers[0].topics[0].error_code == error_codes.NONE
+    assert len(attempts) == 3
+
+
+def test_a_decision_that_cannot_be_applied_stops_the_node_before_it_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = HostWorld().start().with_broker()
+    twice = [TopicRecord(name="orders", topic_id=b"t" * 16)] * 2
+    monkeypatch.setitem(_DECIDERS, CreateTopicsRequest, lambda *_: (twice, None))
+    answer = world.create("orders")
+    assert answer.topics[0].error_code == error_codes.NOT_CONTROLLER
+    (line,) = [line for line in world.failures if line.startswith("The metadata cannot be applied")]
+    assert "A second TopicRecord" in line
+    assert "orders" not in world.again().image.topics
+
+
+def test_a_subscriber_that_fails_stops_the_node() -> None:
+    world = HostWorld().start().with_broker()
+
+    def fail(_image: object, _delta: object) -> None:
+        raise ZeroDivisionError("defect")
+
+    world.host.subscribe(fail)
+    assert world.create("orders").topics[0].error_code == error_codes.NOT_CONTROLLER
+    assert "The metadata cannot be applied: defect" in world.failures
 
 
 def snapshot_world() -> HostWorld:
