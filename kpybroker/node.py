@@ -7,6 +7,7 @@ garbage collector touched.
 
 import asyncio
 import logging
+import os
 import random
 import signal
 import sys
@@ -265,9 +266,7 @@ def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> 
         loop.close()
 
 
-async def _run(
-    config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None
-) -> int:
+async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: Callable[[Node], None] | None) -> int:
     ended: asyncio.Future[str | None] = loop.create_future()
 
     def end(line: str | None) -> None:
@@ -277,25 +276,29 @@ async def _run(
     def told_to_stop() -> None:
         if ended.done():
             # A second signal: somebody does not want to wait; what was not flushed is recovered at the next start.
-            sys.exit(1)
+            os._exit(1)
         end(None)
 
     node = Node(config, loop, lambda line: end(line))
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, told_to_stop)
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
-    exit_code = 0
+    starting = loop.create_task(node.start(disk))
+    refusal: str | None = None
     try:
-        await node.start(disk)
-        quiet_garbage_collection()
-        if started is not None:
-            started(node)
-        line = await ended
-        if line is not None:
-            log.error("stopping: %s", line)
-            exit_code = 1
+        # Whatever ends the node may come while it starts.
+        await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+            quiet_garbage_collection()
+            if started is not None:
+                started(node)
+        refusal = await ended
     except (StartRefused, StorageError, Malformed, OSError) as error:
-        print(f"kpybroker: {error}", file=sys.stderr)
-        exit_code = 1
+        refusal = str(error)
+    starting.cancel()
+    await asyncio.gather(starting, return_exceptions=True)
     await node.stop()
-    return exit_code
+    if refusal is not None:
+        print(f"kpybroker: {refusal}", file=sys.stderr)
+    return 0 if refusal is None else 1

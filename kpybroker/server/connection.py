@@ -141,9 +141,38 @@ class Connection:
         if count == 0:
             self.close()
             return
-        done = self._serve(server.scratch_view, count)
+        view = server.scratch_view
+        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing or self.close_when_sent):
+            (size,) = _SIZE.unpack_from(view)
+            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
+                self._serve_alone(view[4:count])
+                return
+        done = self._serve(view, count)
         if done < count and not self.closed:
-            self._keep(server.scratch_view[done:count])
+            self._keep(view[done:count])
+
+    def _serve_alone(self, frame: memoryview) -> None:
+        """The usual case: one whole frame, with nothing before it and nothing behind it."""
+        reply = self.server.dispatch(self, frame)
+        if type(reply) is bytes:
+            self._send_at_once(reply)
+        elif isinstance(reply, Pending):
+            self.waiting.append(reply)
+            reply.when_resolved(self._on_resolved)
+        elif reply is not None and not self.closed:
+            self.outbox.put(reply)
+            self._flush()
+
+    def _send_at_once(self, reply: bytes) -> None:
+        """Send a reply that nothing stands before; what the socket does not take waits in the outbox."""
+        try:
+            sent = self.sock.send(reply)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        self.outbox.sent_bytes += sent
+        if sent < len(reply):
+            self.outbox.put(reply[sent:])
+            self._flush()
 
     def _read_body(self) -> None:
         """Go on filling the buffer of an incomplete frame; serve it when it is whole."""

@@ -15,6 +15,8 @@ SMALL_SLICE_BYTES = 16 * 1024
 COLD_CHUNK_BYTES = 256 * 1024
 SENDFILE_BYTES = 1024 * 1024
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_SCRATCH = memoryview(bytearray(COLD_CHUNK_BYTES))
+_BYTES = (bytes, bytearray, memoryview)
 
 
 class FileSlice(Protocol):
@@ -71,7 +73,7 @@ class Outbox:
     def _put_parts(self, parts: list[Item]) -> None:
         joined: list[bytes | bytearray | memoryview] = []
         for part in parts:
-            if isinstance(part, bytes | bytearray | memoryview):
+            if isinstance(part, _BYTES):
                 joined.append(part)
                 self.queued_bytes += len(part)
                 continue
@@ -102,7 +104,7 @@ class Outbox:
                         return True
                     self._sent = sent
                     return False
-                if isinstance(item, bytes | bytearray | memoryview):
+                if isinstance(item, _BYTES):
                     done = self._send_bytes(item)
                 else:
                     done = self._send_slice(item)
@@ -141,7 +143,7 @@ class Outbox:
         while self._sent < item.length:
             count = min(item.length - self._sent, COLD_CHUNK_BYTES)
             chunk = _read_if_cached(item.fileno(), count, item.position + self._sent)
-            if chunk is None:
+            if not chunk:
                 self._fetching = True
                 self._read_in_thread(item.fileno(), count, item.position + self._sent, self._fetched)
                 return False
@@ -204,13 +206,15 @@ class _Unreadable:
         raise OSError("a log file could not be read")
 
 
-def _read_if_cached(descriptor: int, count: int, position: int) -> bytes | None:
-    """The bytes, if the page cache has them all; None if a read might wait or the file system cannot tell."""
+def _read_if_cached(descriptor: int, count: int, position: int) -> memoryview:
+    """As many bytes as the page cache has; none if a read might wait or the file system cannot tell.
+
+    They lie in a buffer that the next call uses again: send them at once.
+    """
     if not _NOWAIT:
-        return None
-    buffer = bytearray(count)
+        return _SCRATCH[:0]
     try:
-        got = os.preadv(descriptor, [buffer], position, _NOWAIT)
+        got = os.preadv(descriptor, [_SCRATCH[:count]], position, _NOWAIT)
     except OSError:
-        return None
-    return bytes(buffer[:got]) if got > 0 else None
+        return _SCRATCH[:0]
+    return _SCRATCH[:got]
