@@ -1,0 +1,148 @@
+"""Produce, written by hand for speed, is what the declarations say; any bytes decode alike or are Malformed."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kpywire import codec
+from kpywire.errors import Malformed
+from kpywire.messages.produce import (
+    BatchIndexAndErrorMessage,
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    ProduceResponse,
+    TopicProduceData,
+    TopicProduceResponse,
+)
+from kpywire.produce import Produce, TopicKey, codec_for
+
+VERSIONS = range(3, 14)
+i16 = st.integers(-(2**15), 2**15 - 1)
+i32 = st.integers(-(2**31), 2**31 - 1)
+i64 = st.integers(-(2**63), 2**63 - 1)
+names = st.text(st.characters(codec="utf-8"), max_size=40) | st.sampled_from(["t", "n" * 126, "n" * 127, "n" * 249])
+records = st.none() | st.binary(max_size=40) | st.integers(100, 40_000).map(bytes)
+partitions = st.lists(st.tuples(i32, records), max_size=5)
+
+
+@st.composite
+def requests(draw: st.DrawFn) -> tuple[int, ProduceRequest, Produce]:
+    version = draw(st.sampled_from(VERSIONS))
+    keys: st.SearchStrategy[TopicKey] = st.binary(min_size=16, max_size=16) if version >= 13 else names
+    topics = draw(st.lists(st.tuples(keys, partitions), max_size=4))
+    transactional_id = draw(st.none() | names)
+    acks, timeout_ms = draw(i16), draw(i32)
+    declared = ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=timeout_ms,
+        topic_data=[_topic(key, data) for key, data in topics],
+    )
+    return version, declared, Produce(transactional_id, acks, timeout_ms, topics)
+
+
+def _topic(key: TopicKey, data: Sequence[tuple[int, bytes | None]]) -> TopicProduceData:
+    partition_data = [PartitionProduceData(index=index, records=batch) for index, batch in data]
+    if isinstance(key, bytes):
+        return TopicProduceData(topic_id=key, partition_data=partition_data)
+    return TopicProduceData(name=key, partition_data=partition_data)
+
+
+def plain(request: Produce) -> Produce:
+    """With bytes in place of slices."""
+    topics = [
+        (key, [(index, None if batch is None else bytes(batch)) for index, batch in data])
+        for key, data in request.topics
+    ]
+    return request._replace(topics=topics)
+
+
+@given(requests(), st.binary(max_size=5))
+def test_requests_are_those_of_their_declaration(case: tuple[int, ProduceRequest, Produce], behind: bytes) -> None:
+    version, declared, expected = case
+    encoded = codec.encode(declared, version)
+    frame = memoryview(bytearray(b"header" + encoded + behind))
+    found, end = codec_for(version).decode(frame, 6)
+    assert plain(found) == expected
+    assert end == 6 + len(encoded)
+
+
+def test_many_partitions_and_topics_are_read() -> None:
+    for version in (9, 12):
+        data = [(index, b"x" * 300) for index in range(500)]
+        declared = ProduceRequest(acks=1, timeout_ms=5, topic_data=[_topic(f"t{n}", data) for n in range(300)])
+        found, _ = codec_for(version).decode(memoryview(codec.encode(declared, version)), 0)
+        assert len(found.topics) == 300
+        assert all(len(rows) == 500 for _, rows in found.topics)
+
+
+@given(requests(), st.data())
+def test_a_request_cut_anywhere_is_malformed(case: tuple[int, ProduceRequest, Produce], data: st.DataObject) -> None:
+    version, declared, _ = case
+    encoded = codec.encode(declared, version)
+    cut = data.draw(st.integers(0, len(encoded) - 1))
+    with pytest.raises(Malformed):
+        codec_for(version).decode(memoryview(encoded)[:cut], 0)
+
+
+@given(st.sampled_from(VERSIONS), st.binary(max_size=120))
+def test_any_bytes_are_read_as_the_declaration_reads_them(version: int, data: bytes) -> None:
+    try:
+        expected, expected_end = codec.decoder(ProduceRequest, version)(memoryview(data), 0)
+    except Malformed:
+        with pytest.raises(Malformed):
+            codec_for(version).decode(memoryview(data), 0)
+        return
+    found, end = codec_for(version).decode(memoryview(data), 0)
+    assert end == expected_end
+    assert found.acks == expected.acks
+    assert len(found.topics) == len(expected.topic_data)
+
+
+@given(
+    st.sampled_from(VERSIONS),
+    st.lists(st.lists(st.tuples(i32, i64, i64, i64) | st.tuples(i32, i16, st.none() | names), max_size=4), max_size=3),
+)
+def test_responses_are_those_of_their_declaration(version: int, topics: list[list[tuple[int, ...]]]) -> None:
+    wire = codec_for(version)
+    declared, answers = [], []
+    for number, rows in enumerate(topics):
+        key: TopicKey = bytes([number]) * 16 if version >= 13 else f"topic-{number}"
+        messages, encoded = [], []
+        for row in rows:
+            if len(row) == 4:
+                index, base_offset, append_time_ms, start_offset = row
+                encoded.append(wire.success(index, base_offset, append_time_ms, start_offset))
+                messages.append(_success(*row))
+            else:
+                encoded.append(wire.refusal(row[0], row[1], row[2], [(3, "bad")]))
+                messages.append(_refusal(*row))
+        answers.append((key, encoded))
+        named = {"topic_id": key} if isinstance(key, bytes) else {"name": key}
+        declared.append(TopicProduceResponse(partition_responses=messages, **named))
+    parts: list[bytes] = []
+    wire.encode(answers, parts)
+    assert b"".join(parts) == codec.encode(ProduceResponse(responses=declared), version)
+
+
+def _success(index: int, base_offset: int, append_time_ms: int, start_offset: int) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=0,
+        base_offset=base_offset,
+        log_append_time_ms=append_time_ms,
+        log_start_offset=start_offset,
+    )
+
+
+def _refusal(index: int, code: int, message: str | None) -> PartitionProduceResponse:
+    return PartitionProduceResponse(
+        index=index,
+        error_code=code,
+        base_offset=-1,
+        record_errors=[BatchIndexAndErrorMessage(batch_index=3, batch_index_error_message="bad")],
+        error_message=message,
+    )
