@@ -148,6 +148,16 @@ def test_poll_returns_no_more_records_than_asked(python: KafkaPython, topic: str
     assert max(sizes) == 7
 
 
+def test_iterating_ends_when_nothing_comes_for_a_while(
+    python: KafkaPython, topic: str, consumer: Callable[..., Any]
+) -> None:
+    fill(python, topic, 30)
+    reader = consumer(topic, auto_offset_reset="earliest", consumer_timeout_ms=500)
+    assert [record.offset for record in reader] == list(range(30))
+    fill(python, topic, 2)
+    assert [record.offset for record in reader] == [30, 31]
+
+
 @pytest.mark.parametrize("sessions", [True, False])
 def test_records_larger_than_the_fetch_limits_still_arrive(
     python: KafkaPython, new_topic: NewTopic, consumer: Callable[..., Any], sessions: bool

@@ -5,8 +5,10 @@ Groups are not used here: partitions are assigned and offsets are sought.
 
 import time
 from itertools import product
+from typing import Any
 
 import pytest
+from kafka.partitioner.abc import Partitioner
 
 from clients import CLIENTS, Client, Record, Refused, Sending, contents
 from conftest import NewTopic
@@ -17,6 +19,18 @@ RECORD_LIST_TOO_LARGE = 18
 INVALID_TIMESTAMP = 32
 INVALID_RECORD = 87
 YEAR_2020_MS = 1_577_836_800_000
+
+
+class ByLength(Partitioner):  # type: ignore[misc]
+    """The partitioner of a user who goes by the length of keys."""
+
+    def partition(
+        self, topic: str, _key: bytes, serialized_key: bytes, _value: object, _value_bytes: object, cluster: Any
+    ) -> int:
+        available = cluster.available_partitions_for_topic(topic)
+        assert available == cluster.partitions_for_topic(topic)
+        return len(serialized_key) % len(available)
+
 
 VARIED = [
     Record(b"value", b"key"),
@@ -86,6 +100,24 @@ def test_keys_choose_the_same_partition_with_both_clients(new_topic: NewTopic, b
     ]
     assert chosen[0] == chosen[1]
     assert len(set(chosen[0])) > 6
+
+
+@pytest.mark.parametrize("partitioner", ["consistent", "murmur2", "fnv1a"])
+def test_librdkafkas_partitioners_keep_a_key_in_one_partition(
+    new_topic: NewTopic, bootstrap_servers: str, partitioner: str
+) -> None:
+    topic, confluent = new_topic(partitions=5), CLIENTS["confluent-kafka"](bootstrap_servers)
+    records = [Record(b"v", f"key-{number % 20}".encode(), partition=None) for number in range(100)]
+    chosen = confluent.produce(topic, records, Sending(native={"partitioner": partitioner}))
+    assert len({(record.key, where.partition) for record, where in zip(records, chosen, strict=True)}) == 20
+    assert len({where.partition for where in chosen}) > 2
+
+
+def test_kafka_python_uses_a_partitioner_of_the_users_own(new_topic: NewTopic, bootstrap_servers: str) -> None:
+    topic, sending = new_topic(partitions=4), Sending(native={"partitioner": ByLength()})
+    records = [Record(b"v", b"k" * length, partition=None) for length in range(1, 9)]
+    chosen = CLIENTS["kafka-python"](bootstrap_servers).produce(topic, records, sending)
+    assert [where.partition for where in chosen] == [1, 2, 3, 0, 1, 2, 3, 0]
 
 
 def test_records_without_a_key_are_spread_and_none_is_lost(client: Client, new_topic: NewTopic) -> None:

@@ -187,7 +187,7 @@ def test_a_topic_with_a_compression_type_recompresses(raw: RawClient, new_topic:
     assert [record.value for record in read_all(raw, topic)] == values
 
 
-def test_internal_topics_are_not_for_clients(raw: RawClient, start_broker: StartBroker) -> None:
+def test_internal_topics_are_not_for_clients(raw: RawClient) -> None:
     answer = produce(raw, "__consumer_offsets", batch())
     assert answer.error_code in (error_codes.INVALID_TOPIC_EXCEPTION, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
 

@@ -5,7 +5,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from raw_client import RawClient, connect
 
 from kpywire import api, error_codes
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
@@ -36,6 +35,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
+from raw_client import RawClient, connect
 
 TOPIC_RESOURCE = 2
 
@@ -77,9 +77,7 @@ def plausible(key: int, version: int, topic: str) -> Any:
     requests = {
         api.PRODUCE: ProduceRequest(acks=1, timeout_ms=1000, topic_data=[produced]),
         api.FETCH: FetchRequest(max_wait_ms=0, min_bytes=0, topics=[fetched]),
-        api.LIST_OFFSETS: ListOffsetsRequest(
-            replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[listed])]
-        ),
+        api.LIST_OFFSETS: ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name=topic, partitions=[listed])]),
         api.METADATA: MetadataRequest(topics=[MetadataRequestTopic(name=topic)]),
         api.FIND_COORDINATOR: FindCoordinatorRequest(coordinator_keys=["g"])
         if version >= 4
@@ -96,16 +94,12 @@ def plausible(key: int, version: int, topic: str) -> Any:
         api.INIT_PRODUCER_ID: InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000),
         api.OFFSET_FOR_LEADER_EPOCH: OffsetForLeaderEpochRequest(
             topics=[
-                OffsetForLeaderTopic(
-                    topic=topic, partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)]
-                )
+                OffsetForLeaderTopic(topic=topic, partitions=[OffsetForLeaderPartition(partition=0, leader_epoch=0)])
             ]
         ),
         api.DESCRIBE_CONFIGS: DescribeConfigsRequest(
             resources=[
-                DescribeConfigsResource(
-                    resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None
-                )
+                DescribeConfigsResource(resource_type=TOPIC_RESOURCE, resource_name=topic, configuration_keys=None)
             ],
             include_synonyms=True,
         ),
