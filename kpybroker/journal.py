@@ -73,7 +73,10 @@ class Machine(Protocol):
         """What an input means in the current state. May change soft state, never durable state."""
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None) -> None:
-        """Take one record into the durable state."""
+        """Take one record into the durable state, or into what is pending until the producer's transaction ends."""
+
+    def apply_marker(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
+        """A transaction ended: what it wrote becomes durable state, or is forgotten."""
 
 
 class TooLarge(NamedTuple):
@@ -166,6 +169,16 @@ class Journal:
             raise RuntimeError("A journal that takes inputs replays nothing")
         self.machine.apply(record, offset, producer)
         self.appended_offset = offset + 1
+
+    def mark(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
+        """A transaction marker stands at ``offset`` of the log, replayed or appended just now.
+
+        What it makes visible waits for it: every read of an open journal until the marker is committed.
+        """
+        self.machine.apply_marker(producer, commit, offset)
+        self.appended_offset = offset + 1
+        if self.is_open:
+            self._gate_of_append(offset + 1, None)
 
     def open(self, committed_offset: int, appended_offset: int) -> None:
         """Take inputs from now on. What was replayed above ``committed_offset`` stays behind a gate."""

@@ -14,6 +14,7 @@ from kpybroker.controller.state import ControllerRequest, ControllerState, Decis
 from kpybroker.errors import KafkaError
 from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.image import InvalidMetadata
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
@@ -109,6 +110,12 @@ class Controller:
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
         """Take one record into the state."""
         self.state.apply(record, offset, producer)
+
+    def apply_marker(self, producer: ProducerEpoch, _commit: bool, offset: int) -> None:
+        """The metadata log has no transactional producers, and so no markers."""
+        raise InvalidMetadata(
+            f"A transaction marker of producer {producer.producer_id} at {offset} of the metadata log"
+        )
 
     def _answer(self, request: ControllerRequest, now_ms: int) -> Effects:
         try:

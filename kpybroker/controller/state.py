@@ -17,7 +17,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
 from kpybroker.metadata.delta import ConfigResource
-from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, MetadataImage
+from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, InvalidMetadata, MetadataImage
 from kpybroker.metadata.topic import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Partition, Topic
 from kpybroker.metadata.topic_name import may_collide, unify_collisions
 from kpywire import error_codes, uuid
@@ -84,7 +84,8 @@ class ControllerState:
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
         """Take one appended record into the state; the only mutator of what is durable."""
-        assert producer is None, "the metadata log has no transactional producers"
+        if producer is not None:
+            raise InvalidMetadata(f"A record of producer {producer.producer_id} at {offset} of the metadata log")
         self.image.apply(record, offset, self)
 
     def broker(self, broker_id: int, epoch: int) -> Broker:

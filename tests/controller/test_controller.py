@@ -24,9 +24,9 @@ from kpybroker.controller.controller import (
 )
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
-from kpybroker.journal import TooLarge
+from kpybroker.journal import ProducerEpoch, TooLarge
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
@@ -133,6 +133,14 @@ def test_a_batch_that_is_too_large_is_answered() -> None:
     assert answered is ticket
     assert response.topics[0].error_code == error_codes.RECORD_LIST_TOO_LARGE
     assert not world.decide(TooLarge(Idle())).replies
+
+
+def test_the_metadata_log_has_no_transactional_producers() -> None:
+    controller = Controller(empty_state())
+    with pytest.raises(InvalidMetadata):
+        controller.apply(NoOpRecord(), 0, ProducerEpoch(5, 1))
+    with pytest.raises(InvalidMetadata):
+        controller.apply_marker(ProducerEpoch(5, 1), True, 0)
 
 
 def test_an_event_nobody_knows_is_a_defect() -> None:

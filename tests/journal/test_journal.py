@@ -97,6 +97,7 @@ class Counter:
         self.producers: list[ProducerEpoch | None] = []
         self.parked: list[Slip] = []
         self.notified: list[str] = []
+        self.markers: list[tuple[ProducerEpoch, bool, int]] = []
 
     def decide(self, event: Any, _now_ms: int) -> Effects:
         match event:
@@ -125,6 +126,9 @@ class Counter:
         self.count[record] = self.count.get(record, 0) + 1
         self.offsets[record] = offset
         self.producers.append(producer)
+
+    def apply_marker(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
+        self.markers.append((producer, commit, offset))
 
     def state(self) -> object:
         return self.count, self.offsets
@@ -358,6 +362,22 @@ def test_a_defect_of_the_machine_costs_one_input() -> None:
     answered = world.put("a")
     world.commit()
     assert answered.answers == [("a", 1)]
+
+
+def test_what_a_marker_makes_visible_waits_for_it() -> None:
+    world = World()
+    producer = ProducerEpoch(5, 1)
+    world.log.append("marker")
+    world.journal.mark(producer, True, 0)
+    world.journal.open(1, 1)
+    assert world.get("a").answers == [("a", 0)]
+    world.log.append("marker")
+    world.journal.mark(producer, False, 1)
+    slip = world.get("a")
+    assert not slip.is_closed
+    world.commit()
+    assert slip.answers == [("a", 0)]
+    assert world.machine.markers == [(producer, True, 0), (producer, False, 1)]
 
 
 def test_nothing_is_replayed_into_an_open_journal() -> None:
