@@ -34,6 +34,11 @@ def header_of(count: int, base_timestamp: int = BASE) -> BatchHeader:
     )
 
 
+def body(content: bytes) -> bytes:
+    """A record of this content, its length in front."""
+    return encode_varint(len(content)) + content
+
+
 def outcome(section: bytes, count: int) -> Skim | None:
     try:
         return skim(header_of(count), section)
@@ -155,16 +160,72 @@ def test_a_look_and_the_walk_agree_where_bytes_are_missing_or_too_many(
     assert outcome(section, count) == outcome_of_walk(section, count)
 
 
-@pytest.mark.parametrize("field", range(9))
-def test_one_wrong_byte_in_one_field_of_one_record_is_found(field: int) -> None:
-    for value_bytes in (100, 30):
-        records = [encode_record(index, index // 9, b"key", bytes(value_bytes)) for index in range(300)]
-        for index in (1, 63, 64, 65, 200, 299):
+def assert_damage_is_found(records: list[bytes], index: int, damaged: bytes) -> None:
+    section = b"".join([*records[:index], damaged, *records[index + 1 :]])
+    assert outcome(section, len(records)) == outcome_of_walk(section, len(records))
+
+
+PLACES = (1, 63, 64, 65, 200, 299)
+
+
+@pytest.mark.parametrize("sizes", [(100, 100), (30, 30), (100, 140), (20, 40)])
+def test_one_wrong_byte_in_one_record_is_found(sizes: tuple[int, int]) -> None:
+    rng = Random(3)
+    records = [encode_record(index, index // 9, b"key", bytes(rng.randint(*sizes))) for index in range(300)]
+    for index in PLACES:
+        for place in [*range(16), -1]:
             for flip in (1, 2, 0x80):
                 damaged = bytearray(records[index])
-                damaged[field if field < 8 else -1] ^= flip
-                section = b"".join([*records[:index], bytes(damaged), *records[index + 1 :]])
-                assert outcome(section, 300) == outcome_of_walk(section, 300)
+                damaged[place] ^= flip
+                assert_damage_is_found(records, index, bytes(damaged))
+
+
+@pytest.mark.parametrize("sizes", [(100, 100), (100, 140)])
+def test_a_length_that_only_adds_up_when_misread_is_found(sizes: tuple[int, int]) -> None:
+    rng = Random(4)
+    records = [encode_record(index, 0, None, bytes(rng.randint(*sizes))) for index in range(300)]
+    for index in PLACES:
+        length, value = 0, 7 if index > 63 else 6
+        record = records[index]
+        one_byte_that_seems_two = bytearray(record)
+        one_byte_that_seems_two[value] &= 0x7F
+        one_byte_that_seems_two[value + 1] += 1
+        assert_damage_is_found(records, index, bytes(one_byte_that_seems_two))
+        short_length = bytearray(record)
+        short_length[length] &= 0x7F
+        short_length[length + 1] += 1
+        assert_damage_is_found(records, index, bytes(short_length))
+        both_negative = bytearray(record)
+        both_negative[length] |= 1
+        both_negative[value] |= 1
+        assert_damage_is_found(records, index, bytes(both_negative))
+        assert outcome(b"".join([*records[:index], bytes(both_negative), *records[index + 1 :]]), 300) is None
+
+
+def test_header_keys_that_are_null_in_every_record_are_refused() -> None:
+    records = [body(b"\0\0" + encode_varint(index) + b"\x01\x02v\x02\x01\x01") for index in range(60)]
+    assert outcome(b"".join(records), 60) is None
+
+
+def test_overlong_offset_deltas_in_every_record_are_read() -> None:
+    records = [body(b"\0\0" + bytes([2 * index | 0x80, 0]) + b"\x01\x02v\0") for index in range(60)]
+    assert outcome(b"".join(records), 60) == Skim(BASE, BASE, True, False)
+
+
+@pytest.mark.parametrize("value", ["equal", "large", "mixed"])
+def test_one_part_of_a_section_does_not_speak_for_the_others(value: str) -> None:
+    rng = Random(5)
+    values = [VALUES[value](rng, index) for index in range(700)]
+    for odd in (0, 30, 100, 690):
+        keys = [None if index == odd else b"key" for index in range(700)]
+        unkeyed = b"".join(encode_record(n, 0, key, v) for n, (key, v) in enumerate(zip(keys, values, strict=True)))
+        assert outcome(unkeyed, 700) == Skim(BASE, BASE, True, False)
+        deltas = [n + 1 if n == odd else n for n in range(700)]
+        unordered = b"".join(encode_record(n, 0, b"key", v) for n, v in zip(deltas, values, strict=True))
+        assert outcome(unordered, 700) == Skim(BASE, BASE, False, True)
+        times = [-9 if n == odd else 9 if n == 699 - odd else 0 for n in range(700)]
+        spread = b"".join(encode_record(n, t, b"key", v) for n, (t, v) in enumerate(zip(times, values, strict=True)))
+        assert outcome(spread, 700) == Skim(BASE - 9, BASE + 9, True, True)
 
 
 @given(sections, st.lists(st.tuples(st.integers(0, 1 << 30), st.integers(0, 255)), max_size=2))
@@ -208,7 +269,7 @@ def test_a_view_is_as_good_as_bytes() -> None:
 
 
 @pytest.mark.parametrize(
-    "body",
+    "content",
     [
         pytest.param(b"\0\0\0\x02k\x02v\x01", id="negative header count"),
         pytest.param(b"\0\0\0\x02k\x02v\x02\x01\x01", id="null header key"),
@@ -220,15 +281,15 @@ def test_a_view_is_as_good_as_bytes() -> None:
         pytest.param(b"", id="nothing"),
     ],
 )
-def test_a_record_that_contradicts_itself_is_refused(body: bytes) -> None:
-    assert outcome(encode_varint(len(body)) + body, 1) is None
+def test_a_record_that_contradicts_itself_is_refused(content: bytes) -> None:
+    assert outcome(body(content), 1) is None
 
 
 def test_overlong_integers_and_any_negative_length_are_read_as_kafka_reads_them() -> None:
     overlong = b"\0\x80\x00\x80\x80\x00\x82\x00k\x02v\x80\x00"
-    assert outcome(encode_varint(len(overlong)) + overlong, 1) == Skim(BASE, BASE, True, True)
+    assert outcome(body(overlong), 1) == Skim(BASE, BASE, True, True)
     minus_two = b"\0\0\0\x03\x02v\0"
-    assert outcome(encode_varint(len(minus_two)) + minus_two, 1) == Skim(BASE, BASE, True, False)
+    assert outcome(body(minus_two), 1) == Skim(BASE, BASE, True, False)
 
 
 def test_frames_name_the_sizes_of_each_record() -> None:
