@@ -4,6 +4,9 @@ from collections.abc import Sequence
 
 from kpywire import error_codes
 
+LONGEST_MESSAGE = 8_000
+"""In characters. A longer one quotes what the client sent; it is cut, or it might not fit into a string of the wire."""
+
 
 class KafkaError(Exception):
     """A request, or one topic or partition of it, is answered with ``code``; ``message`` is for the client.
@@ -12,6 +15,8 @@ class KafkaError(Exception):
     """
 
     def __init__(self, code: int, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()) -> None:
+        if message is not None and len(message) > LONGEST_MESSAGE:
+            message = message[:LONGEST_MESSAGE] + "..."
         super().__init__(message or error_codes.message(code))
         self.code = code
         self.message = message

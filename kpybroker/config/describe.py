@@ -42,6 +42,9 @@ _TYPES: Final = ("boolean", "string", "int", "short", "long", "double", "list", 
 _TYPE_IDS: Final = {name: number for number, name in enumerate(_TYPES, 1)}
 _UNKNOWN_TYPE: Final = 0
 
+MOST_ENTRIES = 400_000
+"""Configs in one answer: those of 10 000 topics and more. A short request could ask for gigabytes."""
+
 Entries = Iterable[DescribeConfigsResourceResult]
 Synonyms = list[DescribeConfigsSynonym]
 
@@ -70,17 +73,22 @@ def respond(request: DescribeConfigsRequest, view: View) -> DescribeConfigsRespo
         error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)
         return _answer([_failed(resource, error) for resource in request.resources])
     results = []
+    described: dict[tuple[int, str | None], list[DescribeConfigsResourceResult]] = {}
+    room = MOST_ENTRIES
     for resource in request.resources:
         try:
-            entries = list(_describe(resource, view, request.include_documentation))
+            if room <= 0:
+                message = f"A request may not ask for more than {MOST_ENTRIES} configs"
+                raise ConfigError(message, error_codes.INVALID_REQUEST)
+            key = _same_for(resource, view)
+            if key not in described:
+                described[key] = _entries(resource, view, request)
         except ConfigError as error:
             results.append(_failed(resource, error))
             continue
         wanted = set(resource.configuration_keys or ())
-        chosen = [entry for entry in entries if not wanted or entry.name in wanted]
-        if not request.include_synonyms:
-            for entry in chosen:
-                entry.synonyms = []
+        chosen = [entry for entry in described[key] if not wanted or entry.name in wanted]
+        room -= len(chosen)
         results.append(
             DescribeConfigsResult(
                 error_code=error_codes.NONE,
@@ -91,6 +99,23 @@ def respond(request: DescribeConfigsRequest, view: View) -> DescribeConfigsRespo
             )
         )
     return _answer(results)
+
+
+def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str | None]:
+    """What a resource shares its description with: any name is a group's, and most groups have nothing set."""
+    kind, name = resource.resource_type, resource.resource_name
+    shared = kind in (GROUP, CLIENT_METRICS) and name and not view.configs_of(kind, name)
+    return kind, None if shared else name
+
+
+def _entries(
+    resource: DescribeConfigsResource, view: View, request: DescribeConfigsRequest
+) -> list[DescribeConfigsResourceResult]:
+    entries = list(_describe(resource, view, request.include_documentation))
+    if not request.include_synonyms:
+        for entry in entries:
+            entry.synonyms = []
+    return entries
 
 
 def _answer(results: list[DescribeConfigsResult]) -> DescribeConfigsResponse:

@@ -26,7 +26,11 @@ NO_TRANSACTIONS = "This broker does not serve transactions yet"
 
 def handle(broker: Context, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
     """Say for each key who coordinates it."""
-    if call.api_version >= BATCHED_FROM:
+    batched = call.api_version >= BATCHED_FROM
+    asked = request.coordinator_keys or not batched
+    if asked and request.key_type == GROUP and GROUP_OFFSETS_TOPIC not in broker.image.topics:
+        create_group_offsets_topic(broker)
+    if batched:
         found = [_find(broker, call, request.key_type, key) for key in request.coordinator_keys]
         return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
     one = _find(broker, call, request.key_type, request.key)
@@ -64,7 +68,6 @@ def _coordinator(broker: Context, key_type: int, key: str) -> int:
         raise KafkaError(error_codes.INVALID_REQUEST, error_codes.message(error_codes.INVALID_REQUEST))
     topic = broker.image.topics.get(GROUP_OFFSETS_TOPIC)
     if topic is None:
-        create_group_offsets_topic(broker)
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[java_hash(key) % len(topic.partitions)].leader
     if leader < 0:

@@ -3,6 +3,7 @@
 (Kafka: ``DefaultAutoTopicCreationManager``.)
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
@@ -24,20 +25,28 @@ _PREFIXES = {
 
 def create_group_offsets_topic(broker: Context) -> None:
     """Ask the controller for the topic that keeps groups' state, with Kafka's settings for it; do not wait."""
-    auto_create(broker, GROUP_OFFSETS_TOPIC)
+    auto_create(broker, [GROUP_OFFSETS_TOPIC])
 
 
-def auto_create(broker: Context, name: str) -> None:
-    """Ask the controller for a topic, by the broker's defaults or as an internal topic has to be; do not wait."""
-    config = broker.config
+def auto_create(broker: Context, names: Sequence[str]) -> None:
+    """Ask the controller for topics, by the broker's defaults or as an internal topic has to be; do not wait.
+
+    One request for all of them, as Kafka does: the controller refuses one that asks for too many partitions.
+    """
+    if names:
+        timeout_ms = int(broker.config["request.timeout.ms"])
+        wanted = [_creatable(broker.config, name) for name in names]
+        broker.controller.send(CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False), _ignore)
+
+
+def _creatable(config: BrokerConfig, name: str) -> CreatableTopic:
     topic = CreatableTopic(name=name, num_partitions=DEFAULT, replication_factor=DEFAULT, assignments=[], configs=[])
     prefix = _PREFIXES.get(name)
     if prefix is not None:
         topic.num_partitions = int(config[prefix + "num.partitions"])
         topic.replication_factor = int(config[prefix + "replication.factor"])
         topic.configs = [CreatableTopicConfig(name=key, value=value) for key, value in _configs(name, config).items()]
-    timeout_ms = int(config["request.timeout.ms"])
-    broker.controller.send(CreateTopicsRequest(topics=[topic], timeout_ms=timeout_ms, validate_only=False), _ignore)
+    return topic
 
 
 def _configs(name: str, config: BrokerConfig) -> dict[str, str]:

@@ -52,7 +52,10 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
     else:
         create = request.allow_auto_topic_creation and bool(broker.config["auto.create.topics.enable"])
         names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-        topics = [_by_name(broker, name, version, create=create) for name in names]
+        topics = [_by_name(broker, name, version) for name in names]
+        if create:
+            unknown = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            auto_create(broker, [answer.name for answer in topics if answer.name and answer.error_code == unknown])
     if request.include_topic_authorized_operations:
         for answer in topics:
             if answer.name is not None:
@@ -105,15 +108,13 @@ def _by_id(broker: Context, topic_id: bytes, version: int) -> MetadataResponseTo
     return _topic(broker, topic, version)
 
 
-def _by_name(broker: Context, name: str, version: int, *, create: bool) -> MetadataResponseTopic:
+def _by_name(broker: Context, name: str, version: int) -> MetadataResponseTopic:
     topic = broker.image.topics.get(name)
     if topic is not None:
         return _topic(broker, topic, version)
     code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
     if reason_invalid(name) is not None:
         code = error_codes.INVALID_TOPIC_EXCEPTION
-    elif create:
-        auto_create(broker, name)
     return MetadataResponseTopic(
         error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL, partitions=[]
     )
