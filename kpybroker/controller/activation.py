@@ -24,7 +24,7 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
     if in_transaction:
         records.append(BeginTransactionRecord(name="Bootstrap records"))
     records += bootstrap_records
-    if _levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
+    if bootstrap_levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
         records.append(
             ConfigRecord(
                 resource_type=BROKER_RESOURCE,
@@ -40,8 +40,9 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
 
 def bootstrap_level(records: Sequence[Any]) -> int:
     """The level of ``metadata.version`` that bootstrap records finalise; raises KeyError when they do not."""
-    return _levels(records)[metadata_version.FEATURE_NAME]
+    return bootstrap_levels(records)[metadata_version.FEATURE_NAME]
 
 
-def _levels(records: Sequence[Any]) -> dict[str, int]:
+def bootstrap_levels(records: Sequence[Any]) -> dict[str, int]:
+    """The levels of features that bootstrap records finalise."""
     return {record.name: record.feature_level for record in records if type(record) is FeatureLevelRecord}

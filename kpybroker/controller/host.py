@@ -121,7 +121,7 @@ class ControllerHost:
         self._timings = timings
         self._bootstrap_records = list(bootstrap_records)
         self._failed: Callable[[str], None] | None = failed
-        recovered = recover(metadata_log, identity.cluster_id, identity.static_voters)
+        recovered = recover(metadata_log, identity.cluster_id, identity.static_voters, bootstrap_records)
         self._loader = recovered.loader
         self._quorum = Quorum(
             identity.voter,

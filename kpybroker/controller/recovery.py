@@ -7,6 +7,7 @@ feature stops here with one line.
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kpybroker.controller.activation import bootstrap_levels
 from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
@@ -38,8 +39,13 @@ class Recovered(NamedTuple):
     """When the last record was appended."""
 
 
-def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -> Recovered:
-    """Read it all. Blocks; raises StartRefused, Malformed, InvalidMetadata, DiskFailure."""
+def recover(
+    log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter], bootstrap_records: Sequence[Any]
+) -> Recovered:
+    """Read it all. ``bootstrap_records`` are what an empty log will begin with.
+
+    Blocks; raises StartRefused, Malformed, InvalidMetadata, DiskFailure.
+    """
     loader = Loader(MetadataImage(cluster_id))
     history = VoterHistory(static_voters)
     snapshots = log.snapshots()
@@ -51,6 +57,11 @@ def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -
         raise StartRefused(
             f"The metadata log begins at offset {log.start_offset}, and no snapshot holds what was before."
         )
+    if log.next_offset < offset:
+        raise StartRefused(
+            f"The metadata log ends at offset {log.next_offset}, before its newest snapshot, which ends at {offset}: "
+            "part of the log was removed."
+        )
     size_bytes, last_timestamp_ms = 0, 0
     for header, batch in log.batches(offset):
         size_bytes += header.size
@@ -59,8 +70,8 @@ def recover(log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter]) -
             _read_control(header, batch, history)
         else:
             loader.load(_records(header, batch), header.base_offset, header.partition_leader_epoch)
-    finalized = {**loader.image.finalized_features, KRAFT_VERSION: history.kraft_version}
-    refusal = features.refusal(finalized)
+    finalized = loader.image.finalized_features or bootstrap_levels(bootstrap_records)
+    refusal = features.refusal({**finalized, KRAFT_VERSION: history.kraft_version})
     if refusal is not None:
         raise StartRefused(refusal)
     return Recovered(loader, history, log.read_election(), size_bytes, last_timestamp_ms)

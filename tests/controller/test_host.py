@@ -1,17 +1,20 @@
 """The shell around quorum and controller: writing before speaking, restarts, crashes, snapshots, failing disks."""
 
 import errno
+from collections.abc import Mapping
 from random import Random
 
 import pytest
 from host_world import PATH, HostWorld, SlowScheduler, batches_of, create_request
 
 from kpybroker.controller.controller import _DECIDERS
+from kpybroker.controller.formatter import Formatting, format_directories
 from kpybroker.controller.host import Timings
 from kpybroker.controller.metadata_log import metadata_log_path
 from kpybroker.controller.recovery import StartRefused, recover
 from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.raft.voters import Voter
 from kpystorage import quorum_state
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire import error_codes
@@ -252,7 +255,7 @@ def test_a_snapshot_alone_is_the_whole_image() -> None:
     for number in range(20):
         world.create(f"topic-{number}")
     newest = world.metadata_log.snapshots()[-1]
-    recovered = recover(world.metadata_log, world.identity.cluster_id, ())
+    recovered = recover(world.metadata_log, world.identity.cluster_id, (), ())
     assert recovered.loader.image.state() == world.image.state()
     assert recovered.history.voters == {1: world.identity.voter}
     assert newest.end_offset <= world.image.next_offset
@@ -288,6 +291,59 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
         StartRefused, match=r"^kpybroker does not have these finalised features: transaction.version=2.$"
     ):
         world.again()
+
+
+def formatted(levels: dict[str, int], voters: Mapping[int, Voter] | None) -> SimDisk:
+    disk = SimDisk(Random(1))
+    formatting = Formatting("c" * 22, 1, [PATH], PATH, levels, voters)
+    format_directories(disk, formatting, Random(1), 1_700_000_000_000)
+    return disk
+
+
+def test_an_empty_log_that_will_begin_with_features_that_are_missing_here_is_refused() -> None:
+    """As Kafka formats when nobody tells it otherwise."""
+    disk = formatted({"metadata.version": 30, "transaction.version": 2, "group.version": 1}, None)
+    with pytest.raises(StartRefused, match=r"does not have these finalised features: group.version=1, transaction"):
+        HostWorld(disk, overrides=STATIC)
+
+
+STATIC = {
+    "controller.quorum.voters": "1@localhost:9093",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093",
+}
+
+
+def test_a_voter_that_the_configuration_names_leads() -> None:
+    world = HostWorld(formatted({"metadata.version": 30, "kraft.version": 0}, None), overrides=STATIC).start()
+    world.with_broker().create("orders")
+    assert world.host.kraft_version == 0
+    state = quorum_state.read(world.disk, f"{metadata_log_path(PATH)}/quorum-state")
+    assert state is not None
+    assert (state.version, state.voters, state.leader_id) == (0, (1,), 1)
+    assert "orders" in world.again().start().image.topics
+
+
+def test_a_quorum_of_several_voters_is_refused() -> None:
+    several = {**STATIC, "controller.quorum.voters": "1@localhost:9093,2@localhost:9094"}
+    with pytest.raises(
+        StartRefused, match=r"The voters of the metadata log are 1, 2; a node can only be the one voter"
+    ):
+        HostWorld(formatted({"metadata.version": 30, "kraft.version": 0}, None), overrides=several)
+
+
+def test_a_log_that_was_removed_behind_its_snapshot_is_refused() -> None:
+    world = snapshot_world().start().with_broker()
+    for number in range(20):
+        world.create(f"topic-{number}")
+    world.host.close()
+    world.directory.abandon()
+    path = metadata_log_path(PATH)
+    for name in world.disk.list_directory(path):
+        if not name.endswith(".checkpoint"):
+            world.disk.unlink(f"{path}/{name}")
+    with pytest.raises(StartRefused, match=r"part of the log was removed"):
+        HostWorld(world.disk)
 
 
 def run_until_the_disk_dies(crash_at: int, seed: int) -> tuple[SimDisk, set[str], set[str]]:
