@@ -6,6 +6,10 @@ Kafka's checks in Kafka's order, which decides the error where a batch breaks se
 
 Pure, and on the path of every produce: nothing is made per record unless the batch must be refused or compressed anew.
 
+Stricter than Kafka in one thing: a compressed batch in which a record's length contradicts its fields is refused; Kafka
+stores it, and no consumer can read it. A batch is also refused as too large where it inflates beyond a cap, since it is
+inflated as a whole; Kafka inflates piece by piece and has no cap. Producers answer that by splitting the batch.
+
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
 :func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised.
 """
@@ -47,7 +51,8 @@ from kpywire.walk import Frame, InvalidRecord, frames
 _SMALLEST_BATCH_LENGTH = 14
 """What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
 _MAX_RECORD_ERRORS = 10_000
-"""Kafka names every refused record; an answer of ours names no more than this."""
+"""Kafka names every refused record of a batch; we name no more than this."""
+_INFLATED_BYTES = 64 << 20
 LATEST_PRODUCE = 13
 
 
@@ -87,11 +92,11 @@ class ValidationConfig:
         compression_type: str = "producer",
         compression_level: int | None = None,
         segment_bytes: int = 1 << 30,
-        max_inflated_bytes: int = 128 << 20,
+        max_inflated_bytes: int | None = None,
     ) -> None:
         """``compression_type`` is ``producer``, ``uncompressed`` or a codec; ``compression_level`` is that codec's.
 
-        ``max_inflated_bytes`` caps what a compressed batch may hold. Kafka inflates piece by piece and has no cap.
+        ``max_inflated_bytes`` caps what a compressed batch may hold: if not told, 64 MiB or eight times what it may be.
         """
         self.max_message_bytes = max_message_bytes
         self.compacted = compacted
@@ -103,7 +108,7 @@ class ValidationConfig:
             self.codec = NONE if compression_type == "uncompressed" else NAMES.index(compression_type)
         self.level = compression_level
         self.segment_bytes = segment_bytes
-        self.max_inflated_bytes = max_inflated_bytes
+        self.max_inflated_bytes = max_inflated_bytes or max(_INFLATED_BYTES, 8 * max_message_bytes)
 
 
 class Accepted(NamedTuple):
@@ -303,6 +308,8 @@ def _check_records(
             code = error_codes.INVALID_TIMESTAMP
         if text is not None:
             errors.append((index, text))
+            if len(errors) == _MAX_RECORD_ERRORS:
+                break
     if not errors:
         return
     if code == error_codes.INVALID_TIMESTAMP:
@@ -313,7 +320,7 @@ def _check_records(
             f"One or more records have been rejected due to {len(errors)} record errors in total, "
             f"and only showing the first three errors at most: [{shown}]"
         )
-    raise Refused(code, message, message, errors[:_MAX_RECORD_ERRORS])
+    raise Refused(code, message, message, errors)
 
 
 def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig, now_ms: int, kind: str) -> str | None:
