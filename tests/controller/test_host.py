@@ -325,11 +325,9 @@ def test_a_voter_that_the_configuration_names_leads() -> None:
 
 
 def test_a_quorum_of_several_voters_is_refused() -> None:
-    several = {**STATIC, "controller.quorum.voters": "1@localhost:9093,2@localhost:9094"}
-    with pytest.raises(
-        StartRefused, match=r"The voters of the metadata log are 1, 2; a node can only be the one voter"
-    ):
-        HostWorld(formatted({"metadata.version": 30, "kraft.version": 0}, None), overrides=several)
+    voters = {number: Voter(number, bytes([100 + number]) * 16) for number in (1, 2)}
+    with pytest.raises(StartRefused, match=r"The voters of the metadata log are 1, 2; a node can only be the one"):
+        HostWorld(formatted({"metadata.version": 30, "kraft.version": 1}, voters))
 
 
 def test_a_log_that_was_removed_behind_its_snapshot_is_refused() -> None:

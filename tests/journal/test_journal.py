@@ -400,13 +400,19 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(key=keys, size=st.integers(1, 7))
     def put(self, key: str, size: int) -> None:
+        last, before = self._last_offset_of(key), len(self.world.log)
         slip = self.world.put(key, size)
-        if not slip.is_closed:
+        if len(self.world.log) > before:
             self.written.append((slip, len(self.world.log)))
+        else:
+            self.read.append((slip, key, last))  # too large, or refused: nothing but a look at the key
+
+    def _last_offset_of(self, key: str) -> int:
+        return max((offset + 1 for offset, record in enumerate(self.world.log) if record == key), default=0)
 
     @rule(key=keys)
     def get(self, key: str) -> None:
-        last = max((offset + 1 for offset, record in enumerate(self.world.log) if record == key), default=0)
+        last = self._last_offset_of(key)
         self.read.append((self.world.get(key), key, last))
 
     @rule(key=keys)
@@ -449,7 +455,7 @@ class JournalMachine(RuleBasedStateMachine):
             assert all(slip.is_closed for slip, _, _ in self.read)
 
 
-JournalMachine.TestCase.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+JournalMachine.TestCase.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 TestJournalUnderRandomInputs = JournalMachine.TestCase
 
 
