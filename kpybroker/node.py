@@ -28,7 +28,13 @@ from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.dispatch import Dispatcher
 from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
-from kpybroker.io.limits import descriptors_for_logs, raise_open_files
+from kpybroker.io.limits import (
+    descriptors_for_connections,
+    descriptors_for_logs,
+    descriptors_for_replies,
+    open_files,
+    raise_open_files,
+)
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED
@@ -239,16 +245,18 @@ def _listen(server: Server, listener: ConfiguredListener) -> int:
 def socket_limits(config: BrokerConfig) -> SocketLimits:
     """What the configuration says about sockets. Buffer sizes are set only where somebody asked for one."""
     memory = config.queued_max_request_bytes
+    files = open_files()
     return SocketLimits(
         max_request_bytes=config.socket_request_max_bytes,
         queued_max_request_bytes=memory if memory > 0 else DEFAULT_REQUEST_MEMORY_BYTES,
         max_idle_ms=config.connections_max_idle_ms,
-        max_connections=config.max_connections,
+        max_connections=min(config.max_connections, descriptors_for_connections(files)),
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         send_buffer_bytes=_asked(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_asked(config, "socket.receive.buffer.bytes"),
         backlog=config["socket.listen.backlog.size"],
+        max_unread_files=descriptors_for_replies(files),
     )
 
 

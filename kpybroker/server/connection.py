@@ -10,12 +10,14 @@ import errno
 import logging
 import socket
 from collections import deque
+from contextlib import suppress
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kpybroker.server.backlog import Held
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
-from kpybroker.server.poller import READABLE, WRITABLE
+from kpybroker.server.poller import GONE, READABLE, WRITABLE
 
 if TYPE_CHECKING:
     from kpybroker.server.listener import Server
@@ -30,6 +32,7 @@ SMALLEST_FRAME_BYTES = 8
 FIRST_BODY_BYTES = 64 * 1024
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
+SHORT_READ_BYTES = 4096
 FRAMES_PER_TURN = 64
 """After so many frames of one connection the others get their turn."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
@@ -56,10 +59,12 @@ class Connection:
         "_body",
         "_body_filled",
         "_body_size",
+        "_held_back",
         "_paused",
         "_reading",
         "_wants_writable",
         "_writing",
+        "body_since_ms",
         "calls",
         "client_host",
         "client_port",
@@ -92,6 +97,9 @@ class Connection:
         self._body: bytearray | None = None
         self._body_filled = 0
         self._body_size = 0
+        self.body_since_ms = 0.0
+        """When the bytes that are kept began to come."""
+        self._held_back = False
         self._paused = False
         self._reading = True
         self._writing = False
@@ -102,6 +110,10 @@ class Connection:
         return f"{self.client_host}:{self.client_port}"
 
     def _on_event(self, events: int) -> None:
+        if events & GONE and self._paused:
+            # Nobody is left to answer, and what was read before this is not waited for.
+            self.close()
+            return
         if events & WRITABLE:
             self._on_writable()
         if events & READABLE and not self.closed:
@@ -126,18 +138,13 @@ class Connection:
                 self._read_body()
         except (BlockingIOError, InterruptedError):
             return
-        except CloseConnection as why:
-            log.info("closing the connection of %s: %s", self, why)
-            self.close()
-        except OSError as error:
-            self._lost(error)
-        except Exception:
-            log.exception("closing the connection of %s", self)
-            self.close()
+        except Exception as error:
+            self._end_with(error)
 
     def _read_frames(self) -> None:
         server = self.server
-        count = self.sock.recv_into(server.scratch)
+        # While memory is short, no more is read than may have to be kept.
+        count = self.sock.recv_into(server.scratch, SHORT_READ_BYTES if server.budget.is_short else 0)
         if count == 0:
             self.close()
             return
@@ -213,10 +220,12 @@ class Connection:
         have = len(rest)
         self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
         wanted = max(4, have) if size <= have else min(size, max(2 * have, FIRST_BODY_BYTES))
-        body = self.server.body_buffer(wanted)
+        granted = self.server.budget.grow(self, wanted, self.resume)
+        body = self.server.body_buffer(wanted if granted else max(4, have))
         body[:have] = rest
         self._body, self._body_filled = body, have
-        if not self.server.budget.grow(self, len(body), self.resume):
+        self.body_since_ms = self.server.poller.now_ms
+        if not granted:
             self._pause()
 
     def _grow_body(self) -> None:
@@ -290,10 +299,14 @@ class Connection:
         if self.closed:
             return
         waiting = self.waiting
-        while waiting and waiting[0].resolved:
-            reply = waiting.popleft().response
-            if reply is not None:
-                self.outbox.put(reply)
+        try:
+            while waiting and waiting[0].resolved:
+                reply = waiting.popleft().response
+                if reply is not None:
+                    self.outbox.put(reply)
+        except Exception as error:
+            self._end_with(error)
+            return
         if self.outbox:
             self._flush()
         if self._paused and not self.closed:
@@ -324,12 +337,8 @@ class Connection:
         try:
             if self._body is not None:
                 self._serve_or_grow()
-        except CloseConnection as why:
-            log.info("closing the connection of %s: %s", self, why)
-            self.close()
-            return
-        except OSError as error:
-            self._lost(error)
+        except Exception as error:
+            self._end_with(error)
             return
         if not self._paused and not self._reading and not self.closed:
             self._reading = True
@@ -359,6 +368,9 @@ class Connection:
             self._lost(error)
             return
         if done:
+            if self._held_back:
+                self._held_back = False
+                self.server.backlog.release(self)
             if self._writing:
                 self._writing = False
                 self._want_writable(False)
@@ -367,9 +379,10 @@ class Connection:
             if self.close_when_sent:
                 self.close()
         else:
-            self._writing = True
+            self._writing = self._held_back = True
             # While a thread reads for the outbox there is nothing to write.
             self._want_writable(not self.outbox.waits_for_disk)
+            self.server.backlog.hold(self, Held(*self.outbox.held()))
 
     def _want_writable(self, wanted: bool) -> None:
         if wanted != self._wants_writable:
@@ -382,6 +395,24 @@ class Connection:
             self._flush()
 
     # The end
+
+    def _end_with(self, error: Exception) -> None:
+        """Close because of what came up while the client was served."""
+        if isinstance(error, CloseConnection):
+            log.info("closing the connection of %s: %s", self, error)
+            with suppress(OSError):
+                self.outbox.flush()  # the answers to what it asked before, as far as they go
+            self.close()
+        elif isinstance(error, OSError):
+            self._lost(error)
+        else:
+            log.error("closing the connection of %s", self, exc_info=error)
+            self.close()
+
+    def give_up(self, reason: str) -> None:
+        """Close a connection that costs the others too much."""
+        log.info("closing the connection of %s: %s", self, reason)
+        self.close()
 
     def _lost(self, error: OSError) -> None:
         if error.errno not in _GONE and not isinstance(error, ConnectionError):
@@ -401,6 +432,7 @@ class Connection:
         self.outbox.clear()
         self._body = None
         self.server.budget.release(self)
+        self.server.backlog.release(self)
         self.server.forget(self)
 
 

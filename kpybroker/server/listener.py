@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.connection import Connection, Dispatch
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.poller import poller_for
@@ -25,6 +26,11 @@ SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
 ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_MS = 100
+COMPLAIN_EVERY_MS = 10_000
+"""How often the same complaint about too many connections goes to the log."""
+MEMORY_CHECK_MS = 1_000
+BODY_PATIENCE_MS = 10_000
+"""While others wait for memory, a request may take so long to arrive."""
 
 
 class SocketLimits(NamedTuple):
@@ -39,6 +45,10 @@ class SocketLimits(NamedTuple):
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
+    max_unread_bytes: int = 256 * 1024 * 1024
+    """Replies in memory that clients do not read, over all connections."""
+    max_unread_files: int = 4096
+    """Files that are kept open for such replies."""
 
 
 class Server:
@@ -56,18 +66,21 @@ class Server:
         self.dispatch = dispatch
         self.limits = limits
         self.max_request_bytes = limits.max_request_bytes
-        self.budget = MemoryBudget(limits.queued_max_request_bytes)
+        self.budget = MemoryBudget(limits.queued_max_request_bytes, loop.call_soon, self._check_memory_later)
+        self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.poller = poller_for(loop)
         self.connections: set[Connection] = set()
         self.accepted_connections = 0
         self.refused_connections = 0
+        self._complaints = Complaints(scheduler.monotonic_ms)
         self._per_ip: dict[str, int] = {}
         self._listening: dict[socket.socket, str] = {}
         self._spare_bodies: list[bytearray] = []
         self._spare_bytes = 0
         self._idle_timer: Timer | None = None
+        self._memory_timer: Timer | None = None
 
     # Listening
 
@@ -113,7 +126,8 @@ class Server:
         if listening.fileno() < 0:
             return
         hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
-        log.error("cannot accept connections for %d ms: %s%s", ACCEPT_RETRY_MS, error, hint)
+        if self._complaints.may_say("accept"):
+            log.error("cannot accept connections: %s%s", error, hint)
         self.loop.remove_reader(listening.fileno())
 
         def again() -> None:
@@ -129,7 +143,8 @@ class Server:
         if count >= limit or len(self.connections) >= self.limits.max_connections:
             self.refused_connections += 1
             key = "max.connections.per.ip" if count >= limit else "max.connections"
-            log.info("refusing a connection of %s: %s is reached", host, key)
+            if self._complaints.may_say(key):
+                log.info("refusing connections such as that of %s: %s is reached", host, key)
             sock.close()
             return
         sock.setblocking(False)
@@ -160,13 +175,30 @@ class Server:
 
     def _close_idle(self) -> None:
         oldest_ms = self.scheduler.monotonic_ms() - self.limits.max_idle_ms
-        idle = [c for c in self.connections if c.last_active_ms < oldest_ms and not c.waiting]
+        # Also those that wait for an answer: as in Kafka, a fetch may not be parked for longer than this.
+        idle = [c for c in self.connections if c.last_active_ms < oldest_ms]
         for connection in idle:
             log.debug("closing the idle connection of %s", connection)
             connection.close()
         self._schedule_idle_check()
 
-    # Buffers
+    # Memory
+
+    def _check_memory_later(self) -> None:
+        if self._memory_timer is None:
+            self._memory_timer = self.scheduler.call_later(MEMORY_CHECK_MS, self._check_memory)
+
+    def _check_memory(self) -> None:
+        """Take memory from requests that arrive too slowly, for as long as others wait for it."""
+        self._memory_timer = None
+        began_before_ms = self.scheduler.monotonic_ms() - BODY_PATIENCE_MS
+        holders: list[Connection] = self.budget.holders()
+        for connection in sorted(holders, key=lambda holder: holder.body_since_ms):
+            if not self.budget.is_short or connection.body_since_ms > began_before_ms:
+                break
+            connection.give_up("its request arrives too slowly while memory for requests is short")
+        if self.budget.is_short:
+            self._check_memory_later()
 
     def body_buffer(self, wanted_bytes: int) -> bytearray:
         """A buffer of exactly ``wanted_bytes`` for a body; large ones are used again, since zeroing them costs."""
@@ -175,11 +207,7 @@ class Server:
             if len(spare[index]) >= wanted_bytes > FIRST_REUSED_BYTES:
                 body = spare.pop(index)
                 self._spare_bytes -= len(body)
-                try:
-                    del body[wanted_bytes:]
-                except BufferError:
-                    # Somebody still looks at it: it must not be written again.
-                    continue
+                del body[wanted_bytes:]
                 return body
         return bytearray(wanted_bytes)
 
@@ -187,6 +215,10 @@ class Server:
         """A served body's buffer, for the next one."""
         size = len(body)
         if FIRST_REUSED_BYTES < size <= SPARE_BODY_BYTES and self._spare_bytes + size <= SPARE_BODIES_BYTES:
+            try:
+                body.append(body.pop())
+            except BufferError:
+                return  # somebody still looks at it: it must not be written again
             self._spare_bodies.append(body)
             self._spare_bytes += size
 
@@ -214,9 +246,26 @@ class Server:
     def close(self) -> None:
         """Close every socket."""
         self.stop_accepting()
-        if self._idle_timer is not None:
-            self._idle_timer.cancel()
-            self._idle_timer = None
+        for timer in (self._idle_timer, self._memory_timer):
+            if timer is not None:
+                timer.cancel()
+        self._idle_timer = self._memory_timer = None
         for connection in list(self.connections):
             connection.close()
         self.poller.close()
+
+
+class Complaints:
+    """Keeps what can happen thousands of times in a second from filling the log."""
+
+    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
+        self._monotonic_ms = monotonic_ms
+        self._said_ms: dict[str, float] = {}
+
+    def may_say(self, what: str) -> bool:
+        """Whether it was not said lately; it counts as said from now on."""
+        now_ms = self._monotonic_ms()
+        if now_ms - self._said_ms.get(what, -COMPLAIN_EVERY_MS) < COMPLAIN_EVERY_MS:
+            return False
+        self._said_ms[what] = now_ms
+        return True

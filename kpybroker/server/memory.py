@@ -6,35 +6,67 @@ progress, and the excess is bounded by one request (``socket.request.max.bytes``
 """
 
 from collections.abc import Callable
+from typing import Any, NamedTuple
+
+
+class _Waiting(NamedTuple):
+    more_bytes: int
+    resume: Callable[[], object]
 
 
 class MemoryBudget:
     """Bytes held by incomplete request bodies, over all connections. ``limit_bytes`` < 0: no limit."""
 
-    def __init__(self, limit_bytes: int) -> None:
+    def __init__(
+        self, limit_bytes: int, call_soon: Callable[[Callable[[], object]], object], pressed: Callable[[], object]
+    ) -> None:
+        """``call_soon`` defers a resumption; ``pressed`` is called when somebody begins to wait and nobody did."""
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
-        self._held: dict[object, int] = {}
-        self._waiting: dict[object, Callable[[], None]] = {}
+        self._call_soon = call_soon
+        self._pressed = pressed
+        self._held: dict[Any, int] = {}
+        self._waiting: dict[Any, _Waiting] = {}
 
-    def grow(self, owner: object, total_bytes: int, resume: Callable[[], None]) -> bool:
+    @property
+    def is_short(self) -> bool:
+        """Somebody waits for memory: nobody should read much more than is needed to go on."""
+        return bool(self._waiting)
+
+    def holders(self) -> list[Any]:
+        """Who holds memory, the oldest first."""
+        return list(self._held)
+
+    def grow(self, owner: Any, total_bytes: int, resume: Callable[[], object]) -> bool:
         """Whether ``owner`` may hold ``total_bytes`` now; if not, ``resume`` is called once it should ask again."""
-        held = self._held.get(owner, 0)
-        more = total_bytes - held
-        fits = self.limit_bytes < 0 or self.used_bytes + more <= self.limit_bytes
-        oldest = next(iter(self._held), owner)
-        if not fits and oldest is not owner:
-            self._waiting[owner] = resume
+        more = total_bytes - self._held.get(owner, 0)
+        if 0 <= self.limit_bytes < self.used_bytes + more and not self._is_oldest(owner):
+            if not self._waiting:
+                self._pressed()
+            self._waiting[owner] = _Waiting(more, resume)
             return False
         self._held[owner] = total_bytes
         self.used_bytes += more
         return True
 
-    def release(self, owner: object) -> None:
-        """``owner``'s body is complete or its connection gone; those who waited ask again."""
+    def release(self, owner: Any) -> None:
+        """``owner``'s body is complete or its connection gone; those who waited ask again, as far as there is room."""
         self.used_bytes -= self._held.pop(owner, 0)
-        self._waiting.pop(owner, None)
-        if self._waiting:
-            waiting, self._waiting = self._waiting, {}
-            for resume in waiting.values():
-                resume()
+        waiting = self._waiting
+        if not waiting:
+            return
+        waiting.pop(owner, None)
+        room = self.limit_bytes - self.used_bytes
+        oldest = next(iter(self._held), None)
+        if oldest in waiting:
+            self._call_soon(waiting.pop(oldest).resume)
+        while waiting:
+            first = next(iter(waiting))
+            more = waiting[first].more_bytes
+            if more > room and self._held:
+                break
+            room -= more
+            self._call_soon(waiting.pop(first).resume)
+
+    def _is_oldest(self, owner: Any) -> bool:
+        return next(iter(self._held), owner) is owner

@@ -145,7 +145,12 @@ class Outbox:
             chunk = _read_if_cached(item.fileno(), count, item.position + self._sent)
             if not chunk:
                 self._fetching = True
-                self._read_in_thread(item.fileno(), count, item.position + self._sent, self._fetched)
+
+                def fetched(chunk: bytes | None, _until_read: FileSlice = item) -> None:
+                    # The slice stays held: its descriptor may not become another file's while the thread reads.
+                    self._fetched(chunk)
+
+                self._read_in_thread(item.fileno(), count, item.position + self._sent, fetched)
                 return False
             sent = self.sock.send(chunk)
             self._sent += sent
@@ -168,6 +173,16 @@ class Outbox:
                 self._queue.appendleft(_Rest(head, done))
             self._queue.appendleft(chunk)
         self._resume()
+
+    def held(self) -> tuple[int, int]:
+        """(bytes in memory, slices of open files) that are not sent yet."""
+        size_bytes = files = 0
+        for item in self._queue:
+            if isinstance(item, _BYTES):
+                size_bytes += len(item)
+            else:
+                files += 1
+        return size_bytes, files
 
     def clear(self) -> None:
         """Forget what was queued and let go of its files."""

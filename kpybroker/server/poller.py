@@ -12,10 +12,12 @@ from typing import Protocol
 
 READABLE = 1
 WRITABLE = 4
+GONE = 8 | 16
+"""EPOLLERR and EPOLLHUP, which come unasked, and again and again."""
 EVENTS_PER_TURN = 256
 
 OnEvent = Callable[[int], object]
-"""Called with ``READABLE``, ``WRITABLE`` or both; an error or a hang-up counts as readable."""
+"""Called with ``READABLE``, ``WRITABLE`` or both; ``GONE`` is added where it is known, and never comes alone."""
 
 
 class Poller(Protocol):
@@ -78,8 +80,7 @@ class EpollPoller:
             # Somebody before in this turn may have closed it.
             on_event = known.get(descriptor)
             if on_event is not None:
-                # EPOLLERR and EPOLLHUP are told by the next read.
-                on_event(events if events & (READABLE | WRITABLE) else READABLE)
+                on_event(events if events & (READABLE | WRITABLE) else events | READABLE)
 
 
 class LoopPoller:

@@ -1,0 +1,52 @@
+"""What waits for clients that do not read their replies: its memory and its open files, over all connections.
+
+A connection whose socket takes no more says what it holds. Beyond the limits the ones that made no progress for the
+longest time are closed, so that clients which never read cannot use up what the others need.
+"""
+
+from typing import NamedTuple, Protocol
+
+
+class Holder(Protocol):
+    """A connection with replies that its client does not take."""
+
+    last_active_ms: float
+
+    def give_up(self, reason: str) -> None:
+        """Close, with the reason in the log, and `Backlog.release`."""
+
+
+class Held(NamedTuple):
+    """Bytes in memory and files kept open."""
+
+    size_bytes: int
+    files: int
+
+
+NOTHING = Held(0, 0)
+
+
+class Backlog:
+    """Invariant: above a limit there is at most one holder."""
+
+    def __init__(self, limit: Held) -> None:
+        self.limit = limit
+        self.size_bytes = 0
+        self.files = 0
+        self._held: dict[Holder, Held] = {}
+
+    def hold(self, owner: Holder, held: Held) -> None:
+        """``owner`` holds this now, whatever it held before."""
+        before = self._held.get(owner, NOTHING)
+        self._held[owner] = held
+        self.size_bytes += held.size_bytes - before.size_bytes
+        self.files += held.files - before.files
+        while len(self._held) > 1 and (self.size_bytes > self.limit.size_bytes or self.files > self.limit.files):
+            slowest = min(self._held, key=lambda holder: holder.last_active_ms)
+            slowest.give_up("it does not read its replies, and too much waits for clients that do not")
+
+    def release(self, owner: Holder) -> None:
+        """``owner`` has sent everything, or is gone."""
+        held = self._held.pop(owner, NOTHING)
+        self.size_bytes -= held.size_bytes
+        self.files -= held.files
