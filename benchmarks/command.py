@@ -56,11 +56,12 @@ def main(
     if listed:
         click.echo("\n".join(row.key for row in rows))
         return
+    output.mkdir(parents=True, exist_ok=True)
     try:
         load.program()
     except load.LoadError as problem:
         raise click.ClickException(str(problem)) from None
-    results = run(rows, effort, (a_program, b_program), data, Console(stderr=True))
+    results = run(rows, effort, (a_program, b_program), data, output, Console(stderr=True))
     publish(results, (a_program, b_program), effort.rounds, output)
     raise SystemExit(1 if report.missed(results) else 0)
 
@@ -78,7 +79,7 @@ def selected(effort: Effort, patterns: str) -> list[Row]:
 
 
 def run(
-    rows: list[Row], effort: Effort, programs: tuple[str, str], data: Path | None, console: Console
+    rows: list[Row], effort: Effort, programs: tuple[str, str], data: Path | None, output: Path, console: Console
 ) -> list[Result]:
     """Starts both brokers, warms them, plays every row."""
     results = []
@@ -96,6 +97,8 @@ def run(
                     result = play(row, a, b, say)
                     results.append(result)
                     show(result, console)
+                for side in (a, b):
+                    side.keep_output(output)
     return results
 
 
@@ -113,10 +116,9 @@ def show(result: Result, console: Console) -> None:
 
 def publish(results: list[Result], names: tuple[str, str], rounds: int, output: Path) -> None:
     """Prints the table and writes table, raw rounds and page."""
-    output.mkdir(parents=True, exist_ok=True)
     table = report.markdown(results, names, rounds)
     (output / "results.md").write_text(table)
     (output / "results.json").write_text(report.raw_json(results, names, rounds))
     (output / "results.html").write_text(page(results, names, table))
     click.echo(table)
-    click.echo(f"Written: {output / 'results.md'}, results.json and results.html beside it.")
+    click.echo(f"Written: {output / 'results.md'}, results.json, results.html and what the brokers wrote beside it.")

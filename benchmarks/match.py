@@ -20,7 +20,7 @@ from oracle import BrokerProcessError
 FAILURES = (RoundError, SideError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
-LINES_OF_A_FAILURE = 5
+MOST_FAILURE_TEXT = 500
 
 Say = Callable[[str], None]
 
@@ -58,14 +58,20 @@ def warm(side: Side, keys: Sequence[str], seconds: float, say: Say) -> None:
                 row.open(side)
                 row.play(side)
                 row.close(side)
-            except FAILURES:
-                continue
+            except FAILURES as failure:
+                say(f"{row.title}: {told(side, failure)}")
+                if side.ended is not None:
+                    return
 
 
 def play(row: Row, a: Side, b: Side, say: Say) -> Result:
     """The rounds of one row, the sides taking turns, after the uncounted ones of each side."""
     rounds = row.effort.rounds
     result = Result(row.key, row.title, row.figures)
+    for side in (a, b):
+        if side.ended is not None:
+            result.failure = told(side, RoundError("not played"))
+            return result
     opened: list[Side] = []
     side = a
     try:
@@ -81,10 +87,18 @@ def play(row: Row, a: Side, b: Side, say: Say) -> Result:
                 kept.append(row.play(side))
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except FAILURES as failure:
-        result.failure = f"on {side.letter} ({side.program}): {failure}{side.broker.tail(LINES_OF_A_FAILURE)}"
+        result.failure = told(side, failure)
     for side in opened:
         try:
             row.close(side)
         except (*FAILURES, KeyError) as failure:
-            result.failure = result.failure or f"could not clean up after it on {side.program}: {failure}"
+            result.failure = result.failure or told(side, failure)
     return result
+
+
+def told(side: Side, failure: Exception) -> str:
+    """One line: where, what, and whether the broker is still there."""
+    code = side.ended
+    gone = "" if code is None else f" (the broker has ended with code {code})"
+    words = " ".join(str(failure).split())
+    return f"on {side.letter} ({side.program}){gone}: {type(failure).__name__}: {words[:MOST_FAILURE_TEXT]}"

@@ -1,5 +1,6 @@
 """The two sides of a comparison: a running broker each, with its topics and what its processes cost."""
 
+import shutil
 import sys
 import time
 import uuid
@@ -77,12 +78,24 @@ class Side:
         return PROGRAMS[self.program](directory)
 
     @property
+    def ended(self) -> int | None:
+        """The exit code of the broker, if it is not running any more."""
+        return None if self.broker.process is None else self.broker.process.poll()
+
+    @property
     def bootstrap_servers(self) -> str:
         return self.broker.bootstrap_servers
 
     @property
     def address(self) -> Address:
         return Address(HOST, self.broker.port)
+
+    def keep_output(self, directory: Path) -> Path:
+        """Copies what the broker has written so far to a file that outlives it."""
+        target = directory / f"{self.letter}-{self.program}.log"
+        if self.broker.output.exists():
+            shutil.copyfile(self.broker.output, target)
+        return target
 
     def cpu_seconds(self) -> float:
         return processes.cpu_seconds(self.broker.pid)
