@@ -190,25 +190,11 @@ def validate(
         fields = sole_batch(records)
         size = fields[1] + LENGTH_END
         records = records[:size]
-    (
-        first_offset,
-        _,
-        _,
-        _,
-        crc,
-        attributes,
-        last_delta,
-        base_timestamp,
-        claimed_timestamp,
-        producer_id,
-        _,
-        sequence,
-        count,
-    ) = fields
+    crc, attributes, last_delta, base_timestamp, claimed_timestamp, producer_id, _, sequence, count = fields[4:]
     header = _new(BatchHeader, fields)
     codec = attributes & CODEC_MASK
     if (
-        first_offset
+        fields[0]
         or size > config.max_message_bytes
         or crc32c(records[ATTRIBUTES_POSITION:]) != crc
         or codec > ZSTD
