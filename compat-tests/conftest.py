@@ -18,6 +18,7 @@ from confluent_kafka.admin import AdminClient
 from clients import CLIENTS, Client
 from java_tools import JavaTools
 from oracle import BrokerProcess
+from raw_client import RawClient, connect
 from targets import TARGETS
 from topics import create_topic, delete_topics
 
@@ -89,6 +90,13 @@ def start_broker(target: str, tmp_path: Path) -> Iterator[StartBroker]:
             return broker
 
         yield start
+
+
+@pytest.fixture
+def raw(bootstrap_servers: str) -> Iterator[RawClient]:
+    """A connection on which a test says every byte itself."""
+    with connect(bootstrap_servers) as client:
+        yield client
 
 
 @pytest.fixture(scope="session")

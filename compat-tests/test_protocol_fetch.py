@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -25,12 +24,6 @@ from raw_client import RawClient, connect
 
 BY_NAME = 12
 BY_ID = 18
-
-
-@pytest.fixture
-def raw(bootstrap_servers: str) -> Iterator[RawClient]:
-    with connect(bootstrap_servers) as client:
-        yield client
 
 
 def produce(raw: RawClient, topic: str, *values: bytes, partition: int = 0) -> int:

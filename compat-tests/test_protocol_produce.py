@@ -2,7 +2,6 @@
 
 import struct
 import time
-from collections.abc import Iterator
 
 import pytest
 
@@ -22,12 +21,6 @@ from raw_client import RawClient, connect
 
 VERSION = 9
 DAY_MS = 86_400_000
-
-
-@pytest.fixture
-def raw(bootstrap_servers: str) -> Iterator[RawClient]:
-    with connect(bootstrap_servers) as client:
-        yield client
 
 
 def now_ms() -> int:

@@ -1,7 +1,6 @@
 """Every API at every version that ApiVersions promises is answered, and what it does not promise is not."""
 
 import struct
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -35,15 +34,9 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
-from raw_client import RawClient, connect
+from raw_client import RawClient
 
 TOPIC_RESOURCE = 2
-
-
-@pytest.fixture
-def raw(bootstrap_servers: str) -> Iterator[RawClient]:
-    with connect(bootstrap_servers) as client:
-        yield client
 
 
 def advertised(raw: RawClient) -> dict[int, tuple[int, int]]:

@@ -1,0 +1,177 @@
+"""The requests that several of the raw suites send, and what they need around them."""
+
+import time
+from collections.abc import Mapping, Sequence
+
+from kpywire import error_codes
+from kpywire.messages.create_topics import (
+    CreatableReplicaAssignment,
+    CreatableTopic,
+    CreatableTopicConfig,
+    CreateTopicsRequest,
+)
+from kpywire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kpywire.messages.produce import PartitionProduceData, PartitionProduceResponse, ProduceRequest, TopicProduceData
+from kpywire.record import Record, build_batch
+from raw_client import RawClient
+from waiting import eventually
+
+NO_ID = bytes(16)
+UNKNOWN_ID = bytes(range(16))
+NOT_ASKED = -(2**31)
+TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+INVALID_NAMES = {
+    "": "the empty string is not allowed",
+    ".": "'.' is not allowed",
+    "..": "'..' is not allowed",
+    "a b": "'a b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
+    "ä": "'ä' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
+    "a\0b": "'a\0b' contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'",
+    "x" * 250: f"the length of '{'x' * 250}' is longer than the max allowed length 249",
+}
+"""Names that no topic can have, and Kafka's reasons."""
+
+
+def now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+def batch_of(*timestamps: int, size: int = 1, key: bytes | None = None, codec: int = 0) -> bytes:
+    """One record for each timestamp."""
+    return build_batch([Record(timestamp=at, key=key, value=bytes(size)) for at in timestamps], codec=codec)
+
+
+def produce(
+    raw: RawClient, topic: str, records: bytes, *, partition: int = 0, acks: int = -1
+) -> PartitionProduceResponse:
+    """Send one batch, whatever comes of it."""
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=records)])
+    response = raw.call(ProduceRequest(acks=acks, timeout_ms=10_000, topic_data=[data]), 9)
+    answer: PartitionProduceResponse = response.responses[0].partition_responses[0]
+    return answer
+
+
+def append(raw: RawClient, topic: str, *timestamps: int, codec: int = 0, partition: int = 0) -> int:
+    """Append one batch; its base offset."""
+    answer = produce(raw, topic, batch_of(*timestamps, codec=codec), partition=partition)
+    assert answer.error_code == error_codes.NONE, answer
+    return int(answer.base_offset)
+
+
+def list_offsets(
+    topic: str,
+    timestamp: int,
+    *,
+    partition: int = 0,
+    isolation: int = 0,
+    leader_epoch: int = -1,
+    replica_id: int = -1,
+    timeout_ms: int = 0,
+) -> ListOffsetsRequest:
+    wanted = ListOffsetsPartition(partition_index=partition, timestamp=timestamp, current_leader_epoch=leader_epoch)
+    return ListOffsetsRequest(
+        replica_id=replica_id,
+        isolation_level=isolation,
+        topics=[ListOffsetsTopic(name=topic, partitions=[wanted])],
+        timeout_ms=timeout_ms,
+    )
+
+
+def offset_at(
+    raw: RawClient, topic: str, timestamp: int, version: int = 11, **fields: int
+) -> tuple[int, int, int, int]:
+    """(error, timestamp, offset, leader epoch) of what ListOffsets finds."""
+    (answer,) = raw.call(list_offsets(topic, timestamp, **fields), version).topics
+    (found,) = answer.partitions
+    return found.error_code, found.timestamp, found.offset, found.leader_epoch
+
+
+def metadata(*names: str, create: bool = False, **flags: bool) -> MetadataRequest:
+    wanted = [MetadataRequestTopic(name=name) for name in names]
+    return MetadataRequest(topics=wanted, allow_auto_topic_creation=create, **flags)
+
+
+def metadata_of(raw: RawClient, topic: str) -> MetadataResponseTopic:
+    """What Metadata says about one topic; it is not created."""
+    (found,) = raw.call(metadata(topic), 12).topics
+    answer: MetadataResponseTopic = found
+    return answer
+
+
+def topic_named(
+    name: str,
+    partitions: int = 1,
+    replication_factor: int = 1,
+    assignments: Sequence[tuple[int, Sequence[int]]] = (),
+    configs: Mapping[str, str | None] | None = None,
+) -> CreatableTopic:
+    return CreatableTopic(
+        name=name,
+        num_partitions=partitions,
+        replication_factor=replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in assignments
+        ],
+        configs=[CreatableTopicConfig(name=key, value=value) for key, value in (configs or {}).items()],
+    )
+
+
+def creation(*topics: CreatableTopic, validate_only: bool = False, timeout_ms: int = 30_000) -> CreateTopicsRequest:
+    return CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
+
+
+def create(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> bytes:
+    """Create a topic with nothing but these configs (``_`` for ``.``), wait until it is led; its id."""
+    named: dict[str, str | None] = {key.replace("_", "."): value for key, value in configs.items()}
+    (answer,) = raw.call(creation(topic_named(name, partitions, configs=named)), 7).topics
+    assert answer.error_code == error_codes.NONE, answer
+    wait_until_led(raw, name, partitions)
+    topic_id: bytes = answer.topic_id
+    return topic_id
+
+
+def wait_until_led(raw: RawClient, name: str, partitions: int = 1) -> None:
+    for index in range(partitions):
+        eventually(
+            lambda index=index: offset_at(raw, name, -1, partition=index)[0] == error_codes.NONE,
+            f"a leader of {name}-{index}",
+        )
+
+
+def wait_until_gone(raw: RawClient, name: str) -> None:
+    eventually(
+        lambda: metadata_of(raw, name).error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"the end of {name}"
+    )
+
+
+def describe_configs(
+    kind: int, name: str, keys: Sequence[str] | None = None, *, synonyms: bool = False, documentation: bool = False
+) -> DescribeConfigsRequest:
+    wanted = DescribeConfigsResource(
+        resource_type=kind, resource_name=name, configuration_keys=None if keys is None else list(keys)
+    )
+    return DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
+
+
+def described(
+    raw: RawClient, kind: int, name: str, version: int = 4, **how: bool
+) -> dict[str, DescribeConfigsResourceResult]:
+    """All configs of one resource, by name."""
+    (result,) = raw.call(describe_configs(kind, name, **how), version).results
+    assert (result.error_code, result.error_message) == (error_codes.NONE, "")
+    return {config.name: config for config in result.configs}
+
+
+def configs_set(raw: RawClient, kind: int, name: str) -> dict[str, str | None]:
+    """What is set on exactly this resource, not what it inherits."""
+    own_sources = {(TOPIC, ""): 1, (BROKER, ""): 3, (CLIENT_METRICS, ""): 7, (GROUP, ""): 8}
+    source = 2 if kind == BROKER and name else own_sources[kind, ""]
+    every = described(raw, kind, name).values()
+    return {config.name: config.value for config in every if config.config_source == source}
