@@ -41,7 +41,6 @@ class Broker:
         scheduler: Scheduler,
         image: MetadataImage,
         controller: Controller,
-        versions: Mapping[int, tuple[int, int]],
         supported_features: Mapping[str, tuple[int, int]],
         rng: random.Random,
     ) -> None:
@@ -50,7 +49,6 @@ class Broker:
         self.scheduler = scheduler
         self.image = image
         self.controller = controller
-        self.versions = versions
         self.supported_features = supported_features
         self.alive_brokers: frozenset[int] = frozenset()
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)

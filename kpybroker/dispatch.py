@@ -26,6 +26,8 @@ log = logging.getLogger("kpybroker.dispatch")
 
 API_VERSIONS = 18
 LONGEST_KNOWN_HEADER_BYTES = 512
+MOST_KNOWN_CALLS = 32
+"""Of one connection: a client sends few kinds of requests in one version each."""
 _HEADER = Struct(">hhih")
 _HEADER_V0 = Struct(">ii")
 _HEADER_V1 = Struct(">iiB")
@@ -116,10 +118,11 @@ class Dispatcher:
         this kind finds the first two on its connection."""
         header = decode_request_header(frame, 0)
         key = (header.api_key, header.api_version)
-        call = Call(header.api_key, header.api_version, header.client_id, connection)
+        call = Call(header.api_key, header.api_version, header.client_id, connection, self.versions)
         served = self._served.get(key) or self._find(*key)
-        if served is not None and header.end <= LONGEST_KNOWN_HEADER_BYTES:
-            connection.calls[key] = KnownCall(served, call, frame, header.end)
+        known = connection.calls
+        if served is not None and header.end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
+            known[key] = KnownCall(served, call, frame, header.end)
         return served, call, header.correlation_id, header.end
 
     def _find(self, api_key: int, api_version: int) -> Served | None:
@@ -156,7 +159,7 @@ class Dispatcher:
 
         served = self._find(API_VERSIONS, 0)
         assert served is not None
-        call = Call(API_VERSIONS, 0, None, connection)
+        call = Call(API_VERSIONS, 0, None, connection, self.versions)
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
 
 

@@ -58,6 +58,7 @@ DEFAULT_HTTP_ADDRESS = ("127.0.0.1", 9404)
 HTTP_LISTENER = "kpybroker.http.listener"
 DEFAULT_REQUEST_MEMORY_BYTES = 512 * 1024 * 1024
 STOP_WAIT_MS = 500
+PROGRESS_EVERY_MS = 1_000
 
 
 class Node:
@@ -77,18 +78,22 @@ class Node:
         self._http: HttpServer | None = None
         self.broker: Broker | None = None
         self._upkeep: Upkeep | None = None
+        self._progress_said_ms = self.scheduler.monotonic_ms()
 
     # Starting
 
     async def start(self, disk: RealDisk) -> None:
         """Ready for clients when this returns. Raises StartRefused, StorageError or OSError with one clear line."""
         config = self.config
-        stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms())
+        stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
         host = self._host = self._build_controller(stored)
         broker = self.broker = self._build_broker(stored, host)
         host.subscribe(broker.apply)
         for listener in config.broker_listeners:
-            self.ports[listener.name] = _listen(broker.server, listener)
+            self.ports[listener.name] = _listen(broker.server, listener, broker.dispatcher)
+        controller = Dispatcher(broker, handlers.load, handlers.controller_versions())
+        for listener in config.controller_listeners:
+            self.ports[listener.name] = _listen(broker.server, listener, controller)
         active: asyncio.Future[None] = self.loop.create_future()
         host.start(lambda: active.set_result(None))
         await active
@@ -100,6 +105,13 @@ class Node:
         self._upkeep.start()
         broker.server.start()
         await self._start_http(broker)
+
+    def _recovering(self, directory: str, done: int, total: int) -> None:
+        """Recovery after a crash may take long: say how far it is."""
+        now_ms = self.scheduler.monotonic_ms()
+        if now_ms - self._progress_said_ms >= PROGRESS_EVERY_MS:
+            self._progress_said_ms = now_ms
+            log.info("recovering %s: %d of %d logs", directory, done, total)
 
     def _build_controller(self, stored: StoredNode) -> ControllerHost:
         config = self.config
@@ -134,7 +146,7 @@ class Node:
         config = self.config
         versions = handlers.served_versions()
         features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
-        broker = Broker(config, self.scheduler, host.image, host, versions, features, self.rng)
+        broker = Broker(config, self.scheduler, host.image, host, features, self.rng)
         directories = Directories(stored.directories, self.scheduler, self.failed)
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
@@ -224,7 +236,7 @@ class Node:
             await self._http.stop()
         if host is not None:
             host.close()
-        await self.loop.run_in_executor(None, self.scheduler.close)
+        await self.scheduler.close()
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
             stored.close(epoch)
@@ -235,9 +247,9 @@ def _release(released: asyncio.Future[None]) -> None:
         released.set_result(None)
 
 
-def _listen(server: Server, listener: ConfiguredListener) -> int:
+def _listen(server: Server, listener: ConfiguredListener, dispatcher: Dispatcher) -> int:
     try:
-        return server.listen(listener.name, listener.host, listener.port)
+        return server.listen(listener.name, listener.host, listener.port, dispatcher)
     except OSError as error:
         raise StartRefused(f"cannot listen on {listener}: {error.strerror or error}") from None
 

@@ -40,6 +40,26 @@ def served_versions() -> dict[int, tuple[int, int]]:
     return {entry.key: (entry.min_version, entry.max_version) for entry in served}
 
 
+CONTROLLER_SERVED = frozenset(
+    {
+        "api_versions",
+        "alter_configs",
+        "create_partitions",
+        "create_topics",
+        "delete_topics",
+        "incremental_alter_configs",
+    }
+)
+"""Of these, what a controller listener serves: requests that the controller decides."""
+
+
+def controller_versions() -> dict[int, tuple[int, int]]:
+    """The versions of each api key that a controller listener serves."""
+    return {
+        key: versions for key, versions in served_versions().items() if api.API_KEYS[key].module in CONTROLLER_SERVED
+    }
+
+
 def load(api_key: int) -> Any:
     """The handler module of a served api key: ``handle``, and ``codec(version)`` where it has a codec of its own."""
     return import_module(f"kpybroker.handlers.{api.API_KEYS[api_key].module}")

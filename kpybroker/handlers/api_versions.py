@@ -35,7 +35,7 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
     finalized = {name: level for name, level in image.finalized_features.items() if level > 0}
     return ApiVersionsResponse(
         error_code=error_codes.NONE,
-        api_keys=[_advertised(key, first, last) for key, (first, last) in sorted(broker.versions.items())],
+        api_keys=[_advertised(key, first, last) for key, (first, last) in sorted(call.versions.items())],
         supported_features=[
             SupportedFeatureKey(name=name, min_version=first, max_version=last)
             for name, (first, last) in broker.supported_features.items()
@@ -49,9 +49,9 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
     )
 
 
-def unsupported_version(broker: Context, _call: Call) -> ApiVersionsResponse:
+def unsupported_version(_broker: Context, call: Call) -> ApiVersionsResponse:
     """The answer, in version 0, to an ApiVersions request of a version that is not served."""
-    first, last = broker.versions[API_VERSIONS]
+    first, last = call.versions[API_VERSIONS]
     return ApiVersionsResponse(
         error_code=error_codes.UNSUPPORTED_VERSION, api_keys=[_advertised(API_VERSIONS, first, last)]
     )

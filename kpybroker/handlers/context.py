@@ -15,9 +15,18 @@ from kpybroker.server.connection import Connection
 class Call:
     """What a handler may know about one request besides its body."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "listener_name")
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "listener_name", "versions")
 
-    def __init__(self, api_key: int, api_version: int, client_id: str | None, connection: Connection) -> None:
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        client_id: str | None,
+        connection: Connection,
+        versions: Mapping[int, tuple[int, int]],
+    ) -> None:
+        """``versions``: what the listener serves, ``{api key: (first, last)}``."""
+        self.versions = versions
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
@@ -43,8 +52,6 @@ class Context(Protocol):
     fetch_sessions: Sessions
     controller: Controller
     producer_ids: ProducerIds
-    versions: Mapping[int, tuple[int, int]]
-    """What ApiVersions advertises: ``{api key: (first, last)}``."""
     supported_features: Mapping[str, tuple[int, int]]
     alive_brokers: Container[int]
     """Registered and not fenced."""

@@ -9,7 +9,7 @@ import heapq
 import time
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Protocol, TypeVar
 
 T = TypeVar("T")
@@ -51,6 +51,7 @@ class LoopScheduler:
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
         self.loop = loop
+        self._working: set[asyncio.Task[Any]] = set()
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self.monotonic_ms = lambda: loop.time() * 1000.0
         self.call_soon = loop.call_soon
@@ -63,18 +64,25 @@ class LoopScheduler:
         return self.loop.call_later(delay_ms / 1000.0, callback, *arguments)
 
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
-        def finished(future: Future[T]) -> None:
-            error = future.exception()
-            result = None if error is not None else future.result()
-            # A loop that closed in the meantime has nobody left to tell.
-            if not self.loop.is_closed():
-                self.loop.call_soon_threadsafe(done, result, error)
+        from aiofiles.os import wrap
 
-        self.executor.submit(work).add_done_callback(finished)
+        def finished(task: asyncio.Task[T]) -> None:
+            self._working.discard(task)
+            if not task.cancelled():
+                error = task.exception()
+                done(None if error is not None else task.result(), error)
 
-    def close(self) -> None:
-        """Wait for the threads' work and end them."""
-        self.executor.shutdown(wait=True)
+        awaitable = wrap(work)(loop=self.loop, executor=self.executor)
+        task: asyncio.Task[T] = asyncio.ensure_future(awaitable, loop=self.loop)
+        self._working.add(task)
+        task.add_done_callback(finished)
+
+    async def close(self) -> None:
+        """Wait for the threads' work and what follows from it, then end them."""
+        while self._working:
+            await asyncio.wait(self._working)
+            await asyncio.sleep(0)
+        await self.loop.run_in_executor(None, self.executor.shutdown)
 
 
 class _ManualTimer:

@@ -71,6 +71,7 @@ class Connection:
         "client_software",
         "close_when_sent",
         "closed",
+        "dispatch",
         "last_active_ms",
         "listener_name",
         "outbox",
@@ -80,7 +81,10 @@ class Connection:
         "waiting",
     )
 
-    def __init__(self, server: "Server", sock: socket.socket, listener_name: str, peer: tuple[str, int]) -> None:
+    def __init__(
+        self, server: "Server", sock: socket.socket, listener_name: str, peer: tuple[str, int], dispatch: Dispatch
+    ) -> None:
+        self.dispatch = dispatch
         self.server = server
         self.sock = sock
         self.listener_name = listener_name
@@ -160,7 +164,7 @@ class Connection:
 
     def _serve_alone(self, frame: memoryview) -> None:
         """The usual case: one whole frame, with nothing before it and nothing behind it."""
-        reply = self.server.dispatch(self, frame)
+        reply = self.dispatch(self, frame)
         if type(reply) is bytes:
             self._send_at_once(reply)
         elif isinstance(reply, Pending):
@@ -249,7 +253,7 @@ class Connection:
         """Serve whole frames of ``view[:end]`` in order; the position of the first byte that was not served."""
         position = 0
         frames = 0
-        dispatch = self.server.dispatch
+        dispatch = self.dispatch
         outbox = self.outbox
         while end - position >= 4:
             stop = position + 4 + self._checked_size(view, position)

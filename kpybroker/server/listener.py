@@ -51,6 +51,13 @@ class SocketLimits(NamedTuple):
     """Files that are kept open for such replies."""
 
 
+class Listening(NamedTuple):
+    """A listener's name and who serves its requests."""
+
+    name: str
+    dispatch: Dispatch
+
+
 class Server:
     """All listeners and connections of a node. They share one receive buffer, one budget and one dispatcher."""
 
@@ -76,7 +83,7 @@ class Server:
         self.refused_connections = 0
         self._complaints = Complaints(scheduler.monotonic_ms)
         self._per_ip: dict[str, int] = {}
-        self._listening: dict[socket.socket, str] = {}
+        self._listening: dict[socket.socket, Listening] = {}
         self._spare_bodies: list[bytearray] = []
         self._spare_bytes = 0
         self._idle_timer: Timer | None = None
@@ -84,8 +91,11 @@ class Server:
 
     # Listening
 
-    def listen(self, name: str, host: str, port: int) -> int:
-        """Open a listener; the port, which is the system's choice when 0 was asked for. Raises OSError."""
+    def listen(self, name: str, host: str, port: int, dispatch: Dispatch | None = None) -> int:
+        """Open a listener; the port, which is the system's choice when 0 was asked for. Raises OSError.
+
+        ``dispatch`` serves its requests, if not the server's own does.
+        """
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -100,7 +110,7 @@ class Server:
         except BaseException:
             sock.close()
             raise
-        self._listening[sock] = name
+        self._listening[sock] = Listening(name, dispatch or self.dispatch)
         bound: int = sock.getsockname()[1]
         return bound
 
@@ -136,7 +146,7 @@ class Server:
 
         self.scheduler.call_later(ACCEPT_RETRY_MS, again)
 
-    def _accepted(self, sock: socket.socket, listener_name: str, peer: tuple[str, int]) -> None:
+    def _accepted(self, sock: socket.socket, listening: "Listening", peer: tuple[str, int]) -> None:
         host = peer[0].removeprefix("::ffff:")
         count = self._per_ip.get(host, 0)
         limit = self.limits.max_connections_per_ip_overrides.get(host, self.limits.max_connections_per_ip)
@@ -154,7 +164,7 @@ class Server:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
         self._per_ip[host] = count + 1
         self.accepted_connections += 1
-        self.connections.add(Connection(self, sock, listener_name, (host, peer[1])))
+        self.connections.add(Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch))
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""

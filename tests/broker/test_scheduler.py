@@ -37,7 +37,7 @@ def test_the_real_scheduler_runs_blocking_work_beside_the_loop() -> None:
         scheduler.submit_blocking(lambda: 5, lambda result, _: done.put_nowait(result))
         scheduler.submit_blocking(lambda: 1 // 0, lambda _, error: done.put_nowait(type(error)))
         seen = [await done.get(), await done.get()]
-        scheduler.close()
+        await scheduler.close()
         return seen
 
     seen = asyncio.run(main())

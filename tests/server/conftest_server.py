@@ -71,7 +71,7 @@ class RunningServer:
         self.call(self.server.close)
         self.loop.call_soon_threadsafe(self.loop.stop)
         self.thread.join(20)
-        self.scheduler.close()
+        self.loop.run_until_complete(self.scheduler.close())
         self.loop.close()
 
 
