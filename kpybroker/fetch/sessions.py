@@ -14,6 +14,8 @@ from kpywire import error_codes
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
+MOST_PARTITIONS = 500_000
+"""In all sessions together. Kafka counts sessions only, whatever they hold."""
 EVICTION_MS = 120_000
 """Kafka's ``incremental.fetch.session.cache.eviction.ms``, which it does not let anybody configure either."""
 
@@ -26,6 +28,8 @@ class Sessions:
         self.rng = rng
         self.sessions: dict[int, Session] = {}
         self.evictions = 0
+        self.partitions = 0
+        """How many partitions all sessions read together."""
 
     def begin(self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float) -> tuple[Session, bool]:
         """The session that a Fetch request reads in, with the request's changes made; and whether it is incremental.
@@ -56,8 +60,14 @@ class Sessions:
             raise KafkaError(error_codes.FETCH_SESSION_TOPIC_ID_ERROR)
         session.next_epoch()
         session.last_used_ms = now_ms
+        before = len(session.entries)
         session.forget(request.forgotten_topics_data)
         session.add(request.topics)
+        self.partitions += len(session.entries) - before
+        if self.partitions > MOST_PARTITIONS and len(session.entries) > before:
+            # The client begins anew, without a session while there is no room for one.
+            self.drop(session)
+            raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
             # An incremental request that leaves nothing to read ends its session; the answer has session id 0.
             self.drop(session)
@@ -65,17 +75,19 @@ class Sessions:
         return session
 
     def _keep(self, session: Session, now_ms: float) -> None:
-        if len(self.sessions) >= self.slots and not self._make_room(session, now_ms):
-            return
+        while len(self.sessions) >= self.slots or self.partitions + len(session.entries) > MOST_PARTITIONS:
+            if not self._make_room(session, now_ms):
+                return
         session_id = 0
         while session_id == 0 or session_id in self.sessions:
             session_id = self.rng.randrange(1, 2**31 - 1)
         session.id = session_id
         self.sessions[session_id] = session
+        self.partitions += len(session.entries)
 
     def _make_room(self, session: Session, now_ms: float) -> bool:
         """Kafka's order: the longest idle one after two minutes, else the smallest that is worth less than ours."""
-        if self.slots <= 0:
+        if self.slots <= 0 or not self.sessions:
             return False
         idle = min(self.sessions.values(), key=lambda s: s.last_used_ms)
         if now_ms - idle.last_used_ms > EVICTION_MS:
@@ -94,5 +106,6 @@ class Sessions:
 
     def drop(self, session: Session) -> None:
         """End a session: its next request will be told FETCH_SESSION_ID_NOT_FOUND."""
-        self.sessions.pop(session.id, None)
+        if self.sessions.pop(session.id, None) is not None:
+            self.partitions -= len(session.entries)
         session.close()

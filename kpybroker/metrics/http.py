@@ -9,6 +9,7 @@ from http import HTTPStatus
 
 MAX_REQUEST_BYTES = 8 * 1024
 READ_TIMEOUT_S = 5.0
+MOST_CONNECTIONS = 64
 PLAIN = "text/plain; charset=utf-8"
 
 
@@ -22,6 +23,7 @@ class HttpServer:
         self.ready = ready
         self.exposition = exposition
         self._server: asyncio.Server | None = None
+        self._connections = 0
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which is the system's choice when 0 was asked for. Raises OSError."""
@@ -36,7 +38,10 @@ class HttpServer:
             self._server = None
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._connections += 1
         try:
+            if self._connections > MOST_CONNECTIONS:
+                return
             async with asyncio.timeout(READ_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             status, content_type, body = self._answer(head)
@@ -50,6 +55,7 @@ class HttpServer:
             # A peer that does not speak HTTP, or is gone: there is nobody to answer.
             return
         finally:
+            self._connections -= 1
             writer.close()
 
     def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:

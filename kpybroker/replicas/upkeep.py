@@ -5,6 +5,7 @@ whose durability is replication and recovery. Checkpoints are rendered on the lo
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable
 
 from kpybroker.config.broker import BrokerConfig
@@ -20,6 +21,7 @@ log = logging.getLogger("kpybroker.upkeep")
 
 FLUSH_CHECK_MS = 100
 FLUSH_AFTER_BYTES = 64 * 1024 * 1024
+FLUSHES_AT_ONCE = 4
 LOGS_PER_TURN = 64
 
 
@@ -32,6 +34,7 @@ class Upkeep:
         self.config = config
         self._timers: dict[Callable[[], None], Timer] = {}
         self._flushing = 0
+        self._dirty: deque[Log] = deque()
         self._stopped = False
 
     def start(self) -> None:
@@ -50,6 +53,7 @@ class Upkeep:
     def stop(self) -> None:
         """No more of it."""
         self._stopped = True
+        self._dirty.clear()
         for timer in self._timers.values():
             timer.cancel()
 
@@ -70,8 +74,15 @@ class Upkeep:
         if self._flushing == 0:
             dirty = [found for found in self._open_logs() if found.unflushed_bytes > 0]
             if sum(found.unflushed_bytes for found in dirty) >= FLUSH_AFTER_BYTES:
-                for found in dirty:
-                    self._flush(found)
+                self._dirty.extend(dirty)
+                self._flush_some()
+
+    def _flush_some(self) -> None:
+        """A few logs at a time, since a flush keeps the files of its log open."""
+        while self._dirty and self._flushing < FLUSHES_AT_ONCE:
+            found = self._dirty.popleft()
+            if found.is_open:
+                self._flush(found)
 
     def _flush(self, found: Log) -> None:
         flush = found.begin_flush()
@@ -86,6 +97,7 @@ class Upkeep:
                 raise found.directory.fail(error) from error
             if error is None:
                 found.finish_flush(flush)
+            self._flush_some()
         except DiskFailure as failure:
             self.replicas.directory_failed(failure)
 
