@@ -5,23 +5,66 @@ the names of its files, its leader epochs and its topic id. An error means that 
 directory goes offline, an fsync is never repeated.
 """
 
+from collections.abc import Iterable
+
 from kpystorage.checkpoint import write_atomically
-from kpystorage.disk import Descriptor, Disk
+from kpystorage.disk import Descriptor, Disk, File
+from kpystorage.segment import Segment
+
+
+class Unflushed:
+    """What of a log's files, beside the active segment's batches, has not been made durable yet."""
+
+    __slots__ = ("new_directory", "new_files", "removed_files", "sealed")
+
+    def __init__(self, new_files: Iterable[str] = (), *, new_directory: bool = False) -> None:
+        self.sealed: list[Segment] = []
+        """Segments that were completed."""
+        self.new_files = list(new_files)
+        """Paths of other files."""
+        self.new_directory = new_directory
+        """Whether the log's directory is new itself."""
+        self.removed_files = False
+        """Whether files were renamed or removed."""
+
+    def __bool__(self) -> bool:
+        return bool(self.sealed or self.new_files or self.new_directory or self.removed_files)
+
+    def forget(self, segment: Segment) -> None:
+        """A segment goes, or is written to again."""
+        if segment in self.sealed:
+            self.sealed.remove(segment)
+
+    def forget_file(self, path: str) -> None:
+        """A file goes."""
+        if path in self.new_files:
+            self.new_files.remove(path)
+
+    def take_back(self, other: "Unflushed") -> None:
+        """A flush of ``other`` no longer counts."""
+        self.sealed += other.sealed
+        self.new_files += other.new_files
+        self.new_directory |= other.new_directory
+        self.removed_files |= other.removed_files
+
+    def files(self, disk: Disk) -> list[File]:
+        """What there is to be flushed."""
+        return [file for segment in self.sealed for file in segment.files()] + [*map(disk.file, self.new_files)]
 
 
 class Flush:
     """One flush of one log. ``end_offset`` is what the recovery point becomes when it is noted."""
 
-    __slots__ = ("descriptors", "directories", "disk", "end_offset", "epochs", "removals", "size_bytes")
+    __slots__ = ("covered", "descriptors", "directories", "disk", "end_offset", "epochs", "size_bytes")
 
-    def __init__(self, disk: Disk, end_offset: int, size_bytes: int) -> None:
+    def __init__(self, disk: Disk, end_offset: int, size_bytes: int, covered: Unflushed) -> None:
         self.disk = disk
         self.end_offset = end_offset
         self.size_bytes = size_bytes
+        self.covered = covered
         self.descriptors: list[Descriptor] = []
         self.directories: list[str] = []
         self.epochs: tuple[str, bytes] | None = None
-        self.removals = False
 
     def run(self) -> None:
         """Do it. OSError if any of it fails. May run in a thread."""

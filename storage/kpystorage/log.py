@@ -20,7 +20,7 @@ from kpystorage import lookups, names
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
-from kpystorage.flush import Flush
+from kpystorage.flush import Flush, Unflushed
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
@@ -48,10 +48,7 @@ _OPENED = (
     "_boundaries",
     "_complete_end",
     "_flushing",
-    "_new_directory",
-    "_new_files",
-    "_removed_files",
-    "_sealed",
+    "_unflushed",
     "_unsnapshotted_bytes",
     "active",
     "end",
@@ -141,10 +138,7 @@ class Log:
         segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._boundaries: dict[int, int] = {}
-        self._sealed: list[Segment] = []
-        self._new_files: list[str] = loaded.new_files
-        self._new_directory = loaded.new_directory
-        self._removed_files = False
+        self._unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
         self._flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
@@ -158,7 +152,7 @@ class Log:
         self.unflushed_bytes = 0
         for segment, following in pairwise(segments):
             if following.base_offset > loaded.recovery_point:
-                self._sealed.append(segment)
+                self._unflushed.sealed.append(segment)
         self._complete_end = loaded.end_offset if loaded.is_complete else -1
         if loaded.recovery_point < loaded.end_offset:
             self.unflushed_bytes = self.active.size
@@ -182,7 +176,7 @@ class Log:
                 self.take_snapshot()
                 self.write_epochs()
                 if self.end.offset != self._complete_end:
-                    self._sealed.append(self.active)
+                    self._unflushed.sealed.append(self.active)
 
     def abandon(self) -> None:
         """Let go of the files as they are; the log is unopened again."""
@@ -266,7 +260,7 @@ class Log:
             last_stable_offset = self.producers.last_stable_offset_after(ended)
             aborted = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, last_stable_offset)
             if segment.transaction_index.file is None:
-                self._new_files.append(segment.transaction_index.path)
+                self._unflushed.new_files.append(segment.transaction_index.path)
             segment.transaction_index.append(aborted)
         self.producers.complete(ended)
 
@@ -289,8 +283,8 @@ class Log:
         self.active.seal()
         segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config)
         segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
-        self._sealed.append(self.active)
-        self._new_files.append(segment.log.path)
+        self._unflushed.sealed.append(self.active)
+        self._unflushed.new_files.append(segment.log.path)
         self.segments.append(segment)
         self._base_offsets.append(base_offset)
         self._boundaries.clear()
@@ -329,6 +323,8 @@ class Log:
             boundaries[offset] = position
 
     def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, min_one_batch: bool) -> LogSlice | None:
+        if self.directory.failure is not None:
+            raise self.directory.offline()
         if offset < self.log_start_offset or offset > self.end.offset:
             raise self._out_of_range(offset)
         with self.directory.failing():
@@ -474,8 +470,7 @@ class Log:
                 self._base_offsets.pop()
             self.active = segment = self.segments[-1]
             segment.truncate_to(offset, now_ms)
-            if segment in self._sealed:
-                self._sealed.remove(segment)
+            self._unflushed.forget(segment)
             end_offset = segment.next_offset()
             self.snapshots.drop_above(end_offset)
             self.epochs.truncate_from_end(end_offset)
@@ -492,7 +487,7 @@ class Log:
             self._set_aside(self.segments[::-1], now_ms)
             self.snapshots.drop_above(-1)
             segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
-            self._new_files.append(segment.log.path)
+            self._unflushed.new_files.append(segment.log.path)
             self.segments[:] = [segment]
             self._base_offsets[:] = [offset]
             self.active = segment
@@ -505,14 +500,16 @@ class Log:
         """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""
         self._boundaries.clear()
         self._complete_end = -1
-        self._flushing = None
+        if self._flushing is not None:
+            self._unflushed.take_back(self._flushing.covered)
+            self._flushing = None
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.directory.lower_recovery_point(self)
 
     def _set_aside(self, segments: list[Segment], now_ms: int) -> None:
         """Rename the files of segments that go, in the order given, and have them removed later."""
-        self._removed_files = True
+        self._unflushed.removed_files = True
         due_ms = now_ms + self.config.file_delete_delay_ms
         disk = self.directory.disk
         for segment in segments:
@@ -524,10 +521,8 @@ class Log:
             for path in paths:
                 disk.rename(path, path + names.DELETED)
                 self.directory.delete_later(path + names.DELETED, due_ms)
-                if path in self._new_files:
-                    self._new_files.remove(path)
-            if segment in self._sealed:
-                self._sealed.remove(segment)
+                self._unflushed.forget_file(path)
+            self._unflushed.forget(segment)
 
     # Producer snapshots, epochs, durability.
 
@@ -553,41 +548,34 @@ class Log:
     def begin_flush(self) -> Flush | None:
         """What has to be made durable, to be run in any thread and then given to :meth:`finish_flush`.
 
-        None while another flush of this log is under way, or if there is nothing to do.
+        None while another flush of this log is under way, if there is nothing to do, and in an offline directory.
         """
-        if self._flushing is not None or not self._has_unflushed():
+        if self.directory.failure is not None or self._flushing is not None:
             return None
-        disk = self.directory.disk
-        flush = Flush(disk, self.end.offset, self.unflushed_bytes)
+        if self.recovery_point >= self.end.offset and not self._unflushed and not self.snapshots.unflushed:
+            return None
+        covered = self._unflushed
+        snapshots = [self.directory.disk.file(self.snapshots.path(offset)) for offset in self.snapshots.unflushed]
+        flush = Flush(self.directory.disk, self.end.offset, self.unflushed_bytes, covered)
         with self.directory.failing():
-            for segment in self._sealed:
-                flush.descriptors += [file.descriptor() for file in segment.files() if file is not self.active.log]
-            new_files = [*self._new_files, *map(self.snapshots.path, self.snapshots.unflushed)]
-            flush.descriptors += [disk.file(path).descriptor() for path in new_files]
-            flush.descriptors.append(self.active.log.descriptor())
+            files = [file for file in covered.files(flush.disk) if file is not self.active.log]
+            flush.descriptors = [file.descriptor() for file in [*files, *snapshots, self.active.log]]
         if self.epochs.dirty:
             flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
             self.epochs.dirty = False
-        if new_files or self._sealed or self._removed_files:
+        if covered or snapshots:
             flush.directories.append(self.path)
-        flush.removals, self._removed_files = self._removed_files, False
-        if self._new_directory:
+        if covered.new_directory:
             flush.directories.append(self.directory.path)
-        self._sealed = []
-        self._new_files = []
+        self._unflushed = Unflushed()
         self.snapshots.unflushed = []
-        self._new_directory = False
         self._flushing = flush
         return flush
 
     @property
     def has_unflushed_removals(self) -> bool:
         """Whether segments that were removed may come back if the machine dies now."""
-        return self._removed_files or (self._flushing is not None and self._flushing.removals)
-
-    def _has_unflushed(self) -> bool:
-        new = self._new_files or self.snapshots.unflushed or self._sealed or self._removed_files
-        return bool(new) or self.recovery_point < self.end.offset
+        return self._unflushed.removed_files or (self._flushing is not None and self._flushing.covered.removed_files)
 
     def finish_flush(self, flush: Flush) -> None:
         """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""
@@ -601,6 +589,8 @@ class Log:
 
     def flush(self) -> None:
         """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""
+        if self.directory.failure is not None:
+            raise self.directory.offline()
         flush = self.begin_flush()
         if flush is not None:
             with self.directory.failing():

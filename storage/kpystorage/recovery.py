@@ -91,6 +91,7 @@ class LogLoader:
         self.epochs_known = True
         self.new_files: list[str] = []
         self.recovered: ProducerStates | None = None
+        self._epoch_seen = -1
         self._believed_epochs: dict[int, int] = {}
         self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
 
@@ -260,20 +261,20 @@ class LogLoader:
 
         Batches may not reach beyond ``limit_offset``. Returns the offset that the segment ends at.
         """
-        epoch = -1
         for at, header, data in scan.batches(segment.log, position, segment.size):
             if header.base_offset < expected_offset or not header.base_offset < header.next_offset <= limit_offset:
                 break
             valid = check_crc(data, header)
-            if 0 <= header.partition_leader_epoch < epoch:
+            if 0 <= header.partition_leader_epoch < self._epoch_seen:
                 valid = False  # left over from before a truncation that did not reach the disk
-            epoch = max(epoch, header.partition_leader_epoch)
             if valid and producers is not None and header.producer_id != NO_PRODUCER_ID:
                 valid = self._apply(header, data, segment, at, producers)
             if not valid:
                 if header.next_offset > recovery_point:
                     break
                 self.report(f"{self.name}: the batch at offset {header.base_offset} is damaged; it had been flushed")
+            else:
+                self._epoch_seen = max(self._epoch_seen, header.partition_leader_epoch)
             segment.note(header, at, header.size)
             if producers is not None:
                 self._note_epoch(header, expected_offset)

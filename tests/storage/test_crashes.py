@@ -4,6 +4,7 @@ import pytest
 from crash_world import CONFIG, World, check_derived, check_kept
 from log_making import append_records, open_directory
 
+from kpystorage.errors import DiskFailure
 from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
@@ -65,7 +66,35 @@ def test_the_death_of_the_process_at_any_call_keeps_what_was_acknowledged(seed: 
 
 def test_the_same_seed_gives_the_same_crash() -> None:
     def left(seed: int) -> list[bytes]:
-        disk = crashed(seed, 200).disk.after_power_failure()
+        disk = crashed(seed, 100).disk.after_power_failure()
         return [disk.read(f"/data/t-0/{name}") for name in sorted(disk.list_directory("/data/t-0"))]
 
     assert left(1) == left(1)
+
+
+@pytest.mark.parametrize("seed", [6, 7])
+def test_a_call_that_fails_takes_the_directory_offline_and_nothing_else_is_lost(seed: int) -> None:
+    for call in range(1, calls_of(seed) + 1):
+        world = World(seed, OPERATIONS)
+        world.disk.fail_at = call
+        with pytest.raises((DiskFailure, OSError)) as failure:
+            world.run()
+        opened = getattr(world, "directory", None)
+        if opened is not None and opened.logs and opened.failure is not None:
+            check_offline(world, failure.value)
+            opened.abandon()
+            world.disk.fail_at = 0
+            check_recovered(world, world.disk, Shutdown.PROCESS_DIED)
+
+
+def check_offline(world: World, failure: BaseException) -> None:
+    """Every log of the directory refuses; none tries again."""
+    assert isinstance(failure, DiskFailure)
+    calls = world.disk.calls
+    for log in world.directory.logs.values():
+        with pytest.raises(DiskFailure):
+            append_records(log, 1)
+        with pytest.raises(DiskFailure):
+            log.read(log.log_start_offset, 1000, log.end, min_one_batch=True)
+        assert log.begin_flush() is None
+    assert world.disk.calls == calls
