@@ -39,6 +39,7 @@ from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
@@ -57,6 +58,8 @@ log = logging.getLogger("kpybroker")
 DEFAULT_HTTP_ADDRESS = ("127.0.0.1", 9404)
 HTTP_LISTENER = "kpybroker.http.listener"
 DEFAULT_REQUEST_MEMORY_BYTES = 512 * 1024 * 1024
+DEFAULT_BACKLOG = 1024
+"""Kafka's 50 is filled by one Spark job that starts; who is not in it tries again a second later."""
 STOP_WAIT_MS = 500
 PROGRESS_EVERY_MS = 1_000
 
@@ -150,6 +153,9 @@ class Node:
         directories = Directories(stored.directories, self.scheduler, self.failed)
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
+        )
+        broker.replicas.assignments = Assignments(
+            self.scheduler, host.send, config.node_id, lambda: broker.lifecycle.broker_epoch
         )
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions)
@@ -267,7 +273,7 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
         send_buffer_bytes=_asked(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_asked(config, "socket.receive.buffer.bytes"),
-        backlog=config["socket.listen.backlog.size"],
+        backlog=asked if (asked := _asked(config, "socket.listen.backlog.size")) > 0 else DEFAULT_BACKLOG,
         max_unread_files=descriptors_for_replies(files),
     )
 

@@ -29,6 +29,12 @@ from kpywire.messages.fetch import (
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LAST_WITHOUT_STORAGE_ERROR = 5
+FEW_FILES = 64
+"""So many partitions of an answer keep the file open that their records lie in; of others, few records are copied."""
+SMALL_SLICE_BYTES = 16 * 1024
+MOST_COPIED_BYTES = 1024 * 1024
+MOST_FILES = 128
+"""An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
 
 
 def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse | Pending:
@@ -99,10 +105,18 @@ class Reading:
         session, answers = self.session, self._answers
         left = self.max_bytes
         urgent = False
+        files, copied_bytes = 0, 0
         for entry in list(entries):
-            answer = answers[entry] = self._read(entry, left, nothing_yet=left == self.max_bytes)
+            many = files >= FEW_FILES
+            answer = answers[entry] = self._read(entry, left, nothing_yet=left == self.max_bytes, copy=many)
             if answer.records:
                 left -= len(answer.records)
+                if isinstance(answer.records, bytes):
+                    copied_bytes += len(answer.records)
+                else:
+                    files += 1
+                if files >= MOST_FILES or copied_bytes >= MOST_COPIED_BYTES:
+                    left = min(left, 0)
             elif _must_not_wait(answer):
                 urgent = True
             elif not _has_news(entry, answer):
@@ -114,9 +128,9 @@ class Reading:
                 break
         return urgent or self.max_bytes - left >= self.min_bytes
 
-    def _read(self, entry: Entry, left_bytes: int, *, nothing_yet: bool) -> PartitionData:
+    def _read(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
         try:
-            return self._read_partition(entry, left_bytes, nothing_yet=nothing_yet)
+            return self._read_partition(entry, left_bytes, nothing_yet=nothing_yet, copy=copy)
         except KafkaError as error:
             code = error.code
         except DiskFailure as failure:
@@ -132,7 +146,7 @@ class Reading:
             records=b"",
         )
 
-    def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool) -> PartitionData:
+    def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
         entry.held_back = False
         replica = entry.replica
         if replica is None or replica.gone:
@@ -163,6 +177,9 @@ class Reading:
             records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
         if records is not None:
             answer.records = records
+            if copy and len(records) <= SMALL_SLICE_BYTES:
+                with leader.log.directory.failing():
+                    answer.records = records.read()
         else:
             entry.held_back = max_bytes <= 0 and entry.fetch_offset < end.offset
         if committed_only:
@@ -200,6 +217,7 @@ class Reading:
 
     def park(self) -> Pending:
         """Wait for more: the partitions wake the session, the session wakes this."""
+        self._let_go()
         self.pending = Pending()
         self.pending.when_cancelled(self._forget)
         self._timer = self.broker.scheduler.call_later(self.request.max_wait_ms, self._expire)
@@ -218,7 +236,14 @@ class Reading:
         if self.collect(self.session.changed):
             self._answer(self.response())
         else:
+            self._let_go()
             self.session.wake = self._wake
+
+    def _let_go(self) -> None:
+        """What is too little to be answered is read again when there is more; until then it keeps no file open."""
+        for entry, answer in self._answers.items():
+            if answer.records:
+                answer.records, entry.held_back = b"", True
 
     def _expire(self) -> None:
         if self.session.epoch != self._epoch:
