@@ -10,6 +10,7 @@ from kpywire.messages.create_topics import (
     CreatableTopicConfig,
     CreateTopicsRequest,
 )
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -125,6 +126,14 @@ def topic_named(
 
 def creation(*topics: CreatableTopic, validate_only: bool = False, timeout_ms: int = 30_000) -> CreateTopicsRequest:
     return CreateTopicsRequest(topics=list(topics), timeout_ms=timeout_ms, validate_only=validate_only)
+
+
+def deletion(*names: str, ids: Sequence[bytes] = (), version: int = 6) -> DeleteTopicsRequest:
+    if version < 6:
+        return DeleteTopicsRequest(topic_names=list(names), timeout_ms=30_000)
+    wanted = [DeleteTopicState(name=name) for name in names]
+    wanted += [DeleteTopicState(name=None, topic_id=topic_id) for topic_id in ids]
+    return DeleteTopicsRequest(topics=wanted, timeout_ms=30_000)
 
 
 def create(raw: RawClient, name: str, partitions: int = 1, **configs: str) -> bytes:
