@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clients import CLIENTS, KafkaPython, Record
-from conftest import NewTopic
+from conftest import NewTopic, StartBroker
 
 PROGRAM = str(Path(sys.executable).with_name("kpybroker"))
 
@@ -177,3 +177,27 @@ def test_a_missing_partition_and_a_missing_offset_say_what_is_there(run: Run, to
         run("consume", topic, "-p", "9")
     with pytest.raises(Failed, match="has no offset 100, its first is 0"):
         run("consume", topic, "-o", "100")
+
+
+def test_a_restart_of_the_broker_loses_and_repeats_nothing(run: Run, start_broker: StartBroker) -> None:
+    broker = start_broker()
+    run("topics", "create", "hello", server=broker.bootstrap_servers)
+    command = [PROGRAM, "produce", "hello", "--json", "-b", broker.bootstrap_servers]
+    reading = [PROGRAM, "consume", "hello", "-c", "20", "-b", broker.bootstrap_servers]
+    with (
+        subprocess.Popen(reading, stdout=subprocess.PIPE, text=True) as reader,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as writer,
+    ):
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        assert reader.stdout is not None
+        for number in range(20):
+            writer.stdin.write(f"{number}\n")
+            if number == 10:
+                seen = reader.stdout.readline()
+                broker.restart(kill=True)
+            assert json.loads(writer.stdout.readline())["offset"] == number
+        writer.stdin.close()
+        assert writer.wait(30) == 0
+        assert seen + reader.stdout.read() == "".join(f"{number}\n" for number in range(20))
+        assert reader.wait(30) == 0

@@ -65,11 +65,16 @@ class Sender:
     def send(self, records: Sequence[Record]) -> list[Placed]:
         """Append records and say where they are; those without a key stay together. Raises KafkaError, Unreachable."""
         waiting: dict[int, list[list[Record]]] = {}
+        sizes: dict[int, int] = {}
         for record in records:
-            batches = waiting.setdefault(self._partition_of(record), [[]])
-            if batches[-1] and _size(batches[-1]) + _size([record]) > MAX_BATCH_BYTES:
+            partition, size = self._partition_of(record), _size(record)
+            batches = waiting.setdefault(partition, [[]])
+            total = sizes.get(partition, 0) + size
+            if batches[-1] and total > MAX_BATCH_BYTES:
                 batches.append([])
+                total = size
             batches[-1].append(record)
+            sizes[partition] = total
         self._turn += 1
         placed: list[Placed] = []
         for partition, batches in waiting.items():
@@ -125,11 +130,7 @@ def _why(answer: PartitionProduceResponse) -> str | None:
     return answer.error_message
 
 
-def _size(records: Sequence[Record]) -> int:
-    return sum(
-        len(record.key or b"")
-        + len(record.value or b"")
-        + RECORD_OVERHEAD_BYTES
-        + sum(len(name) + len(value or b"") for name, value in record.headers)
-        for record in records
-    )
+def _size(record: Record) -> int:
+    """About how many bytes a record takes in a batch."""
+    headers = sum(len(name) + len(value or b"") for name, value in record.headers)
+    return RECORD_OVERHEAD_BYTES + len(record.key or b"") + len(record.value or b"") + headers
