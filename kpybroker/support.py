@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from kpybroker.handlers import SERVED, served_versions
+from kpybroker.handlers import SERVED, controller_versions, served_versions
 from kpybroker.metadata.features import KNOWN_TO_KAFKA, SUPPORTED
 from kpywire.api import API_KEYS, ApiKey
 
@@ -116,13 +116,16 @@ def document() -> str:
 
 
 def _served() -> str:
-    served = served_versions()
-    head = "| key | API | versions | of Kafka's |\n|---:|---|---|---|\n"
+    served, on_controller = served_versions(), controller_versions()
+    head = "| key | API | versions | of Kafka's | controller listener |\n|---:|---|---|---|---|\n"
     lines = [f"\n## APIs served: {len(served)} of {len(API_KEYS)}\n\n", head]
     for key, (first, last) in sorted(served.items()):
         api = API_KEYS[key]
         link = f"[{api.name}](../kpybroker/handlers/{api.module}.py)"
-        lines.append(f"| {key} | {link} | {_range(first, last)} | {_range(api.min_version, api.max_version)} |\n")
+        both = "too" if key in on_controller else ""
+        lines.append(
+            f"| {key} | {link} | {_range(first, last)} | {_range(api.min_version, api.max_version)} | {both} |\n"
+        )
     lines.append("\nThe top of each handler's file lists the behaviours it keeps and the KIP of each.\n")
     return "".join(lines)
 
