@@ -8,7 +8,8 @@ Pure, and on the path of every produce: nothing is made per record unless the ba
 
 Stricter than Kafka in one thing: a compressed batch in which a record's length contradicts its fields is refused; Kafka
 stores it, and no consumer can read it. A batch is also refused as too large where it inflates beyond a cap, since it is
-inflated as a whole; Kafka inflates piece by piece and has no cap. Producers answer that by splitting the batch.
+inflated as a whole; Kafka inflates piece by piece and has no cap; and where too many of its records would have to be
+looked at one by one, since nobody else is served meanwhile. Producers answer that by splitting the batch.
 
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
 :func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised.
@@ -46,7 +47,7 @@ from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
 from kpywire.varint import Buffer, as_int64
-from kpywire.walk import Frame, InvalidRecord, frames
+from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames
 
 _SMALLEST_BATCH_LENGTH = 14
 """What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
@@ -210,8 +211,9 @@ def validate(
         section = _inflate(codec, section, config.max_inflated_bytes)
     try:
         lowest, highest, in_order, keyed = skim_section(section, count, base_timestamp)
-    except InvalidRecord as error:
-        raise Refused(error_codes.INVALID_RECORD, str(error)) from None
+    except (InvalidRecord, TooLaborious) as error:
+        wrong = isinstance(error, InvalidRecord)
+        raise Refused(error_codes.INVALID_RECORD if wrong else error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     claims_append_time = attributes & TIMESTAMP_TYPE_MASK
     if claims_append_time:
         lowest = highest = claimed_timestamp
@@ -279,10 +281,17 @@ def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
 
 
+def _check_labour(header: BatchHeader) -> None:
+    """Before every record is looked at: refuse a batch of more than can be while everybody waits."""
+    if header.record_count > MOST_STEPS:
+        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be looked at")
+
+
 def _check_records(
     header: BatchHeader, section: Buffer, config: ValidationConfig, now_ms: int, topic_partition: str, kind: str
 ) -> None:
     """Refuse the batch if a record lacks a key it must have or has a bad timestamp. ``kind`` is Kafka's name for it."""
+    _check_labour(header)
     keyless = f"Compacted topic cannot accept message without key in topic partition {topic_partition}"
     errors: list[tuple[int, str]] = []
     code = error_codes.INVALID_RECORD
@@ -363,6 +372,7 @@ def _compressed_anew(
     base_timestamp = header.base_timestamp
     first = next(frames(section, 1))
     if not in_order or first.timestamp_delta or header.timestamp_type == LOG_APPEND_TIME:
+        _check_labour(header)
         plain = header._replace(attributes=header.attributes & ~CODEC_MASK)
         batch = assemble(plain, section)
         records = list(read_batch(batch, parse_header(batch)))

@@ -48,7 +48,7 @@ def outcome(section: bytes, count: int) -> Skim | None:
 
 def outcome_of_walk(section: bytes, count: int) -> Skim | None:
     try:
-        lowest, highest, in_order, keyed, end = walk(section, 0, 0, count)
+        lowest, highest, in_order, keyed, end, _ = walk(section, 0, 0, count)
     except InvalidRecord:
         return None
     return Skim(BASE + lowest, BASE + highest, in_order, keyed) if end == len(section) else None

@@ -17,7 +17,7 @@ from typing import Final, Literal, NamedTuple
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
-from kpywire.walk import InvalidRecord, Stretch, frames, walk
+from kpywire.walk import MOST_STEPS, InvalidRecord, Stretch, TooLaborious, frames, walk
 
 _FEW = 24
 """Fewer records than this are sooner walked than looked at."""
@@ -96,6 +96,7 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
 
     Raises:
         InvalidRecord: the section does not hold exactly ``header.record_count`` records, or one contradicts itself.
+        TooLaborious: too many records differ from their neighbours, or have too many headers, to look at each.
     """
     return Skim._make(skim_section(section, header.record_count, header.base_timestamp))
 
@@ -105,12 +106,14 @@ def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int,
     if type(section) is not bytes:
         section = bytes(section)
     look = _look if count > _FEW + 1 else walk
-    lowest, highest, in_order, keyed, position = look(section, 0, 0, count)
+    lowest, highest, in_order, keyed, position, _ = look(section, 0, 0, count)
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
     lowest += base_timestamp
     highest += base_timestamp
     if lowest < _INT64_MIN or highest > _INT64_MAX:
+        if count > MOST_STEPS:
+            raise TooLaborious(f"{count} records whose timestamps overflow")
         timestamps = [as_int64(base_timestamp + frame.timestamp_delta) for frame in frames(section, count)]
         lowest, highest = min(timestamps), max(timestamps)
     return lowest, highest, in_order, keyed
@@ -121,6 +124,7 @@ def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
     lowest: list[int] = []
     highest: list[int] = []
     in_order = keyed = True
+    steps = headers = 0
     reach = _MANY
     while index < count:
         run = _next_run(section, position, index, count, reach)
@@ -131,13 +135,17 @@ def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
             taken = 64 - index if index < 64 else _STRETCH
             taken = min(taken, count - index)
             reach = reach if index < 64 else 0
-            low, high, ordered, has_key, position = walk(section, position, index, index + taken)
+            low, high, ordered, has_key, position, count_of_headers = walk(section, position, index, index + taken)
             in_order = in_order and ordered
+            headers += count_of_headers
+            steps += taken
+            if steps + headers > MOST_STEPS:
+                raise TooLaborious(f"more than {MOST_STEPS} records and headers in a batch that do not look alike")
         index += taken
         lowest.append(low)
         highest.append(high)
         keyed = keyed and has_key
-    return min(lowest), max(highest), in_order, keyed, position
+    return min(lowest), max(highest), in_order, keyed, position, headers
 
 
 def _next_run(section: bytes, start: int, index: int, count: int, reach: int) -> _Run | None:

@@ -19,9 +19,17 @@ class InvalidRecord(Malformed):
     """The records of a batch contradict their lengths or the count in the header (Kafka's INVALID_RECORD, 87)."""
 
 
-Stretch = tuple[int, int, bool, bool, int]
+class TooLaborious(Malformed):
+    """A batch has more records or headers that have to be looked at one by one than `MOST_STEPS`."""
+
+
+MOST_STEPS = 1 << 19
+"""Records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can inflate to
+millions of them; records that look alike do not count."""
+
+Stretch = tuple[int, int, bool, bool, int, int]
 """What some records say: their smallest and largest timestamp delta, whether their offset deltas are their indices in
-the batch, whether every one has a key; and the position after them."""
+the batch, whether every one has a key; the position after them; and how many headers they have, as far as walked."""
 
 
 class Frame(NamedTuple):
@@ -41,9 +49,10 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
 
     Raises:
         InvalidRecord: a record contradicts itself, or the section ends before the last one.
+        TooLaborious: there are too many headers.
     """
     in_order = keyed = True
-    lowest = highest = 0
+    lowest = highest = headers = 0
     seen = -1
     try:
         for expected in range(2 * first, 2 * last, 2):
@@ -98,16 +107,19 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
             if not value & 1:
                 position += value >> 1
             if section[position]:
-                position = _skip_headers(section, position)
+                position, count = _skip_headers(section, position)
+                headers += count
+                if headers > MOST_STEPS:
+                    raise TooLaborious(f"more than {MOST_STEPS} headers in a batch")
             else:
                 position += 1
             if position - start << 1 != length:
                 raise InvalidRecord(f"record {expected >> 1} holds {position - start} bytes, not the declared number")
-    except InvalidRecord:
+    except (InvalidRecord, TooLaborious):
         raise
     except (IndexError, Malformed):
         raise InvalidRecord("the records end before the last one") from None
-    return lowest, highest, in_order, keyed, position
+    return lowest, highest, in_order, keyed, position, headers
 
 
 def frames(section: bytes, count: int) -> Iterator[Frame]:
@@ -124,11 +136,13 @@ def frames(section: bytes, count: int) -> Iterator[Frame]:
         position = end
 
 
-def _skip_headers(section: bytes, position: int) -> int:
-    """The position after the headers whose count stands at ``position``."""
+def _skip_headers(section: bytes, position: int) -> tuple[int, int]:
+    """The position after the headers whose count stands at ``position``, and that count."""
     count, position = decode_varint(section, position)
-    if count < 0:
+    if not 0 <= count <= len(section) - position:
         raise InvalidRecord(f"a record with {count} headers")
+    if count > MOST_STEPS:
+        raise TooLaborious(f"more than {MOST_STEPS} headers in a record")
     for _ in range(count):
         key = section[position]
         position += 1
@@ -143,4 +157,4 @@ def _skip_headers(section: bytes, position: int) -> int:
             value, position = decode_unsigned_varint(section, position - 1)
         if not value & 1:
             position += value >> 1
-    return position
+    return position, count
