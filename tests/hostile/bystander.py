@@ -7,13 +7,12 @@ and of time only that none takes longer than a patient client would wait.
 import threading
 import time
 
-from raw_client import RawClient
-
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
+from raw_client import RawClient
 
 PRODUCE_VERSION = 9
 FETCH_VERSION = 12
@@ -47,7 +46,7 @@ class Bystander:
                 self._turn(self.turns)
                 self.slowest_s = max(self.slowest_s, time.monotonic() - began)
                 self.turns += 1
-        except BaseException as failure:  # noqa: BLE001 - kept for the test that is running
+        except BaseException as failure:
             self.failure = failure
 
     def _turn(self, number: int) -> None:

@@ -5,12 +5,12 @@ from random import Random
 from typing import NamedTuple
 
 from attacker import Attacker
-from test_protocol_versions import plausible
 
 from kpywire import api
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest
+from test_protocol_versions import plausible
 from tests.wire.message_values import random_message
 
 CORRELATION_ID = 0x11223344
@@ -64,8 +64,8 @@ def lying(payload: bytes, rng: Random) -> bytes:
     """``payload`` with a number somewhere in it that says too much: a length, a count, a varint, a tag."""
     lies = (
         b"\xff\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\x00\x00\x00", b"\x7f\xff",
-        b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x80" * 12, b"\xfe", b"\x00\x00\x00\x00",
-        struct.pack(">i", len(payload)), b"\x00\x10\x00\x00",
+        b"\xff\xff\xff\xff\x0f", b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", b"\x80" * 12, b"\xfe",
+        b"\x00\x00\x00\x00", struct.pack(">i", len(payload)), b"\x00\x10\x00\x00",
     )  # fmt: skip
     lie = rng.choice(lies)
     position = rng.randrange(8, len(payload))
