@@ -71,6 +71,7 @@ class Lifecycle:
         self._unfenced: list[Callable[[], None]] = []
         self._may_stop: Callable[[], None] | None = None
         self._timer: Timer | None = None
+        self._last_refusal = error_codes.NONE
 
     def start(self, unfenced: Callable[[], None]) -> None:
         """Register; ``unfenced`` is called once when clients may be served."""
@@ -112,6 +113,7 @@ class Lifecycle:
                 want_fence=False,
                 want_shut_down=self._may_stop is not None,
                 offline_log_dirs=self.offline_directories(),
+                cordoned_log_dirs=[],
             ),
             self._heard,
         )
@@ -120,8 +122,10 @@ class Lifecycle:
         if self.state == BrokerState.SHUTTING_DOWN:
             return
         wait_ms: float = self.heartbeat_interval_ms
+        before, self._last_refusal = self._last_refusal, response.error_code
         if response.error_code != error_codes.NONE:
-            log.warning("a heartbeat was answered with %s", error_codes.name(response.error_code))
+            if response.error_code != before:
+                log.warning("heartbeats are answered with %s", error_codes.name(response.error_code))
             wait_ms = RETRY_MS
         elif self._may_stop is not None:
             wait_ms = RETRY_MS

@@ -13,6 +13,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replica import HeldTopic, Replica
 from kpystorage.directory import LogDirectory
@@ -39,6 +40,7 @@ class Replicas:
         self.directories = directories
         self.scheduler = scheduler
         self.topic_config = topic_config
+        self.assignments: Assignments | None = None
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._to_create: list[Replica] = []
@@ -152,6 +154,9 @@ class Replicas:
         else:
             found.configure(topic.config.log())
             found.open()
+        lies_in = self.directories.ids[found.directory]
+        if self.assignments is not None and replica.partition.directory_of(self.node_id) != lies_in:
+            self.assignments.assign(topic.id, replica.index, lies_in)
         checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
         replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
         return found

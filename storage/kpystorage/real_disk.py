@@ -173,16 +173,23 @@ class RealFile:
         return os.open(self.path, flags, FILE_MODE)
 
 
+_LOCKED_HERE: set[str] = set()
+"""Locks of this process: to the system they all have one owner, so a second node in it would not be kept out."""
+
+
 class RealLock:
     """A POSIX lock, which Java's FileChannel.lock respects. Closing any other descriptor of the file would free it."""
 
-    def __init__(self, fd: int) -> None:
+    def __init__(self, fd: int, path: str) -> None:
         self._fd = fd
+        self._path = path
+        _LOCKED_HERE.add(path)
 
     def release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+            _LOCKED_HERE.discard(self._path)
 
 
 class RealDisk:
@@ -254,6 +261,9 @@ class RealDisk:
             os.close(fd)
 
     def lock(self, path: str) -> RealLock | None:
+        real_path = os.path.realpath(path)
+        if real_path in _LOCKED_HERE:
+            return None
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -263,7 +273,7 @@ class RealDisk:
         except BaseException:
             os.close(fd)
             raise
-        return RealLock(fd)
+        return RealLock(fd, real_path)
 
     def free_bytes(self, path: str) -> int:
         statistics = os.statvfs(path)

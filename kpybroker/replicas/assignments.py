@@ -1,0 +1,96 @@
+"""Tell the controller in which log directory each replica of this node lies (KIP-858).
+
+It needs to know when there are several directories: if one of them fails, the partitions in it lose their leader and
+no others. Assignments made in quick succession go in one request.
+"""
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from kpybroker.io.scheduler import Scheduler
+from kpywire import error_codes
+from kpywire.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsRequestDirectoryData,
+    AssignReplicasToDirsRequestPartitionData,
+    AssignReplicasToDirsRequestTopicData,
+)
+
+log = logging.getLogger("kpybroker.replicas")
+
+GATHER_MS = 100
+RETRY_MS = 1_000
+MAX_ASSIGNMENTS = 2250
+"""As many as Kafka's AssignmentsManager puts into one request."""
+
+Place = tuple[bytes, int]
+"""(topic id, partition index)."""
+
+
+class Assignments:
+    """Assignments that the controller has not confirmed yet."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        send: Callable[[Any, Callable[[Any], object]], None],
+        node_id: int,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self.scheduler = scheduler
+        self._send = send
+        self._node_id = node_id
+        self._broker_epoch = broker_epoch
+        self._unsent: dict[Place, bytes] = {}
+        self._scheduled = False
+
+    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
+        """A replica lies in this directory from now on."""
+        self._unsent[(topic_id, index)] = directory_id
+        self._send_after(GATHER_MS)
+
+    def _send_after(self, delay_ms: float) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self.scheduler.call_later(delay_ms, self._send_some)
+
+    def _send_some(self) -> None:
+        self._scheduled = False
+        places = list(self._unsent)[:MAX_ASSIGNMENTS]
+        sent = {place: self._unsent.pop(place) for place in places}
+        if sent:
+            self._send(self._request(sent), lambda response: self._answered(response, sent))
+        if self._unsent:
+            self._send_after(GATHER_MS)
+
+    def _request(self, sent: dict[Place, bytes]) -> AssignReplicasToDirsRequest:
+        directories: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), directory_id in sent.items():
+            directories.setdefault(directory_id, {}).setdefault(topic_id, []).append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._node_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                AssignReplicasToDirsRequestDirectoryData(
+                    id=directory_id,
+                    topics=[
+                        AssignReplicasToDirsRequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[
+                                AssignReplicasToDirsRequestPartitionData(partition_index=index) for index in indexes
+                            ],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for directory_id, topics in directories.items()
+            ],
+        )
+
+    def _answered(self, response: Any, sent: dict[Place, bytes]) -> None:
+        """A request that failed as a whole is sent again; what is newer than it stays."""
+        if response.error_code != error_codes.NONE:
+            log.info("assigning replicas to directories again: %s", error_codes.name(response.error_code))
+            self._unsent = {**sent, **self._unsent}
+            self._send_after(RETRY_MS)

@@ -1,0 +1,184 @@
+"""A node starts, serves, loses a directory, stops, and shows what it counts."""
+
+import http.client
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from running_node import BreakableDisk, RunningNode, start
+
+from kpybroker.controller.recovery import StartRefused
+from kpywire import error_codes
+from kpywire.messages.api_versions import ApiVersionsRequest
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import Record, build_batch, read_records
+from raw_client import RawClient
+
+PRODUCE_VERSION = 9
+
+
+@pytest.fixture
+def nodes() -> Iterator[ExitStack]:
+    with ExitStack() as stack:
+        yield stack
+
+
+def running(stack: ExitStack, node: RunningNode) -> RunningNode:
+    stack.callback(node.stop)
+    return node
+
+
+def create(client: RawClient, name: str, partitions: int = 1) -> None:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False), 7)
+    assert answer.topics[0].error_code == error_codes.NONE
+
+
+def produce(client: RawClient, topic: str, value: bytes, partition: int = 0, acks: int = -1) -> int:
+    """The error code."""
+    batch = build_batch([Record(timestamp=time.time_ns() // 1_000_000, value=value)])
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=partition, records=batch)])
+    answer = client.call(ProduceRequest(acks=acks, timeout_ms=1000, topic_data=[data]), PRODUCE_VERSION)
+    return int(answer.responses[0].partition_responses[0].error_code)
+
+
+def read(client: RawClient, topic: str, partition: int = 0) -> list[bytes | None]:
+    wanted = FetchPartition(partition=partition, fetch_offset=0, partition_max_bytes=1 << 20)
+    fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic=topic, partitions=[wanted])])
+    answer = client.call(fetch, 12).responses[0].partitions[0]
+    assert answer.error_code == error_codes.NONE
+    return [record.value for record in read_records(answer.records)]
+
+
+def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None:
+    for round_number in range(3):
+        node = start(tmp_path)
+        with RawClient(node.port) as client:
+            if round_number == 0:
+                create(client, "kept", partitions=2)
+            assert produce(client, "kept", str(round_number).encode(), partition=1) == error_codes.NONE
+            assert read(client, "kept", 1) == [str(number).encode() for number in range(round_number + 1)]
+        node.stop()
+        assert (tmp_path / ".kafka_cleanshutdown").exists()
+
+
+def test_a_deleted_topic_that_comes_again_starts_empty(nodes: ExitStack, tmp_path: Path) -> None:
+    node = running(nodes, start(tmp_path))
+    with RawClient(node.port) as client:
+        for _ in range(3):
+            create(client, "again")
+            assert produce(client, "again", b"v") == error_codes.NONE
+            assert read(client, "again") == [b"v"]
+            deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="again")], timeout_ms=10_000)
+            assert client.call(deletion, 6).responses[0].error_code == error_codes.NONE
+            asked = MetadataRequest(topics=[MetadataRequestTopic(name="again")], allow_auto_topic_creation=False)
+            assert client.call(asked, 12).topics[0].error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    assert not (tmp_path / "again-0").exists()
+
+
+def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: Path) -> None:
+    disk = BreakableDisk()
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = running(nodes, RunningNode({"log.dirs": f"{first},{second}"}, disk))
+    with RawClient(node.port) as client:
+        create(client, "spread", partitions=4)
+        assert [produce(client, "spread", b"before", partition) for partition in range(4)] == [error_codes.NONE] * 4
+        on_second = [number for number in range(4) if (second / f"spread-{number}").exists()]
+        assert len(on_second) == 2
+        disk.break_under = str(second)
+        codes = {partition: produce(client, "spread", b"after", partition) for partition in range(4)}
+        assert {p for p, code in codes.items() if code != error_codes.NONE} == set(on_second)
+        assert {codes[p] for p in on_second} == {error_codes.KAFKA_STORAGE_ERROR}
+        for partition in set(range(4)) - set(on_second):
+            assert read(client, "spread", partition) == [b"before", b"after"]
+        results = client.call(DescribeLogDirsRequest(topics=None), 4).results
+        described = {result.log_dir: result.error_code for result in results}
+        assert described == {str(first): error_codes.NONE, str(second): error_codes.KAFKA_STORAGE_ERROR}
+
+        def leaderless() -> set[int]:
+            asked = MetadataRequest(topics=[MetadataRequestTopic(name="spread")], allow_auto_topic_creation=False)
+            partitions = client.call(asked, 12).topics[0].partitions
+            return {p.partition_index for p in partitions if p.leader_id == -1}
+
+        wait_until(lambda: leaderless() == set(on_second))
+    assert node.failures == []
+
+
+def test_the_only_directory_that_fails_ends_the_node(nodes: ExitStack, tmp_path: Path) -> None:
+    disk = BreakableDisk()
+    node = running(nodes, RunningNode({"log.dirs": str(tmp_path)}, disk))
+    with RawClient(node.port) as client:
+        create(client, "t")
+        assert produce(client, "t", b"before") == error_codes.NONE
+        disk.break_under = str(tmp_path / "t-0")
+        assert produce(client, "t", b"after") == error_codes.KAFKA_STORAGE_ERROR
+    wait_until(lambda: bool(node.failures))
+    assert "\n" not in node.failures[0]
+
+
+def test_a_second_node_on_the_same_directory_is_refused_in_one_line(nodes: ExitStack, tmp_path: Path) -> None:
+    running(nodes, start(tmp_path))
+    with pytest.raises(StartRefused) as refusal:
+        start(tmp_path)
+    assert str(tmp_path) in str(refusal.value)
+    assert "\n" not in str(refusal.value)
+
+
+def get(node: RunningNode, path: str, method: str = "GET") -> tuple[int, str]:
+    assert node.node.http_port is not None
+    connection = http.client.HTTPConnection("127.0.0.1", node.node.http_port, timeout=20)
+    try:
+        connection.request(method, path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()
+
+
+def test_the_second_port_tells_life_readiness_and_metrics(nodes: ExitStack, tmp_path: Path) -> None:
+    node = running(nodes, start(tmp_path))
+    assert get(node, "/live") == (200, "live\n")
+    assert get(node, "/ready") == (200, "ready\n")
+    assert get(node, "/nothing")[0] == 404
+    assert get(node, "/metrics", "POST")[0] == 405
+    with RawClient(node.port) as client:
+        create(client, "counted")
+        for _ in range(3):
+            assert produce(client, "counted", b"v") == error_codes.NONE
+    status, text = get(node, "/metrics")
+    assert status == 200
+    assert 'kafka_server_brokertopicmetrics_messagesin_total{topic="counted"} 3.0' in text
+    assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 3.0' in text
+    assert 'kafka_log_log_logendoffset{partition="0",topic="counted"} 3.0' in text
+    assert get(node, "/metrics")[0] == 200
+
+
+def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: ExitStack, tmp_path: Path) -> None:
+    settings = {
+        "log.dirs": str(tmp_path),
+        "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+        "controller.listener.names": "CONTROLLER",
+    }
+    node = running(nodes, RunningNode(settings))
+    asked = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
+    with RawClient(node.node.ports["CONTROLLER"]) as controller, RawClient(node.port) as broker:
+        keys = {entry.api_key for entry in controller.call(asked, 4).api_keys}
+        assert keys < {entry.api_key for entry in broker.call(asked, 4).api_keys}
+        create(controller, "by-the-controller")
+        assert produce(broker, "by-the-controller", b"v") == error_codes.NONE
+        controller.send(MetadataRequest(topics=[]), 12)
+        assert controller.is_closed()
