@@ -2,13 +2,14 @@
 
 import ast
 import functools
+import shutil
 import subprocess
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 SHIPPED = ("kpybroker", "wire/kpywire", "storage/kpystorage")
 PYTHON = (*SHIPPED, "compat-tests", "benchmarks", "tests", "examples", "conftest.py")
-LEFT_OUT = {".git", ".venv", "build", "dist", "data", "__pycache__", ".hypothesis"}
+LEFT_OUT = {".git", ".venv", "build", "dist", "data", "__pycache__", ".hypothesis", ".mypy_cache", ".ruff_cache"}
 TEXT = {"", ".md", ".toml", ".yaml", ".yml", ".sh", ".java", ".c", ".xml", ".py", ".json", ".txt", ".properties"}
 
 
@@ -19,13 +20,20 @@ def relative(path: Path) -> str:
 @functools.cache
 def project_files() -> list[Path]:
     """Every file of ours: those git tracks or would track; without git, all that are not built or fetched."""
-    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=False)
-    if listed.returncode == 0:
-        found = [ROOT / name for name in listed.stdout.split("\0") if name]
-    else:
+    found = _known_to_git()
+    if found is None:
         found = [path for path in ROOT.rglob("*") if not LEFT_OUT & set(path.relative_to(ROOT).parts)]
     return sorted(path for path in set(found) if path.is_file())
+
+
+def _known_to_git() -> list[Path] | None:
+    if shutil.which("git") is None:
+        return None
+    command = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        return None
+    return [ROOT / name for name in listed.stdout.split("\0") if name]
 
 
 def text_files() -> list[Path]:
