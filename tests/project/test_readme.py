@@ -91,3 +91,9 @@ def test_what_a_started_broker_says_to_paste_works(tmp_path: Path) -> None:
             assert run(["sh", "-euc", "\n".join(pasted)], "nobody:1") == "Created hello\nworld\n"
         finally:
             process.terminate()
+
+
+def test_the_example_of_the_storage_package_runs() -> None:
+    text = (ROOT / "storage" / "README.md").read_text()
+    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    run([sys.executable, "-c", block], DEFAULT)
