@@ -4,6 +4,7 @@ from struct import Struct
 
 from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
+from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
 from kpywire.batch import BatchHeader
 from kpywire.errors import Malformed
 from kpywire.record import read_records
@@ -47,3 +48,11 @@ def apply_producer(
         return None
     marker = transaction_marker(header, data, position)
     return None if marker is None else producers.apply_marker(header, marker, header.max_timestamp)
+
+
+def note_ended(producers: ProducerStates, ended: EndedTransaction, index: TransactionIndex) -> None:
+    """A transaction is over: into the index with it if it was aborted. May raise OSError."""
+    if not ended.committed:
+        stable = producers.last_stable_offset_after(ended)
+        index.append(AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable))
+    producers.complete(ended)

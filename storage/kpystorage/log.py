@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from kpystorage import lookups, names
 from kpystorage.checkpoint import render_epochs, write_atomically
-from kpystorage.control_batches import apply_producer
+from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
 from kpystorage.flush import Flush, Unflushed
 from kpystorage.leader_epochs import LeaderEpochs
@@ -26,7 +26,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import OffsetForTimestamp
-from kpystorage.producer_states import ProducerStates
+from kpystorage.producer_states import EndedTransaction, ProducerStates
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
@@ -47,6 +47,7 @@ _OPENED = (
     "_base_offsets",
     "_boundaries",
     "_complete_end",
+    "_ended",
     "_flushing",
     "_unflushed",
     "_unsnapshotted_bytes",
@@ -138,6 +139,7 @@ class Log:
         segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in segments]
         self._boundaries: dict[int, int] = {}
+        self._ended: list[EndedTransaction] = []
         self._unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
         self._flushing: Flush | None = None
         self.active = segments[-1]
@@ -235,6 +237,8 @@ class Log:
                 if header.producer_id != NO_PRODUCER_ID:
                     self._apply_producer(header, segment, position, data)
                 position += header.batch_length + LENGTH_END
+            if self._ended:
+                self._complete_transactions(segment)
         except OSError as error:
             self._take_back(segment, end)
             raise directory.fail(error) from error
@@ -254,15 +258,16 @@ class Log:
             return
         start = position - (segment.size - len(data))
         ended = apply_producer(self.producers, header, data, start, place)
-        if ended is None:
-            return
-        if not ended.committed:
-            last_stable_offset = self.producers.last_stable_offset_after(ended)
-            aborted = AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, last_stable_offset)
-            if segment.transaction_index.file is None:
+        if ended is not None:
+            self._ended.append(ended)
+
+    def _complete_transactions(self, segment: Segment) -> None:
+        """Note the transactions that an append ended, once all of its batches have been applied."""
+        ended, self._ended = self._ended, []
+        for transaction in ended:
+            if segment.transaction_index.file is None and not transaction.committed:
                 self._unflushed.new_files.append(segment.transaction_index.path)
-            segment.transaction_index.append(aborted)
-        self.producers.complete(ended)
+            note_ended(self.producers, transaction, segment.transaction_index)
 
     def _take_back(self, segment: Segment, end: LogOffset) -> None:
         """A write failed: cut what part of it is in the file. The directory goes offline, whether or not this works."""
@@ -526,13 +531,15 @@ class Log:
 
     # Producer snapshots, epochs, durability.
 
-    def take_snapshot(self) -> None:
-        """Write a snapshot of the producers at their end offset, unless there is one, unflushed. May raise OSError."""
+    def take_snapshot(self, *, passing: bool = False) -> None:
+        """Write a snapshot of the producers at their end offset, unless there is one, unflushed. May raise OSError.
+
+        One that is ``passing`` goes when the next one is written.
+        """
         offset = self.producers.end_offset
         if offset > self.snapshots.last_or(self.log_start_offset):
             self.write_epochs()  # replay begins at the snapshot: what came before must be known without it
-            self.snapshots.write(offset, self.producers.snapshot())
-            self.snapshots.drop_strays(self._base_offsets)
+            self.snapshots.write(offset, self.producers.snapshot(), passing=passing)
             self._unsnapshotted_bytes = 0
 
     @property
@@ -585,7 +592,7 @@ class Log:
             self.unflushed_bytes -= flush.size_bytes
             if self._unsnapshotted_bytes >= _SNAPSHOT_INTERVAL_BYTES:
                 with self.directory.failing():
-                    self.take_snapshot()
+                    self.take_snapshot(passing=True)
 
     def flush(self) -> None:
         """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""

@@ -18,18 +18,17 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import names, scan
 from kpystorage.checkpoint import parse_epochs
-from kpystorage.control_batches import apply_producer
+from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, CorruptLog
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
-from kpystorage.producer_states import EndedTransaction, ProducerStates
+from kpystorage.producer_states import ProducerStates
 from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
 from kpystorage.snapshot_files import SnapshotFiles
-from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.errors import Malformed
 
@@ -125,6 +124,7 @@ class LogLoader:
         producers = self.producers_at(log_start_offset, end_offset, shutdown)
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(log_start_offset)
+        self.snapshots.drop_strays({segment.base_offset for segment in self.segments})
         flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
         return LoadedLog(
             self.segments, log_start_offset, end_offset, flushed, self.epochs, producers, self.snapshots,
@@ -322,16 +322,8 @@ class LogLoader:
         except Malformed:
             return False
         if ended is not None:
-            self._index_if_aborted(segment, ended, producers)
-            producers.complete(ended)
+            note_ended(producers, ended, segment.transaction_index)
         return True
-
-    def _index_if_aborted(self, segment: Segment, ended: EndedTransaction, producers: ProducerStates) -> None:
-        if not ended.committed:
-            stable = producers.last_stable_offset_after(ended)
-            segment.transaction_index.append(
-                AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable)
-            )
 
     def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
         """The producers at the log end. The caller has a snapshot of them written, behind the epochs."""
@@ -384,8 +376,9 @@ class LogLoader:
                     ended = apply_producer(producers, header, data, 0, place)
                     if ended is not None:
                         if header.base_offset >= self._unindexed_from:
-                            self._index_if_aborted(segment, ended, producers)
-                        producers.complete(ended)
+                            note_ended(producers, ended, segment.transaction_index)
+                        else:
+                            producers.complete(ended)
         producers.end_offset = max(producers.end_offset, end_offset)
 
 

@@ -16,12 +16,13 @@ from kpystorage.producer_snapshot import SnapshotEntry
 class SnapshotFiles:
     """The snapshot files in a log's directory. Everything that touches a file may raise OSError."""
 
-    __slots__ = ("_directory", "_disk", "offsets", "unflushed")
+    __slots__ = ("_directory", "_disk", "_passing", "offsets", "unflushed")
 
     def __init__(self, disk: Disk, directory: str, offsets: Iterable[int] = ()) -> None:
         self._disk = disk
         self._directory = directory
         self.offsets = sorted(offsets)
+        self._passing = -1
         self.unflushed: list[int] = []
         """Offsets of the files that have not been flushed since they were written."""
 
@@ -36,11 +37,13 @@ class SnapshotFiles:
         """The offset of the last snapshot, ``default`` if there is none."""
         return self.offsets[-1] if self.offsets else default
 
-    def write(self, offset: int, entries: Iterable[SnapshotEntry]) -> None:
-        """Write a snapshot behind all others. It is not flushed."""
+    def write(self, offset: int, entries: Iterable[SnapshotEntry], *, passing: bool = False) -> None:
+        """Write a snapshot behind all others, unflushed; one that was ``passing`` before it goes."""
         self._disk.write(self.path(offset), producer_snapshot.render(entries), synchronize=False)
         self.offsets.append(offset)
         self.unflushed.append(offset)
+        self.drop(self._passing)
+        self._passing = offset if passing else -1
 
     def read(self, offset: int) -> list[SnapshotEntry]:
         """The producers in a snapshot. CorruptFile if it is not whole."""
