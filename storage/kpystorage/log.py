@@ -469,7 +469,7 @@ class Log:
             found = self._find(offset, self.end)
             offset = offset if found is None else min(offset, found[2].base_offset)
             self._forget_flushed(offset)
-            self.snapshots.drop_above(offset)  # first: a replay has to begin below whatever else is missing
+            self.snapshots.drop_outside(-1, offset)  # first: a replay has to begin below whatever else is missing
             while self.segments[-1].base_offset > offset:
                 self._set_aside([self.segments.pop()], now_ms)
                 self._base_offsets.pop()
@@ -477,7 +477,6 @@ class Log:
             segment.truncate_to(offset, now_ms)
             self._unflushed.forget(segment)
             end_offset = segment.next_offset()
-            self.snapshots.drop_above(end_offset)
             self.epochs.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
             self.end = LogOffset(end_offset, segment.base_offset, segment.size)
@@ -490,7 +489,7 @@ class Log:
         with self.directory.failing():
             self._forget_flushed(offset)
             self._set_aside(self.segments[::-1], now_ms)
-            self.snapshots.drop_above(-1)
+            self.snapshots.drop_outside(-1, -1)
             segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
             self._unflushed.new_files.append(segment.log.path)
             self.segments[:] = [segment]

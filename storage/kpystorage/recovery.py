@@ -327,7 +327,7 @@ class LogLoader:
 
     def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
         """The producers at the log end. The caller has a snapshot of them written, behind the epochs."""
-        self.snapshots.drop_above(end_offset)
+        self.snapshots.drop_outside(log_start_offset, end_offset)
         producers = self.recovered
         if producers is None or producers.end_offset != end_offset:
             if shutdown is Shutdown.CLEAN and not self.snapshots.offsets:

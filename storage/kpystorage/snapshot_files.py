@@ -62,10 +62,11 @@ class SnapshotFiles:
         if offset in self.unflushed:
             self.unflushed.remove(offset)
 
-    def drop_above(self, offset: int) -> None:
-        """Remove what lies behind the log's end."""
-        for each in [each for each in reversed(self.offsets) if each > offset]:
-            self.drop(each)
+    def drop_outside(self, log_start_offset: int, end_offset: int) -> None:
+        """Remove what no replay of this log can begin with."""
+        for offset in self.offsets[::-1]:
+            if offset > end_offset or offset <= log_start_offset:
+                self.drop(offset)
 
     def drop_strays(self, base_offsets: Collection[int]) -> None:
         """Keep the snapshots of the segments, and the last one."""

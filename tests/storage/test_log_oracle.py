@@ -254,6 +254,8 @@ def test_truncation_and_deleted_records_leave_what_kafka_leaves(oracle: Oracle, 
         pair.check_reads()
     pair.step()
     pair.check_state()
+    pair.close()
+    pair.check_files()
 
 
 @pytest.mark.parametrize("damage", ["torn", "flipped", "no index", "bad index", "none"])
