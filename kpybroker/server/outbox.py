@@ -2,7 +2,7 @@
 
 So a client that does not read costs the memory of its headers, not of its records. A slice near the end of its log is
 in the page cache and goes by ``sendfile``; an older one may have to come from the disk, which must not stop the loop:
-it is probed with ``RWF_NOWAIT`` where the file system has it, and read in a thread otherwise.
+it is probed with ``RWF_NOWAIT``, and where it is missing, or the file system cannot tell, a thread reads it first.
 """
 
 import os
@@ -14,8 +14,9 @@ from typing import Protocol
 SMALL_SLICE_BYTES = 16 * 1024
 COLD_CHUNK_BYTES = 256 * 1024
 SENDFILE_BYTES = 1024 * 1024
+PROBE_EVERY_BYTES = 128 * 1024
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
-_SCRATCH = memoryview(bytearray(COLD_CHUNK_BYTES))
+_PROBE = [bytearray(1)]
 _BYTES = (bytes, bytearray, memoryview)
 
 
@@ -41,7 +42,18 @@ ReadInThread = Callable[[int, int, int, Callable[[bytes | None], object]], objec
 class Outbox:
     """The queue of one connection. `flush` sends what the socket takes now and says whether all is gone."""
 
-    __slots__ = ("_fetching", "_queue", "_read_in_thread", "_resume", "_sent", "queued_bytes", "sent_bytes", "sock")
+    __slots__ = (
+        "_fetching",
+        "_queue",
+        "_read_in_thread",
+        "_resume",
+        "_sent",
+        "_unreadable",
+        "_warm_end",
+        "queued_bytes",
+        "sent_bytes",
+        "sock",
+    )
 
     def __init__(self, sock: socket.socket, read_in_thread: ReadInThread, resume: Callable[[], object]) -> None:
         self.sock = sock
@@ -50,7 +62,9 @@ class Outbox:
         self.sent_bytes = 0
         self._queue: deque[Item] = deque()
         self._sent = 0
+        self._warm_end = 0
         self._fetching = False
+        self._unreadable = False
         self._read_in_thread = read_in_thread
         self._resume = resume
 
@@ -91,6 +105,8 @@ class Outbox:
     def flush(self) -> bool:
         """Send as much as goes without waiting. True: everything is sent. Raises OSError when the peer is gone."""
         queue = self._queue
+        if self._unreadable:
+            raise OSError("a log file could not be read")
         while queue and not self._fetching:
             item = queue[0]
             try:
@@ -113,7 +129,7 @@ class Outbox:
             if not done:
                 return False
             queue.popleft()
-            self._sent = 0
+            self._sent = self._warm_end = 0
         if queue:
             return False
         self.queued_bytes = 0
@@ -128,51 +144,40 @@ class Outbox:
         return self._sent == len(item)
 
     def _send_slice(self, item: FileSlice) -> bool:
-        if item.cold:
-            return self._send_cold(item)
         while self._sent < item.length:
+            position = item.position + self._sent
             count = min(item.length - self._sent, SENDFILE_BYTES)
-            sent = os.sendfile(self.sock.fileno(), item.fileno(), item.position + self._sent, count)
+            if item.cold:
+                count = self._warm(item, position, count)
+                if count == 0:
+                    return False
+            sent = os.sendfile(self.sock.fileno(), item.fileno(), position, count)
             if sent == 0:
                 raise ConnectionError("a file became shorter while it was being sent")
             self._sent += sent
             self.sent_bytes += sent
         return True
 
-    def _send_cold(self, item: FileSlice) -> bool:
-        while self._sent < item.length:
-            count = min(item.length - self._sent, COLD_CHUNK_BYTES)
-            chunk = _read_if_cached(item.fileno(), count, item.position + self._sent)
-            if not chunk:
-                self._fetching = True
+    def _warm(self, item: FileSlice, position: int, count: int) -> int:
+        """How many of these bytes are in the page cache; with 0, a thread is fetching them."""
+        if position < self._warm_end:
+            return min(count, self._warm_end - position)
+        if _is_cached(item.fileno(), position, count):
+            self._warm_end = position + count
+            return count
+        self._fetching = True
+        wanted = min(count, COLD_CHUNK_BYTES)
 
-                def fetched(chunk: bytes | None, _until_read: FileSlice = item) -> None:
-                    # The slice stays held: its descriptor may not become another file's while the thread reads.
-                    self._fetched(chunk)
+        def fetched(data: bytes | None, _until_read: FileSlice = item) -> None:
+            # The slice stays held: its descriptor may not become another file's while the thread reads.
+            self._fetching = False
+            self._warm_end = position + wanted
+            self._unreadable = not data
+            if self._queue:
+                self._resume()
 
-                self._read_in_thread(item.fileno(), count, item.position + self._sent, fetched)
-                return False
-            sent = self.sock.send(chunk)
-            self._sent += sent
-            self.sent_bytes += sent
-        return True
-
-    def _fetched(self, chunk: bytes | None) -> None:
-        """A thread has read the next piece of the slice at the head: it stands before the rest of it."""
-        self._fetching = False
-        if not self._queue:
-            return
-        if not chunk:
-            self._queue[0] = _Unreadable()
-        else:
-            head = self._queue.popleft()
-            assert not isinstance(head, bytes | bytearray | memoryview)
-            done = self._sent + len(chunk)
-            self._sent = 0
-            if done < head.length:
-                self._queue.appendleft(_Rest(head, done))
-            self._queue.appendleft(chunk)
-        self._resume()
+        self._read_in_thread(item.fileno(), wanted, position, fetched)
+        return 0
 
     def held(self) -> tuple[int, int]:
         """(bytes in memory, slices of open files) that are not sent yet."""
@@ -189,47 +194,13 @@ class Outbox:
         self._queue.clear()
 
 
-class _Rest:
-    """What follows the first ``skipped`` bytes of a slice."""
-
-    __slots__ = ("cold", "length", "position", "whole")
-
-    def __init__(self, whole: FileSlice, skipped: int) -> None:
-        self.whole = whole
-        self.position = whole.position + skipped
-        self.length = whole.length - skipped
-        self.cold = whole.cold
-
-    def fileno(self) -> int:
-        return self.whole.fileno()
-
-    def read(self) -> bytes:
-        return os.pread(self.whole.fileno(), self.length, self.position)
-
-
-class _Unreadable:
-    """Stands for a slice whose file could not be read; sending it ends the connection."""
-
-    position = 0
-    length = 1
-    cold = False
-
-    def fileno(self) -> int:
-        raise OSError("a log file could not be read")
-
-    def read(self) -> bytes:
-        raise OSError("a log file could not be read")
-
-
-def _read_if_cached(descriptor: int, count: int, position: int) -> memoryview:
-    """As many bytes as the page cache has; none if a read might wait or the file system cannot tell.
-
-    They lie in a buffer that the next call uses again: send them at once.
-    """
+def _is_cached(descriptor: int, position: int, count: int) -> bool:
+    """Whether reading these bytes will not wait, as far as looking at some of them tells (the kernel reads ahead)."""
     if not _NOWAIT:
-        return _SCRATCH[:0]
+        return False
     try:
-        got = os.preadv(descriptor, [_SCRATCH[:count]], position, _NOWAIT)
+        for place in range(position, position + count, PROBE_EVERY_BYTES):
+            os.preadv(descriptor, _PROBE, place, _NOWAIT)
     except OSError:
-        return _SCRATCH[:0]
-    return _SCRATCH[:got]
+        return False
+    return True
