@@ -7,8 +7,6 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
-import pytest
-
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.server.connection import Connection
 from kpybroker.server.listener import Server, SocketLimits
@@ -75,8 +73,8 @@ class RunningServer:
         self.loop.close()
 
 
-@pytest.fixture
-def start_server() -> Iterator[Callable[..., RunningServer]]:
+def running_servers() -> Iterator[Callable[..., RunningServer]]:
+    """Yields a function that starts servers; they end when the generator goes on."""
     running: list[RunningServer] = []
 
     def start(dispatch: Callable[..., object], limits: SocketLimits | None = None) -> RunningServer:

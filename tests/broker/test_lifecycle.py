@@ -1,0 +1,109 @@
+"""A broker registers, beats, is unfenced, and leaves when it is let go."""
+
+from typing import Any
+
+from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.lifecycle import RETRY_MS, BrokerState, Lifecycle
+from kpywire import error_codes
+from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
+
+INTERVAL_MS = 2000
+
+
+class Conversation:
+    """A lifecycle and the controller it talks to, which answers when the test says so."""
+
+    def __init__(self) -> None:
+        self.scheduler = ManualScheduler()
+        self.asked: list[Any] = []
+        self.replies: list[Any] = []
+        self.refusals: list[str] = []
+        self.unfenced = self.let_go = 0
+        registration = BrokerRegistrationRequest(
+            broker_id=3, cluster_id="c", incarnation_id=bytes(16), listeners=[], features=[], rack=None, log_dirs=[]
+        )
+        self.lifecycle = Lifecycle(
+            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, list, self.refusals.append
+        )
+        self.lifecycle.start(self.on_unfenced)
+
+    def on_unfenced(self) -> None:
+        self.unfenced += 1
+
+    def on_let_go(self) -> None:
+        self.let_go += 1
+
+    def send(self, request: Any, reply: Any) -> None:
+        self.asked.append(request)
+        self.replies.append(reply)
+
+    def answer(self, response: Any) -> None:
+        self.replies.pop(0)(response)
+
+    def registered(self) -> None:
+        self.answer(BrokerRegistrationResponse(error_code=error_codes.NONE, broker_epoch=9))
+
+    def heard(self, **fields: Any) -> None:
+        defaults = {"error_code": error_codes.NONE, "is_caught_up": True, "is_fenced": False, "should_shut_down": False}
+        self.answer(BrokerHeartbeatResponse(**{**defaults, **fields}))
+
+
+def test_clients_are_served_once_the_broker_is_unfenced() -> None:
+    talk = Conversation()
+    assert isinstance(talk.asked[0], BrokerRegistrationRequest)
+    talk.registered()
+    beat = talk.asked[1]
+    assert isinstance(beat, BrokerHeartbeatRequest)
+    assert (beat.broker_id, beat.broker_epoch, beat.current_metadata_offset) == (3, 9, 77)
+    talk.heard(is_fenced=True)
+    assert talk.unfenced == 0
+    assert talk.lifecycle.state == BrokerState.RECOVERY
+    talk.scheduler.advance(RETRY_MS)
+    talk.heard()
+    assert talk.unfenced == 1
+    assert talk.lifecycle.state == BrokerState.RUNNING
+
+
+def test_heartbeats_go_on_at_their_interval() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    for beats in range(3, 6):
+        talk.scheduler.advance(INTERVAL_MS)
+        assert len(talk.asked) == beats
+        talk.heard()
+    assert talk.unfenced == 1
+
+
+def test_a_refused_registration_is_told_and_a_passing_one_tried_again() -> None:
+    talk = Conversation()
+    talk.answer(BrokerRegistrationResponse(error_code=error_codes.NOT_CONTROLLER))
+    talk.scheduler.advance(RETRY_MS)
+    assert len(talk.asked) == 2
+    assert talk.refusals == []
+    talk.answer(BrokerRegistrationResponse(error_code=error_codes.UNSUPPORTED_VERSION))
+    assert len(talk.refusals) == 1
+
+
+def test_a_stop_waits_for_the_controller_to_let_go() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.lifecycle.stop(talk.on_let_go)
+    assert talk.asked[-1].want_shut_down
+    talk.heard()
+    assert talk.let_go == 0
+    talk.scheduler.advance(RETRY_MS)
+    assert talk.asked[-1].want_shut_down
+    talk.heard(should_shut_down=True)
+    assert talk.let_go == 1
+    asked = len(talk.asked)
+    talk.scheduler.advance(10 * INTERVAL_MS)
+    assert len(talk.asked) == asked
+
+
+def test_a_broker_that_never_registered_stops_at_once() -> None:
+    talk = Conversation()
+    talk.lifecycle.stop(talk.on_let_go)
+    assert talk.let_go == 1
