@@ -40,7 +40,9 @@ class Attacker(RawClient):
             return False
 
     def vanish(self) -> None:
-        """Close with a reset, as a machine does that forgot its connections."""
+        """Close with a reset, as a machine does that forgot its connections. Safe to call twice."""
+        if self.sock.fileno() < 0:
+            return
         self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         self.sock.close()
 

@@ -56,6 +56,11 @@ class WatchedBroker(KpyBroker):
                 return int(line.split()[1]) * 1024
         raise AssertionError(f"the kernel does not tell {field}")
 
+    def cpu_s(self) -> float:
+        """Processor time it has used."""
+        words = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(words[11]) + int(words[12])) / os.sysconf("SC_CLK_TCK")
+
     def descriptors(self) -> int:
         """Everything the process has open: files, sockets, pipes."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
