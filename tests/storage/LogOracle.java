@@ -17,6 +17,7 @@ import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.server.storage.log.FetchIsolation;
 import org.apache.kafka.server.util.Scheduler;
 import org.apache.kafka.storage.internals.log.FetchDataInfo;
+import org.apache.kafka.storage.internals.log.LogAppendInfo;
 import org.apache.kafka.storage.internals.log.LogConfig;
 import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
 import org.apache.kafka.storage.internals.log.LogStartOffsetIncrementReason;
@@ -78,6 +79,14 @@ public class LogOracle {
                     MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(words[2]))),
                     Integer.parseInt(words[1]));
                 return "ok";
+            case "produce":
+                LogAppendInfo written = log.appendAsLeader(
+                    MemoryRecords.readableRecords(ByteBuffer.wrap(Base64.getDecoder().decode(words[2]))),
+                    Integer.parseInt(words[1]));
+                return written.firstOffset() + " " + written.lastOffset() + " " + written.logAppendTime();
+            case "expire":
+                log.removeExpiredProducers(nowMs);
+                return "" + log.producerIdCount();
             case "high":
                 log.updateHighWatermark(Long.parseLong(words[1]));
                 return "ok";

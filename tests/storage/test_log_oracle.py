@@ -12,10 +12,11 @@ import pytest
 from log_making import NOW_MS, TOPIC_ID, append, headers_of, headers_of_whole, make_batch, make_marker, open_directory
 
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import OffsetOutOfRange
+from kpystorage.errors import InvalidProducerEpoch, InvalidTxnState, OffsetOutOfRange, OutOfOrderSequence
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import Descriptors, RealDisk
+from kpywire.batch import parse_header, stamp_offset_and_epoch
 from oracle import classpath, compile_java
 
 pytestmark = pytest.mark.java
@@ -289,5 +290,88 @@ def test_recovery_after_a_crash_makes_of_a_directory_what_kafka_makes(
     pair.replicate()
     pair.check_state()
     pair.check_reads()
+    pair.close()
+    pair.check_files()
+
+
+class Producers:
+    """Idempotent producers that mostly behave, and what both logs say to each of their batches."""
+
+    def __init__(self, pair: Pair) -> None:
+        self.pair = pair
+        self.rng = pair.rng
+        self.sent: list[tuple[int, int, int, int]] = []
+        self.answers: set[str] = set()
+
+    def produce(self, producer: int, epoch: int, sequence: int, count: int, *, transactional: bool = False) -> None:
+        pair, log = self.pair, self.pair.log
+        batch = bytearray(
+            make_batch(
+                0,
+                count,
+                timestamp=pair.now_ms,
+                producer_id=producer,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=transactional,
+            )
+        )
+        kafkas = pair.oracle.ask("produce", 0, b64encode(batch).decode())
+        stamp_offset_and_epoch(batch, 0, log.end.offset, 0)
+        header = parse_header(batch)
+        refusal = None
+        known = None
+        try:
+            known = log.producers.check(header)
+        except (OutOfOrderSequence, InvalidProducerEpoch, InvalidTxnState) as error:
+            refusal = type(error).__name__
+        if refusal is not None:
+            assert kafkas.startswith(f"error {refusal}Exception")
+            self.answers.add(refusal)
+            return
+        if known is not None:
+            assert kafkas == f"{known.first_offset} {known.last_offset} {known.timestamp}"
+            self.answers.add("duplicate")
+            return
+        log.append([header], batch, pair.now_ms)
+        assert kafkas == f"{header.base_offset} {header.last_offset} -1"
+        self.answers.add("new")
+        self.sent.append((producer, epoch, sequence, count))
+
+    def step(self) -> None:
+        rng = self.rng
+        self.pair.now_ms += rng.randint(0, 5)
+        self.pair.oracle.tell("now", self.pair.now_ms)
+        last: dict[int, tuple[int, int]] = {}
+        for producer, epoch, sequence, count in self.sent:
+            last[producer] = (epoch, (sequence + count) % (1 << 31))
+        producer = rng.randint(1, 4)
+        epoch, sequence = last.get(producer, (0, rng.choice([0, 7, (1 << 31) - 3])))
+        choice = rng.random()
+        if choice < 0.25 and self.sent:
+            self.produce(*rng.choice(self.sent[-12:]))
+        elif choice < 0.32:
+            self.produce(producer, epoch + 1, rng.choice([0, 0, sequence]), rng.randint(1, 3))
+        elif choice < 0.38:
+            self.produce(producer, max(epoch - 1, 0), sequence, 1)
+        elif choice < 0.46:
+            self.produce(producer, epoch, (sequence + rng.randint(-3, 3)) % (1 << 31), rng.randint(1, 3))
+        else:
+            self.produce(producer, epoch, sequence, rng.randint(1, 4), transactional=producer == 4 and choice < 0.9)
+
+
+def test_every_batch_of_idempotent_producers_is_judged_as_kafka_judges_it(oracle: Oracle, tmp_path: Path) -> None:
+    # In one segment: Kafka may roll before it finds that it will not append.
+    pair = Pair(oracle, tmp_path, LogConfig(index_interval_bytes=500), seed=14)
+    producers = Producers(pair)
+    for _ in range(600):
+        producers.step()
+    wanted = {"new", "duplicate", "OutOfOrderSequence", "InvalidProducerEpoch", "InvalidTxnState"}
+    assert producers.answers == wanted
+    pair.check_state()
+    pair.now_ms += 86_400_000
+    oracle.tell("now", pair.now_ms)
+    pair.log.producers.expire(pair.now_ms, 86_400_000)
+    assert str(len(pair.log.producers.producers)) == oracle.ask("expire")
     pair.close()
     pair.check_files()
