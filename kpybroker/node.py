@@ -271,6 +271,7 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
         max_connections=min(config.max_connections, descriptors_for_connections(files)),
         max_connections_per_ip=config.max_connections_per_ip,
         max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        max_creation_rate=config.max_connection_creation_rate,
         send_buffer_bytes=_asked(config, "socket.send.buffer.bytes"),
         receive_buffer_bytes=_asked(config, "socket.receive.buffer.bytes"),
         backlog=asked if (asked := _asked(config, "socket.listen.backlog.size")) > 0 else DEFAULT_BACKLOG,

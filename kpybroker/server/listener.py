@@ -15,6 +15,7 @@ from typing import NamedTuple
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.connection import Connection, Dispatch
+from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.poller import poller_for
 
@@ -42,6 +43,7 @@ class SocketLimits(NamedTuple):
     max_connections: int = 2**31 - 1
     max_connections_per_ip: int = 2**31 - 1
     max_connections_per_ip_overrides: Mapping[str, int] = {}
+    max_creation_rate: int = 2**31 - 1
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
     backlog: int = 50
@@ -79,6 +81,7 @@ class Server:
         self.scratch_view = memoryview(self.scratch)
         self.poller = poller_for(loop)
         self.connections: set[Connection] = set()
+        self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0
         self.refused_connections = 0
         self._complaints = Complaints(scheduler.monotonic_ms)
@@ -122,6 +125,10 @@ class Server:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            delay_ms = self._creation_rate.delay_ms(self.scheduler.monotonic_ms())
+            if delay_ms > 0:
+                self._pause_accepting(listening, delay_ms)
+                return
             try:
                 sock, address = listening.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -138,13 +145,16 @@ class Server:
         hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
         if self._complaints.may_say("accept"):
             log.error("cannot accept connections: %s%s", error, hint)
+        self._pause_accepting(listening, ACCEPT_RETRY_MS)
+
+    def _pause_accepting(self, listening: socket.socket, delay_ms: float) -> None:
         self.loop.remove_reader(listening.fileno())
 
         def again() -> None:
             if listening in self._listening:
                 self.loop.add_reader(listening.fileno(), self._accept, listening)
 
-        self.scheduler.call_later(ACCEPT_RETRY_MS, again)
+        self.scheduler.call_later(delay_ms, again)
 
     def _accepted(self, sock: socket.socket, listening: "Listening", peer: tuple[str, int]) -> None:
         host = peer[0].removeprefix("::ffff:")

@@ -278,6 +278,23 @@ def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) ->
         assert read_reply(again)[0] == 2
 
 
+def test_connections_beyond_the_creation_rate_wait_for_the_next_second(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(max_creation_rate=3))
+    socks = [server.connect() for _ in range(5)]
+    try:
+        for sock in socks:
+            sock.sendall(request(1))
+        for sock in socks[:3]:
+            assert read_reply(sock)[0] == 1
+        assert server.server.accepted_connections == 3
+        for sock in socks[3:]:
+            assert read_reply(sock)[0] == 1
+        assert server.server.accepted_connections == 5
+    finally:
+        for sock in socks:
+            sock.close()
+
+
 def test_idle_connections_are_closed(start_server: StartServer) -> None:
     server = start_server(echo, SocketLimits(max_idle_ms=100))
     with server.connect() as sock:

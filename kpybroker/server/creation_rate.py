@@ -1,0 +1,23 @@
+"""How fast new connections are let in (``max.connection.creation.rate``, KIP-612): who is too early waits in the
+backlog of the listening socket."""
+
+WINDOW_MS = 1_000
+
+
+class CreationRate:
+    """Counts connections in windows of a second. ``per_second``: how many each may bring."""
+
+    def __init__(self, per_second: int) -> None:
+        self.per_second = per_second
+        self._window_ms = 0.0
+        self._count = 0
+
+    def delay_ms(self, now_ms: float) -> float:
+        """0 if another connection may be accepted now, which counts it; else how long to wait."""
+        if now_ms >= self._window_ms + WINDOW_MS:
+            self._window_ms = now_ms
+            self._count = 0
+        if self._count < self.per_second:
+            self._count += 1
+            return 0.0
+        return self._window_ms + WINDOW_MS - now_ms
