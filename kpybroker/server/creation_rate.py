@@ -13,11 +13,12 @@ class CreationRate:
         self._count = 0
 
     def delay_ms(self, now_ms: float) -> float:
-        """0 if another connection may be accepted now, which counts it; else how long to wait."""
+        """0 if another connection may be accepted now; else how long to wait."""
         if now_ms >= self._window_ms + WINDOW_MS:
             self._window_ms = now_ms
             self._count = 0
-        if self._count < self.per_second:
-            self._count += 1
-            return 0.0
-        return self._window_ms + WINDOW_MS - now_ms
+        return 0.0 if self._count < self.per_second else self._window_ms + WINDOW_MS - now_ms
+
+    def count(self) -> None:
+        """A connection was accepted."""
+        self._count += 1

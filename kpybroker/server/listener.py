@@ -136,6 +136,7 @@ class Server:
             except OSError as error:
                 self._accept_later(listening, error)
                 return
+            self._creation_rate.count()
             self._accepted(sock, self._listening[listening], (str(address[0]), int(address[1])))
 
     def _accept_later(self, listening: socket.socket, error: OSError) -> None:
