@@ -12,7 +12,7 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 
 
-def handle(broker: Context, request: AlterConfigsRequest, _call: Call) -> AlterConfigsResponse | Pending:
+def handle(broker: Context, request: AlterConfigsRequest, call: Call) -> AlterConfigsResponse | Pending:
     """The controller decides what is left; see :mod:`kpybroker.controller.configs`."""
     settled = alter.settle_legacy(request, BrokerView(broker))
     rest = alter.without(request.resources, settled)
@@ -23,4 +23,5 @@ def handle(broker: Context, request: AlterConfigsRequest, _call: Call) -> AlterC
 
     if not rest:
         return complete(AlterConfigsResponse(throttle_time_ms=0, responses=[]))
-    return forward(broker, AlterConfigsRequest(resources=rest, validate_only=request.validate_only), complete)
+    forwarded = AlterConfigsRequest(resources=rest, validate_only=request.validate_only)
+    return forward(broker, forwarded, call, complete)

@@ -37,8 +37,8 @@ class Call:
 class Controller(Protocol):
     """The way to the active controller: the messages a broker of a cluster would send over the network."""
 
-    def send(self, request: Any, reply: Callable[[Any], object]) -> None:
-        """Send a request; ``reply`` gets the response message, later, on the loop."""
+    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
+        """Send a request, in the latest version if none is given; ``reply`` gets the response, later, on the loop."""
 
 
 class Context(Protocol):

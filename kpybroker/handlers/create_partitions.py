@@ -9,6 +9,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.create_partitions import CreatePartitionsRequest
 
 
-def handle(broker: Context, request: CreatePartitionsRequest, _call: Call) -> Pending:
+def handle(broker: Context, request: CreatePartitionsRequest, call: Call) -> Pending:
     """The controller decides; see :mod:`kpybroker.controller.partitions`."""
-    return forward(broker, request)
+    return forward(broker, request, call)

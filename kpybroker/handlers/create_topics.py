@@ -9,6 +9,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.create_topics import CreateTopicsRequest
 
 
-def handle(broker: Context, request: CreateTopicsRequest, _call: Call) -> Pending:
+def handle(broker: Context, request: CreateTopicsRequest, call: Call) -> Pending:
     """The controller decides; see :mod:`kpybroker.controller.topics`."""
-    return forward(broker, request)
+    return forward(broker, request, call)

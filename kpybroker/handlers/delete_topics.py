@@ -9,6 +9,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 
 
-def handle(broker: Context, request: DeleteTopicsRequest, _call: Call) -> Pending:
+def handle(broker: Context, request: DeleteTopicsRequest, call: Call) -> Pending:
     """The controller decides; see :mod:`kpybroker.controller.topics`."""
-    return forward(broker, request)
+    return forward(broker, request, call)

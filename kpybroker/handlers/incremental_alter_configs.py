@@ -18,7 +18,7 @@ from kpywire.messages.incremental_alter_configs import (
 
 
 def handle(
-    broker: Context, request: IncrementalAlterConfigsRequest, _call: Call
+    broker: Context, request: IncrementalAlterConfigsRequest, call: Call
 ) -> IncrementalAlterConfigsResponse | Pending:
     """The controller decides what is left; see :mod:`kpybroker.controller.configs`."""
     settled = alter.settle_incremental(request, BrokerView(broker))
@@ -31,4 +31,4 @@ def handle(
     if not rest:
         return complete(IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=[]))
     forwarded = IncrementalAlterConfigsRequest(resources=rest, validate_only=request.validate_only)
-    return forward(broker, forwarded, complete)
+    return forward(broker, forwarded, call, complete)
