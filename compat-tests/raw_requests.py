@@ -4,6 +4,8 @@ import time
 from collections.abc import Mapping, Sequence
 
 from kpywire import error_codes
+from kpywire.messages import alter_configs as legacy
+from kpywire.messages import incremental_alter_configs as incremental
 from kpywire.messages.create_topics import (
     CreatableReplicaAssignment,
     CreatableTopic,
@@ -27,6 +29,7 @@ NO_ID = bytes(16)
 UNKNOWN_ID = bytes(range(16))
 NOT_ASKED = -(2**31)
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
+SET, DELETE, APPEND, SUBTRACT = range(4)
 INVALID_NAMES = {
     "": "the empty string is not allowed",
     ".": "'.' is not allowed",
@@ -180,7 +183,60 @@ def described(
 
 def configs_set(raw: RawClient, kind: int, name: str) -> dict[str, str | None]:
     """What is set on exactly this resource, not what it inherits."""
-    own_sources = {(TOPIC, ""): 1, (BROKER, ""): 3, (CLIENT_METRICS, ""): 7, (GROUP, ""): 8}
-    source = 2 if kind == BROKER and name else own_sources[kind, ""]
+    source = {TOPIC: 1, BROKER: 2 if name else 3, CLIENT_METRICS: 7, GROUP: 8}[kind]
     every = described(raw, kind, name).values()
     return {config.name: config.value for config in every if config.config_source == source}
+
+
+def configs_become(raw: RawClient, kind: int, name: str, expected: Mapping[str, str | None]) -> None:
+    """Asserts what is set on a resource, soon: brokers learn of a change after it was answered."""
+    deadline = time.monotonic() + 10
+    while (found := configs_set(raw, kind, name)) != expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found == expected
+
+
+Operations = Sequence[tuple[str, int, str | None]]
+
+
+def incremental_alteration(
+    *resources: tuple[int, str, Operations], validate_only: bool = False
+) -> incremental.IncrementalAlterConfigsRequest:
+    """Operations, (config, operation, value), on resources."""
+    wanted = [
+        incremental.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[
+                incremental.AlterableConfig(name=key, config_operation=operation, value=value)
+                for key, operation, value in operations
+            ],
+        )
+        for kind, name, operations in resources
+    ]
+    return incremental.IncrementalAlterConfigsRequest(resources=wanted, validate_only=validate_only)
+
+
+def alteration(
+    *resources: tuple[int, str, Mapping[str, str | None]], validate_only: bool = False
+) -> legacy.AlterConfigsRequest:
+    """All the configs that resources are to have."""
+    wanted = [
+        legacy.AlterConfigsResource(
+            resource_type=kind,
+            resource_name=name,
+            configs=[legacy.AlterableConfig(name=key, value=value) for key, value in configs.items()],
+        )
+        for kind, name, configs in resources
+    ]
+    return legacy.AlterConfigsRequest(resources=wanted, validate_only=validate_only)
+
+
+def changed(
+    raw: RawClient, request: legacy.AlterConfigsRequest | incremental.IncrementalAlterConfigsRequest, version: int
+) -> dict[tuple[int, str], tuple[int, str | None]]:
+    """(code, message) of each resource that was to change."""
+    responses = raw.call(request, version).responses
+    return {
+        (answer.resource_type, answer.resource_name): (answer.error_code, answer.error_message) for answer in responses
+    }

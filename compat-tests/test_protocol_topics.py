@@ -21,7 +21,7 @@ from raw_requests import (
     TOPIC,
     UNKNOWN_ID,
     append,
-    configs_set,
+    configs_become,
     create,
     creation,
     deletion,
@@ -352,7 +352,7 @@ def test_of_a_config_given_twice_the_last_counts(raw: RawClient, unused_topic: U
     topic.configs = [CreatableTopicConfig(name="retention.ms", value=value) for value in ("1000", "2000")]
     assert created(raw, topic)[topic.name].error_code == error_codes.NONE
     wait_until_led(raw, topic.name)
-    assert configs_set(raw, TOPIC, topic.name) == {"retention.ms": "2000"}
+    configs_become(raw, TOPIC, topic.name, {"retention.ms": "2000"})
 
 
 def test_names_are_checked_before_configs_and_configs_before_counts(raw: RawClient) -> None:
