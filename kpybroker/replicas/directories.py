@@ -18,6 +18,7 @@ from kpywire import error_codes
 log = logging.getLogger("kpybroker.replicas")
 
 REMOVALS_PER_TURN = 16
+FLUSH_WAIT_MS = 2
 
 
 class IdentifiedDirectory(NamedTuple):
@@ -38,6 +39,8 @@ class Directories:
         self.ids = {each.directory: each.id for each in directories}
         self.scheduler = scheduler
         self._halt = halt
+        self._doomed: set[Log] = set()
+        """Logs of deleted topics that are still being flushed."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
         for directory in self.working:
             directory.on_failure = self._failed
@@ -60,6 +63,8 @@ class Directories:
         found = self.find(topic, index)
         if found is None:
             return None
+        if found in self._doomed:
+            raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER, f"an earlier {found.name} is being deleted")
         if found.topic_id is None:
             found.topic_id = found.directory.read_topic_id(topic, index)
         if found.topic_id not in (None, topic_id):
@@ -101,7 +106,15 @@ class Directories:
             log.warning("no topic of this cluster has the log %s: it is kept as %s", found.name, name)
 
     def delete(self, found: Log, delay_ms: int) -> None:
-        """Take a log out of use now and its files off the disk after ``delay_ms``."""
+        """Take a log out of use and its files off the disk after ``delay_ms``.
+
+        A flush of it that is under way ends first: its thread knows the files by the names they have now.
+        """
+        if found.is_flushing:
+            self._doomed.add(found)
+            self.scheduler.call_later(FLUSH_WAIT_MS, self.delete, found, delay_ms)
+            return
+        self._doomed.discard(found)
         try:
             name = found.directory.mark(found)
         except DiskFailure as failure:

@@ -583,6 +583,11 @@ class Log:
         """Whether segments that were removed may come back if the machine dies now."""
         return self._unflushed.removed_files or (self._flushing is not None and self._flushing.covered.removed_files)
 
+    @property
+    def is_flushing(self) -> bool:
+        """Whether a flush is under way: its thread goes by the names that the log's files have now."""
+        return self.is_open and self._flushing is not None
+
     def finish_flush(self, flush: Flush) -> None:
         """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""
         if self.is_open and self._flushing is flush:

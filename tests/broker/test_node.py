@@ -182,3 +182,23 @@ def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: 
         assert produce(broker, "by-the-controller", b"v") == error_codes.NONE
         controller.send(MetadataRequest(topics=[]), 12)
         assert controller.is_closed()
+
+
+def test_a_topic_deleted_while_it_is_flushed_goes_when_the_flush_has_ended(nodes: ExitStack, tmp_path: Path) -> None:
+    node = running(nodes, start(tmp_path))
+    assert node.node.broker is not None
+    replicas = node.node.broker.replicas
+    with RawClient(node.port) as client:
+        create(client, "t")
+        assert produce(client, "t", b"v") == error_codes.NONE
+        log = node.call(lambda: replicas.find("t", 0).led().log)
+        flush = node.call(log.begin_flush)
+        deletion = DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000)
+        assert client.call(deletion, 6).responses[0].error_code == error_codes.NONE
+        assert (tmp_path / "t-0").exists()
+        flush.run()
+        node.call(lambda: log.finish_flush(flush))
+        wait_until(lambda: not (tmp_path / "t-0").exists())
+        create(client, "t")
+        assert produce(client, "t", b"again") == error_codes.NONE
+    assert node.failures == []
