@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from controller_requests import REQUESTS
 from host_world import HostWorld
-from raw_requests import REQUESTS
 
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpystorage.real_disk import RealDisk
