@@ -77,6 +77,8 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     UpdateFeaturesRequest: features.update_features,
 }
 
+_WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest)
+
 
 def serves(request_class: type) -> bool:
     """Whether requests of this class are the controller's."""
@@ -119,6 +121,8 @@ class Controller:
 
     def _answer(self, request: ControllerRequest, now_ms: int) -> Effects:
         try:
+            if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
+                raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
             records, response = _DECIDERS[type(request.message)](self.state, request, now_ms)
         except KafkaError as error:
             return Effects(
