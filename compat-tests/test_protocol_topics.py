@@ -513,3 +513,24 @@ def test_too_many_new_partitions_are_refused_at_once(raw: RawClient, unused_topi
     refused = {topic: (error_codes.UNKNOWN_SERVER_ERROR, None)}
     assert outcomes(raw.call(growth((topic, count), validate_only=True), 3)) == refused
     assert outcomes(raw.call(growth((topic, 10_001), validate_only=True), 3)) == {topic: (error_codes.NONE, None)}
+
+
+# All three
+
+
+@pytest.mark.parametrize("timeout_ms", [0, -1])
+def test_a_request_without_time_is_not_begun(raw: RawClient, unused_topic: UnusedTopic, timeout_ms: int) -> None:
+    topic, other = unused_topic(), unused_topic()
+    create(raw, topic)
+    more, less = growth((topic, 2)), deletion(topic)
+    more.timeout_ms = less.timeout_ms = timeout_ms
+    results = [
+        *raw.call(creation(topic_named(other), timeout_ms=timeout_ms), 7).topics,
+        *raw.call(more, 3).results,
+        *raw.call(less, 6).responses,
+    ]
+    assert [(result.name, result.error_code, result.error_message) for result in results] == [
+        (name, error_codes.REQUEST_TIMED_OUT, None) for name in (other, topic, topic)
+    ]
+    assert len(metadata_of(raw, topic).partitions) == 1
+    assert other not in names_of_all(raw)
