@@ -30,7 +30,7 @@ ACCEPT_RETRY_MS = 100
 COMPLAIN_EVERY_MS = 10_000
 """How often the same complaint about too many connections goes to the log."""
 MEMORY_CHECK_MS = 1_000
-BODY_PATIENCE_MS = 10_000
+BODY_PATIENCE_MS = 5_000
 """While others wait for memory, a request may take so long to arrive."""
 
 
@@ -210,16 +210,16 @@ class Server:
             self._memory_timer = self.scheduler.call_later(MEMORY_CHECK_MS, self._check_memory)
 
     def _check_memory(self) -> None:
-        """Take memory from requests that arrive too slowly, for as long as others wait for it."""
+        """Give up requests that arrive too slowly while somebody waits for memory."""
         self._memory_timer = None
+        if not self.budget.is_short:
+            return
         began_before_ms = self.scheduler.monotonic_ms() - BODY_PATIENCE_MS
-        holders: list[Connection] = self.budget.holders()
-        for connection in sorted(holders, key=lambda holder: holder.body_since_ms):
-            if not self.budget.is_short or connection.body_since_ms > began_before_ms:
-                break
-            connection.give_up("its request arrives too slowly while memory for requests is short")
-        if self.budget.is_short:
-            self._check_memory_later()
+        connections: list[Connection] = self.budget.owners()
+        for connection in connections:
+            if connection.body_since_ms < began_before_ms:
+                connection.give_up("its request arrives too slowly while memory for requests is short")
+        self._check_memory_later()
 
     def body_buffer(self, wanted_bytes: int) -> bytearray:
         """A buffer of exactly ``wanted_bytes`` for a body; large ones are used again, since zeroing them costs."""

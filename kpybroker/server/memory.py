@@ -33,9 +33,9 @@ class MemoryBudget:
         """Somebody waits for memory: nobody should read much more than is needed to go on."""
         return bool(self._waiting)
 
-    def holders(self) -> list[Any]:
-        """Who holds memory, the oldest first."""
-        return list(self._held)
+    def owners(self) -> list[Any]:
+        """Who holds memory or waits for it."""
+        return list(self._held | self._waiting)
 
     def grow(self, owner: Any, total_bytes: int, resume: Callable[[], object]) -> bool:
         """Whether ``owner`` may hold ``total_bytes`` now; if not, ``resume`` is called once it should ask again."""

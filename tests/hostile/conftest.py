@@ -48,12 +48,12 @@ def target(broker: WatchedBroker, bystander: Bystander) -> Iterator[WatchedBroke
     """The broker under attack; what must hold afterwards is checked when the test is over."""
     assert broker.is_alive, "an earlier test ended the broker"
     turns, log_position = bystander.turns, broker.log_position()
-    connections = broker.connections()
+    sockets = broker.sockets()
     broker.forget_peak()
     yield broker
     assert broker.is_alive, f"the broker ended: {broker.tail()}"
     assert not broker.defects_since(log_position)
-    wait_until(lambda: broker.connections() <= connections, "every connection of the attackers is closed")
+    wait_until(lambda: broker.sockets() <= sockets, "every connection of the attackers is closed")
     wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
     assert bystander.failure is None, f"the honest client failed: {bystander.failure!r}"
     peak_bytes = broker.peak_memory_bytes()
@@ -72,9 +72,9 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     """Starts a broker of the test's own, with limits that are small enough to be reached."""
     started: list[WatchedBroker] = []
 
-    def start(**properties: str) -> WatchedBroker:
+    def start(*, open_files: int | None = None, **properties: str) -> WatchedBroker:
         named = {key.replace("_", "."): value for key, value in properties.items()}
-        broker = WatchedBroker(named, directory=tmp_path / f"broker{len(started)}")
+        broker = WatchedBroker(named, directory=tmp_path / f"broker{len(started)}", open_files=open_files)
         started.append(broker)
         return broker.__enter__()
 

@@ -25,7 +25,6 @@ NOW_MS = int(time.time() * 1000)
 CODECS = (GZIP, SNAPPY, LZ4, ZSTD)
 
 
-
 @pytest.fixture(scope="module", autouse=True)
 def _topic(broker: WatchedBroker) -> None:
     with Attacker(broker.port) as client:
@@ -37,8 +36,8 @@ def sealed(header: dict[str, int], section: bytes) -> bytes:
     count = header.get("record_count", 1)
     fields = {
         "base_offset": 0, "batch_length": HEADER_BYTES - 12 + len(section), "leader_epoch": -1, "magic": 2, "crc": 0,
-        "attributes": 0, "last_offset_delta": max(count - 1, -(2**31)), "base_timestamp": NOW_MS, "max_timestamp": NOW_MS,
-        "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "record_count": count, **header,
+        "attributes": 0, "last_offset_delta": max(count - 1, -(2**31)), "base_timestamp": NOW_MS,
+        "max_timestamp": NOW_MS, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "record_count": count, **header,
     }  # fmt: skip
     batch = bytearray(HEADER.pack(*fields.values()) + section)
     struct.pack_into(">I", batch, ATTRIBUTES_POSITION - 4, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
@@ -80,7 +79,7 @@ EXTREMES = {
 ONE_RECORD = encode_record(0, 0, b"key", b"value", [("header", b"value")])
 
 
-@pytest.mark.parametrize("codec", (0, *CODECS), ids=NAMES)
+@pytest.mark.parametrize("codec", [0, *CODECS], ids=NAMES)
 def test_a_header_that_lies_is_refused_or_harmless(attacker: Attacker, codec: int) -> None:
     section = compress(codec, ONE_RECORD) if codec else ONE_RECORD
     for field, values in EXTREMES.items():
@@ -186,7 +185,7 @@ LABOURS = {
 
 
 @pytest.mark.parametrize("labour", LABOURS.values(), ids=LABOURS.keys())
-def test_a_small_batch_of_millions_of_records_keeps_nobody_waiting(attacker: Attacker, labour: tuple[bytes, int]) -> None:
+def test_a_small_batch_of_millions_of_records_is_refused(attacker: Attacker, labour: tuple[bytes, int]) -> None:
     section, count = labour
     batch = sealed({"attributes": ZSTD, "record_count": count}, compress(ZSTD, section))
     assert len(batch) < 10_000

@@ -89,7 +89,7 @@ def test_requests_that_come_byte_by_byte_are_answered(target: WatchedBroker) -> 
         client.sock.close()
 
 
-def test_a_large_request_in_crumbs_is_put_together_again(target: WatchedBroker, attacker: Attacker) -> None:
+def test_a_large_request_in_crumbs_is_put_together_again(attacker: Attacker) -> None:
     names = [f"crumb-{number:06}" for number in range(20_000)]
     topics = [MetadataRequestTopic(name=name) for name in names]
     frame = attacker.frame(MetadataRequest(topics=topics, allow_auto_topic_creation=False), 9)
@@ -110,7 +110,7 @@ def test_nobody_writes_lines_of_his_own_into_the_log(target: WatchedBroker, forg
         answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=text)]), 9)
         assert answer.topics[0].error_code == error_codes.INVALID_TOPIC_EXCEPTION
         assert produce(client, text, b"").error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
-        with pytest.raises(AssertionError, match="INVALID_TOPIC|error_code=17"):
+        with pytest.raises(AssertionError, match="error_code=17"):
             create_topic(client, text)
         client.send_frame(encode_request_header(api.VOTE, 0, 1, text))
         assert client.is_closed()

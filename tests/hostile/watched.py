@@ -7,7 +7,7 @@ in its log; the broker is never asked about itself.
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from targets import KpyBroker
@@ -25,7 +25,17 @@ def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PAT
 
 
 class WatchedBroker(KpyBroker):
-    """kpybroker with eyes on it."""
+    """kpybroker with eyes on it. ``open_files``: the limit on its descriptors, if it is to be a low one."""
+
+    def __init__(
+        self, properties: Mapping[str, str] | None = None, *, directory: Path, open_files: int | None = None
+    ) -> None:
+        super().__init__(properties, directory=directory)
+        self.open_files = open_files
+
+    def command(self) -> Sequence[str]:
+        limited = [] if self.open_files is None else ["prlimit", f"--nofile={self.open_files}"]
+        return [*limited, *super().command()]
 
     @property
     def is_alive(self) -> bool:
@@ -65,22 +75,14 @@ class WatchedBroker(KpyBroker):
         """Everything the process has open: files, sockets, pipes."""
         return len(os.listdir(f"/proc/{self.pid}/fd"))
 
-    def connections(self) -> int:
-        """Clients that are connected to its port: sockets that it has accepted and not closed."""
-        ours = set()
+    def sockets(self) -> int:
+        """How many sockets it holds: those it listens on, its clients, and those whose client is gone already."""
+        count = 0
         for name in os.listdir(f"/proc/{self.pid}/fd"):
             try:
-                target = os.readlink(f"/proc/{self.pid}/fd/{name}")
+                count += os.readlink(f"/proc/{self.pid}/fd/{name}").startswith("socket:")
             except FileNotFoundError:
                 continue
-            if target.startswith("socket:["):
-                ours.add(target[8:-1])
-        count = 0
-        for line in Path(f"/proc/{self.pid}/net/tcp").read_text().splitlines()[1:]:
-            words = line.split()
-            listening = words[3] == "0A"
-            if not listening and words[9] in ours and int(words[1].rpartition(":")[2], 16) == self.port:
-                count += 1
         return count
 
     # What its log says
