@@ -179,6 +179,7 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(broker=brokers, fence=st.booleans(), stop=st.booleans(), behind=st.integers(0, 3))
     def beat(self, broker: int, fence: bool, stop: bool, behind: int) -> None:
         if broker in self.world.image.brokers:
+            stop = stop or self.world.image.brokers[broker].in_controlled_shutdown  # nobody takes that back
             offset = len(self.world.log) - 1 - behind
             self.world.heartbeat(broker, want_fence=fence, want_shut_down=stop, current_metadata_offset=offset)
 
