@@ -29,7 +29,7 @@ ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_MS = 100
 COMPLAIN_EVERY_MS = 10_000
 """How often the same complaint about too many connections goes to the log."""
-MEMORY_CHECK_MS = 1_000
+MEMORY_CHECK_MS = 250
 BODY_PATIENCE_MS = 5_000
 """While others wait for memory, a request may take so long to arrive."""
 

@@ -37,7 +37,8 @@ def sealed(header: dict[str, int], section: bytes) -> bytes:
     fields = {
         "base_offset": 0, "batch_length": HEADER_BYTES - 12 + len(section), "leader_epoch": -1, "magic": 2, "crc": 0,
         "attributes": 0, "last_offset_delta": max(count - 1, -(2**31)), "base_timestamp": NOW_MS,
-        "max_timestamp": NOW_MS, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "record_count": count, **header,
+        "max_timestamp": NOW_MS, "producer_id": -1, "producer_epoch": -1, "base_sequence": -1, "record_count": count,
+        **header,
     }  # fmt: skip
     batch = bytearray(HEADER.pack(*fields.values()) + section)
     struct.pack_into(">I", batch, ATTRIBUTES_POSITION - 4, crc32c(memoryview(batch)[ATTRIBUTES_POSITION:]))
