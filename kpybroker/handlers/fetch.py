@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.handlers.context import Call, Context
-from kpybroker.partition.leader import READ_COMMITTED, Leader
+from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure
@@ -41,6 +41,8 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     """Read what the session's partitions have to offer, now or when there is enough of it."""
     version = call.api_version
     replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        return _failed(request, version)
     now_ms = broker.scheduler.monotonic_ms()
     try:
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
@@ -152,7 +154,8 @@ class Reading:
         if replica is None or replica.gone:
             replica = self._find(entry)
         leader = replica.led()
-        leader.check_epoch(entry.leader_epoch)
+        if entry.leader_epoch >= 0:
+            leader.check_epoch(entry.leader_epoch)
         if self.replica_id >= 0:
             raise _not_a_replica(entry)
         answer = PartitionData(
@@ -172,6 +175,10 @@ class Reading:
         committed_only = self.isolation == READ_COMMITTED
         end = leader.end_for(self.isolation)
         max_bytes = min(entry.max_bytes, left_bytes)
+        if (
+            entry.max_bytes < 0 or self.max_bytes < 0
+        ) and leader.log.log_start_offset <= entry.fetch_offset < end.offset:
+            raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
         records = None
         if max_bytes > 0 or nothing_yet:
             records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
@@ -265,6 +272,34 @@ class Reading:
             session.wake = None
         if session.id == NO_SESSION:
             session.close()
+
+
+def _failed(request: FetchRequest, version: int) -> FetchResponse:
+    """Kafka's answer to a request that it cannot make sense of."""
+    code = error_codes.UNKNOWN_SERVER_ERROR
+    responses = [
+        FetchableTopicResponse(
+            topic=topic.topic,
+            partitions=[
+                PartitionData(
+                    partition_index=partition.partition,
+                    error_code=code,
+                    high_watermark=-1,
+                    aborted_transactions=None,
+                    records=b"",
+                )
+                for partition in topic.partitions
+            ],
+        )
+        for topic in (request.topics if version < TOPIC_IDS_FROM else [])
+    ]
+    return FetchResponse(throttle_time_ms=0, error_code=code, session_id=request.session_id, responses=responses)
+
+
+def _refuse_negative_size(leader: Leader, entry: Entry, end_offset: int) -> None:
+    """Kafka cannot read a negative number of bytes, and notices where there are any."""
+    if leader.log.log_start_offset <= entry.fetch_offset < end_offset:
+        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
 
 
 def _must_not_wait(answer: PartitionData) -> bool:
