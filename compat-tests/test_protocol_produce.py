@@ -216,12 +216,15 @@ def test_a_repeated_batch_is_answered_with_its_first_offset(raw: RawClient, topi
     for number, records in enumerate(first):
         answer = produce(raw, topic, records)
         assert (answer.error_code, answer.base_offset) == (0, number)
+        assert abs(answer.log_append_time_ms - now_ms()) < DAY_MS
     assert len(read_all(raw, topic)) == 5
 
 
 def test_a_gap_in_the_sequence_is_refused(raw: RawClient, topic: str, producer_id: int) -> None:
     assert produce(raw, topic, sequenced(producer_id, 0, b"a", b"b")).base_offset == 0
-    assert produce(raw, topic, sequenced(producer_id, 3, b"d")).error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+    answer = produce(raw, topic, sequenced(producer_id, 3, b"d"))
+    assert answer.error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (answer.error_message, answer.log_start_offset) == (None, 0)
     assert produce(raw, topic, sequenced(producer_id, 2, b"c")).base_offset == 2
 
 

@@ -23,6 +23,16 @@ from kpywire.produce import Answers, Produce, ProduceCodec, TopicKey, codec_for
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
+REFUSED_BY_THE_LOG = frozenset(
+    {
+        error_codes.INVALID_TIMESTAMP,
+        error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER,
+        error_codes.INVALID_PRODUCER_EPOCH,
+        error_codes.INVALID_TXN_STATE,
+        error_codes.NOT_ENOUGH_REPLICAS,
+    }
+)
+"""Errors that come with the log's start offset, which clients look at to tell lost records from lost order."""
 
 codec = codec_for
 
@@ -68,14 +78,25 @@ class Appending:
                     held = self._checked(held)
                 answers.append(self._partition(held, index, records, answers))
             except KafkaError as error:
-                self.failed = True
-                answers.append(self.codec.refusal(index, error.code, error.message, error.record_errors))
+                answers.append(self._refusal(held, index, error, error.code))
             except StorageError as error:
-                self.failed = True
                 if isinstance(error, DiskFailure):
                     replicas.directory_failed(error)
-                answers.append(self.codec.refusal(index, error.error_code, str(error)))
+                answers.append(self._refusal(held, index, error, error.error_code))
         return answers
+
+    def _refusal(self, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int) -> bytes:
+        """An error as Kafka tells it: with the log's start where the log itself refused (``appendToLocalLog``)."""
+        self.failed = True
+        message: str | None = None
+        record_errors: Sequence[tuple[int, str]] = ()
+        if isinstance(error, KafkaError):
+            message, record_errors = error.message, error.record_errors
+        log_start_offset = -1
+        replica = None if held is None else held.replicas.get(index)
+        if (record_errors or code in REFUSED_BY_THE_LOG) and replica is not None and replica.leader is not None:
+            log_start_offset = replica.leader.log.log_start_offset
+        return self.codec.refusal(index, code, message, record_errors, log_start_offset)
 
     def _checked(self, held: HeldTopic | None) -> HeldTopic:
         """The topic, if something can be produced to it at all."""

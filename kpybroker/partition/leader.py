@@ -20,7 +20,8 @@ from kpywire import error_codes
 from kpywire.batch import TRANSACTIONAL_MASK
 
 Appended = tuple[int, int, int]
-"""Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics."""
+"""Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics, else
+-1; of a batch that was there before, its largest timestamp, as Kafka answers."""
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -93,8 +94,7 @@ class Leader:
         if header.producer_id >= 0:
             duplicate = log.producers.check(header)
             if duplicate is not None:
-                duplicate_time_ms = duplicate.timestamp if append_time_ms >= 0 else -1
-                return duplicate.first_offset, duplicate.last_offset + 1, duplicate_time_ms
+                return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
         log.append((header,), buffer, now_ms)
         if self._alone:
             self.high_watermark = end = log.end

@@ -152,13 +152,19 @@ class ProduceCodec:
         return encode_struct(answer, ProduceResponse, self.version)
 
     def refusal(
-        self, index: int, error_code: int, message: str | None, record_errors: Sequence[tuple[int, str]] = ()
+        self,
+        index: int,
+        error_code: int,
+        message: str | None,
+        record_errors: Sequence[tuple[int, str]] = (),
+        log_start_offset: int = -1,
     ) -> bytes:
         """The answer of a partition that did not; ``record_errors``: (index in the batch, message)."""
         answer = PartitionProduceResponse(
             index=index,
             error_code=error_code,
             base_offset=-1,
+            log_start_offset=log_start_offset,
             record_errors=[
                 BatchIndexAndErrorMessage(batch_index=record, batch_index_error_message=text)
                 for record, text in record_errors
