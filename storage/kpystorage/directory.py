@@ -24,6 +24,7 @@ from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
 from kpystorage.snapshot_files import SnapshotFiles
 
 METADATA_TOPIC = "__cluster_metadata"
+_LOGS_FLUSHED_ONE_BY_ONE = 8
 
 TopicPartition = tuple[str, int]
 
@@ -96,11 +97,20 @@ class LogDirectory:
         self._now_ms = now_ms
         with self._guard:
             self._lock = self.disk.lock(self._file(names.LOCK))
-            if self._lock is None:
-                raise DirectoryLocked(f"{self.path} is in use by another process")
+        if self._lock is None:
+            raise DirectoryLocked(f"{self.path} is in use by another process")
+        try:
+            self._take_over()
+        except BaseException:
+            self.abandon()
+            raise
+
+    def _take_over(self) -> None:
+        with self._guard:
             self.shutdown = self._session.last_shutdown()
             if self.shutdown is Shutdown.CLEAN:
-                self.previous_broker_epoch = read_broker_epoch(self.disk, self.path) or NO_BROKER_EPOCH
+                epoch = read_broker_epoch(self.disk, self.path)
+                self.previous_broker_epoch = NO_BROKER_EPOCH if epoch is None else epoch
             self.recovery_points = checkpoint.read_offsets(self.disk, self._file(names.RECOVERY_POINTS))
             self.log_starts = checkpoint.read_offsets(self.disk, self._file(names.LOG_STARTS))
             self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
@@ -145,16 +155,34 @@ class LogDirectory:
         try:
             if self.failure is None:
                 with self._guard:
-                    for log in self.logs.values():
-                        log.close()
-                        if log.is_open:
-                            log.flush()
+                    self._complete([log for log in self.logs.values() if log.is_open])
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
                     self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
                     self._session.end(broker_epoch)
         finally:
             self.abandon()
+
+    def _complete(self, logs: list[Log]) -> None:
+        """Complete and flush open logs; many of them by one sync of the file system instead of some for each."""
+        if len(logs) <= _LOGS_FLUSHED_ONE_BY_ONE or not self.disk.synchronize_all(self.path):
+            for log in logs:
+                log.close()
+                log.flush()
+            return
+        behind = [log for log in logs if log.epochs.dirty]
+        for log in behind:
+            data = checkpoint.render_epochs(log.epochs.entries())
+            self.disk.write(log.epochs_path + checkpoint.TEMPORARY, data, synchronize=False)
+        self.disk.synchronize_all(self.path)
+        for log in behind:
+            self.disk.rename(log.epochs_path + checkpoint.TEMPORARY, log.epochs_path)
+            log.epochs.dirty = False
+        for log in logs:
+            log.close()
+        self.disk.synchronize_all(self.path)
+        for log in logs:
+            log.note_synchronized()
 
     def abandon(self) -> None:
         """Let go of the directory as it is, as if the process had died, but unlock it."""

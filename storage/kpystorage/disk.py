@@ -106,6 +106,9 @@ class Disk(Protocol):
     def synchronize_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
 
+    def synchronize_all(self, path: str) -> bool:
+        """Make everything on the file system of ``path`` durable at once; False where that cannot be done."""
+
     def lock(self, path: str) -> Lock | None:
         """Take the exclusive lock on the file ``path``, which is created if need be; None if another process has it."""
 

@@ -44,23 +44,10 @@ _BOUNDARIES_KEPT = 64
 _WARM_TAIL_BYTES = 64 << 20
 """How much of the active segment's end is taken to be in the page cache."""
 _OPENED = (
-    "_base_offsets",
-    "_boundaries",
-    "_complete_end",
-    "_ended",
-    "_flushing",
-    "_unflushed",
-    "_unsnapshotted_bytes",
-    "active",
-    "end",
-    "epochs",
-    "log_start_offset",
-    "producers",
-    "recovery_point",
-    "segments",
-    "snapshots",
+    "_base_offsets", "_boundaries", "_complete_end", "_ended", "_flushing", "_unflushed", "_unsnapshotted_bytes",
+    "active", "end", "epochs", "log_start_offset", "producers", "recovery_point", "segments", "snapshots",
     "unflushed_bytes",
-)
+)  # fmt: skip
 _SNAPSHOT_INTERVAL_BYTES = 16 << 20
 
 
@@ -126,11 +113,7 @@ class Log:
         return True
 
     def open(self) -> None:
-        """Read what the files say, if that has not happened yet.
-
-        Raises:
-            DiskFailure: the directory is offline, or goes offline now; CorruptLog if only this log is unusable.
-        """
+        """Read what the files say, if that has not happened yet. DiskFailure; CorruptLog if only this log is unusable."""
         if not self.is_open:
             self.directory.load(self)
 
@@ -168,10 +151,7 @@ class Log:
             self.active.configure(config)
 
     def close(self) -> None:
-        """Complete the files as Kafka does at a clean stop: indexes, producer snapshot, epochs. Flush the log after it.
-
-        Does nothing to a log that was not opened.
-        """
+        """Complete the files of an open log as Kafka does at a clean stop: indexes, snapshot, epochs. Flush it after."""
         if self.is_open:
             with self.directory.failing():
                 self.active.seal()
@@ -597,6 +577,13 @@ class Log:
             if self._unsnapshotted_bytes >= _SNAPSHOT_INTERVAL_BYTES:
                 with self.directory.failing():
                     self.take_snapshot(passing=True)
+
+    def note_synchronized(self) -> None:
+        """Everything on the disk has been made durable."""
+        self._flushing = None
+        self._unflushed = Unflushed()
+        self.recovery_point = self.end.offset
+        self.unflushed_bytes = 0
 
     def flush(self) -> None:
         """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""

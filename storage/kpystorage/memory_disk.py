@@ -254,6 +254,10 @@ class MemoryDisk:
     def synchronize_directory(self, path: str) -> None:
         self.synchronize(self._folder(path))
 
+    def synchronize_all(self, path: str) -> bool:
+        del path
+        return True
+
     def lock(self, path: str) -> MemoryLock | None:
         if path in self._locked:
             return None

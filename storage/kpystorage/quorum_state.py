@@ -64,7 +64,7 @@ def parse(data: bytes, path: str) -> QuorumState:
     if not all(type(number) is int for number in numbers):
         raise CorruptFile(f"{path}: {', '.join(_NUMBERS)} must be numbers")
     try:
-        directory_id = uuid.from_string(content.get("votedDirectoryId", uuid.to_string(uuid.ZERO_UUID)))
+        directory_id = uuid.from_string(str(content.get("votedDirectoryId", uuid.to_string(uuid.ZERO_UUID))))
         voters = tuple(int(voter["voterId"]) for voter in content.get("currentVoters", ()))
     except (KeyError, TypeError, ValueError):
         raise CorruptFile(f"{path}: its votedDirectoryId or currentVoters are malformed") from None

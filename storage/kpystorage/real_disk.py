@@ -6,11 +6,14 @@ used lately give up their descriptor and get a new one at their next use.
 Invariant: a descriptor is closed exactly once, by the last of its holders letting go.
 """
 
+import ctypes
 import errno
 import fcntl
 import os
+import sys
 import weakref
 from collections.abc import Callable
+from functools import cache
 
 from kpystorage.disk import FileStatus
 from kpywire.varint import Buffer
@@ -192,6 +195,15 @@ class RealLock:
             _LOCKED_HERE.discard(self._path)
 
 
+@cache
+def _syncfs() -> Callable[[int], int] | None:
+    """Linux's syncfs, which the standard library leaves out; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    return getattr(library, "syncfs", None)
+
+
 class RealDisk:
     """The file system of the operating system."""
 
@@ -259,6 +271,18 @@ class RealDisk:
             os.fsync(fd)
         finally:
             os.close(fd)
+
+    def synchronize_all(self, path: str) -> bool:
+        syncfs = _syncfs()
+        if syncfs is None:
+            return False
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            if syncfs(fd):
+                raise OSError(ctypes.get_errno(), "syncfs failed", path)
+        finally:
+            os.close(fd)
+        return True
 
     def lock(self, path: str) -> RealLock | None:
         real_path = os.path.realpath(path)

@@ -84,6 +84,19 @@ class SimDisk(MemoryDisk):
         else:
             self._contents[node.number] = (bytes(node.data), [])
 
+    def synchronize_all(self, path: str) -> bool:
+        self._raise(self._fault())
+        self._synchronize_tree(self._folder(path))
+        return True
+
+    def _synchronize_tree(self, folder: Folder) -> None:
+        self._names[folder.number] = (dict(folder.entries), [])
+        for node in folder.entries.values():
+            if isinstance(node, Folder):
+                self._synchronize_tree(node)
+            else:
+                self._contents[node.number] = (bytes(node.data), [])
+
     def boot_id(self) -> str:
         return f"boot {self._boot}"
 

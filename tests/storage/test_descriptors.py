@@ -1,0 +1,88 @@
+"""Thousands of partitions, few open files."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kpystorage.real_disk import Descriptors, RealDisk
+
+PARTITIONS_UNDER_A_LIMIT = """
+import resource, sys
+sys.path[:0] = sys.argv[2:]
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, 1024))
+from log_making import *
+from kpystorage.real_disk import Descriptors, RealDisk
+disk = RealDisk(Descriptors(300))
+directory = open_directory(disk, sys.argv[1])
+logs = [directory.create_log("t", number, TOPIC_ID, LogConfig(), NOW_MS) for number in range(5000)]
+held = []
+for turn in range(2):
+    for log in logs:
+        append_records(log, 2)
+    held += [log.read(0, 1 << 20, log.end, min_one_batch=True) for log in logs[:300]]
+for log in logs[::7]:
+    log.flush()
+assert all(len(all_bytes(log)) == 2 * len(make_batch(0, 2)) for log in logs)
+assert all(len(each.read()) == len(each) for each in held)
+assert len(disk.descriptors) <= 300
+directory.close()
+again = open_directory(RealDisk(Descriptors(300)), sys.argv[1])
+assert all(log.end.offset == 4 for log in again.logs.values())
+print("done")
+"""
+
+
+def test_five_thousand_partitions_work_under_a_limit_of_1024_open_files(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", PARTITIONS_UNDER_A_LIMIT, str(tmp_path), *sys.path]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.stdout == "done\n", done.stderr[-2000:]
+
+
+def test_files_that_are_used_keep_their_descriptors(tmp_path: Path) -> None:
+    disk = RealDisk(Descriptors(3))
+    files = [disk.create(str(tmp_path / str(number))) for number in range(3)]
+    used = files[0].descriptor()
+    for number in range(10, 20):
+        files[0].pwrite(b"x", number)
+        disk.create(str(tmp_path / str(number)))
+        assert files[0].descriptor() is used
+        assert len(disk.descriptors) <= 3
+
+
+def test_a_descriptor_that_is_held_is_shared_by_the_file_when_it_opens_again(tmp_path: Path) -> None:
+    disk = RealDisk(Descriptors(1))
+    file = disk.create(str(tmp_path / "a"))
+    held = file.descriptor()
+    disk.create(str(tmp_path / "b"))
+    disk.create(str(tmp_path / "c"))
+    assert file.descriptor() is held
+    number = held.fileno()
+    file.release()
+    del held
+    with pytest.raises(OSError):
+        os.fstat(number)
+    assert file.size() == 0
+
+
+def test_a_process_without_descriptors_closes_some_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = RealDisk(Descriptors(100))
+    for number in range(10):
+        disk.create(str(tmp_path / str(number)))
+    really_open = os.open
+    refusals = [24]
+
+    def refuse_once(path: str, flags: int, mode: int = 0o777) -> int:
+        if refusals:
+            raise OSError(refusals.pop(), "Too many open files", path)
+        return really_open(path, flags, mode)
+
+    monkeypatch.setattr(os, "open", refuse_once)
+    disk.file(str(tmp_path / "3")).pread(1, 0)
+    last = disk.create(str(tmp_path / "last"))
+    monkeypatch.undo()
+    assert len(disk.descriptors) < 10
+    last.pwrite(b"abc", 0)
+    assert last.pread(10, 0) == b"abc"
