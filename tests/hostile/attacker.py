@@ -21,6 +21,11 @@ class Attacker(RawClient):
         """A frame whose size is true, whatever is in it."""
         self.sock.sendall(struct.pack(">i", len(payload)) + payload)
 
+    def read_frame(self) -> bytes:
+        """The next answer as it came, without its size."""
+        (size,) = struct.unpack(">i", self._read(4))
+        return self._read(size)
+
     def drain(self, timeout_s: float | None = None) -> bool:
         """Ask for ApiVersions and read everything up to the answer: True. False when the broker closed instead.
 

@@ -14,6 +14,8 @@ from test_protocol_versions import plausible
 from tests.wire.message_values import random_message
 
 CORRELATION_ID = 0x11223344
+UNKNOWN_ID = bytes(range(16))
+"""The topic id of the plausible requests."""
 
 
 class Specimen(NamedTuple):
@@ -38,11 +40,12 @@ def advertised(port: int) -> list[tuple[int, int]]:
     return served
 
 
-def ordinary(key: int, version: int, topic: str) -> Specimen:
-    """What an ordinary client might send."""
+def ordinary(key: int, version: int, topic: str, topic_id: bytes) -> Specimen:
+    """What an ordinary client might send; where topics go by ids, of the topic that there is."""
     request = plausible(key, version, topic)
     assert request is not None, f"no request for {api.API_KEYS[key].name}"
-    return Specimen(key, version, _header(key, version) + encode(request, version))
+    body = encode(request, version).replace(UNKNOWN_ID, topic_id)
+    return Specimen(key, version, _header(key, version) + body)
 
 
 def arbitrary(key: int, version: int, rng: Random) -> Specimen:

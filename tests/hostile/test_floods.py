@@ -152,9 +152,7 @@ def test_sessions_of_millions_of_partitions_do_not_fill_the_memory(target: Watch
     with Attacker(target.port) as client:
         for _ in range(7):
             client.send(session_request("no-such-topic", 80_000), FETCH_VERSION)
-            (size,) = struct.unpack(">i", client._read(4))
-            answer = client._read(size)
-            throttle_ms, code, session_id = struct.unpack_from(">ihi", answer, 5)
+            throttle_ms, code, session_id = struct.unpack_from(">ihi", client.read_frame(), 5)
             assert (throttle_ms, code) == (0, error_codes.NONE)
             kept += session_id != 0
         assert 1 <= kept < 7

@@ -4,7 +4,7 @@ from random import Random
 
 import pytest
 from attacker import Attacker, create_topic
-from catalogue import advertised, arbitrary, flipped, lying, ordinary
+from catalogue import Specimen, advertised, arbitrary, flipped, lying, ordinary
 from watched import WatchedBroker
 
 from kpywire import api
@@ -15,11 +15,15 @@ PARKED_S = 1.0
 MAY_WAIT = (api.FETCH,)
 
 
+Specimens = list[Specimen]
+
+
 @pytest.fixture(scope="module")
-def pairs(broker: WatchedBroker) -> list[tuple[int, int]]:
+def specimens(broker: WatchedBroker) -> Specimens:
+    """An ordinary request of every API at every version, for a topic that exists."""
     with Attacker(broker.port) as client:
-        create_topic(client, TOPIC)
-    return advertised(broker.port)
+        topic_id = create_topic(client, TOPIC)
+    return [ordinary(key, version, TOPIC, topic_id) for key, version in advertised(broker.port)]
 
 
 class Volley:
@@ -57,45 +61,44 @@ class Volley:
         assert len(lines) <= self.closed, "more than one line in the log for an offence"
 
 
-def test_a_request_cut_off_at_any_byte_is_refused(target: WatchedBroker, pairs: list[tuple[int, int]]) -> None:
+def test_a_request_cut_off_at_any_byte_is_refused(target: WatchedBroker, specimens: Specimens) -> None:
     volley = Volley(target)
-    for key, version in pairs:
-        payload = ordinary(key, version, TOPIC).payload
-        for length in range(len(payload)):
-            volley.send(key, payload[:length])
+    for specimen in specimens:
+        for length in range(len(specimen.payload)):
+            volley.send(specimen.key, specimen.payload[:length])
     volley.end()
     assert volley.closed > volley.sent / 2
 
 
 def test_a_request_with_bits_turned_over_is_answered_or_refused(
-    target: WatchedBroker, pairs: list[tuple[int, int]], rounds: int
+    target: WatchedBroker, specimens: Specimens, rounds: int
 ) -> None:
     rng = Random(20_261_120)
     volley = Volley(target)
     for number in range(20 * rounds):
-        for key, version in pairs:
-            payload = ordinary(key, version, TOPIC).payload
-            volley.send(key, flipped(payload, rng, 1 + number % 4))
+        for specimen in specimens:
+            volley.send(specimen.key, flipped(specimen.payload, rng, 1 + number % 4))
     volley.end()
 
 
 def test_a_request_whose_lengths_lie_is_answered_or_refused(
-    target: WatchedBroker, pairs: list[tuple[int, int]], rounds: int
+    target: WatchedBroker, specimens: Specimens, rounds: int
 ) -> None:
     rng = Random(111_108)
     volley = Volley(target)
     for _ in range(20 * rounds):
-        for key, version in pairs:
-            volley.send(key, lying(ordinary(key, version, TOPIC).payload, rng))
+        for specimen in specimens:
+            volley.send(specimen.key, lying(specimen.payload, rng))
     volley.end()
 
 
 def test_a_request_with_absurd_values_is_answered_or_refused(
-    target: WatchedBroker, pairs: list[tuple[int, int]], rounds: int
+    target: WatchedBroker, specimens: Specimens, rounds: int
 ) -> None:
     rng = Random(83_525)
     volley = Volley(target)
-    for _ in range(10 * rounds):
-        for key, version in pairs:
-            volley.send(key, arbitrary(key, version, rng).payload)
+    for number in range(10 * rounds):
+        for specimen in specimens:
+            payload = arbitrary(specimen.key, specimen.version, rng).payload
+            volley.send(specimen.key, flipped(payload, rng, 1) if number % 3 == 2 else payload)
     volley.end()
