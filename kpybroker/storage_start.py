@@ -108,4 +108,3 @@ def _recover(directory: LogDirectory, now_ms: int, progress: Progress | None) ->
 
 def _default_log_config(config: BrokerConfig) -> LogConfig:
     return effective({}, config).log()
-

@@ -100,9 +100,7 @@ class BrokerCollector(Collector):
         led = sum(replica.partition.leader == broker.node_id for replica in held)
         yield GaugeMetricFamily("kafka_server_replicamanager_leadercount", "Partitions led", led)
         offline = len(broker.replicas.directories.failed)
-        yield GaugeMetricFamily(
-            "kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline
-        )
+        yield GaugeMetricFamily("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline)
         yield GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "Kafka's broker state", broker.lifecycle.state)
         yield GaugeMetricFamily(
             "kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.server.connections)

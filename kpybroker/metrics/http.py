@@ -47,7 +47,8 @@ class HttpServer:
             status, content_type, body = self._answer(head)
             writer.write(
                 f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode() + body
+                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
+                + body
             )
             async with asyncio.timeout(READ_TIMEOUT_S):
                 await writer.drain()
