@@ -113,7 +113,7 @@ class Log:
         return True
 
     def open(self) -> None:
-        """Read what the files say, if that has not happened yet. DiskFailure; CorruptLog if only this log is unusable."""
+        """Read what the files say, if it has not happened yet. DiskFailure (CorruptLog if only this log is broken)."""
         if not self.is_open:
             self.directory.load(self)
 
@@ -151,7 +151,7 @@ class Log:
             self.active.configure(config)
 
     def close(self) -> None:
-        """Complete the files of an open log as Kafka does at a clean stop: indexes, snapshot, epochs. Flush it after."""
+        """Complete the files of an open log as at a clean stop of Kafka: indexes, snapshot, epochs. Flush it after."""
         if self.is_open:
             with self.directory.failing():
                 self.active.seal()

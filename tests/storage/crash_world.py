@@ -49,22 +49,23 @@ class Model:
 class World:
     """The workload; ``run`` goes on until the disk dies or the operations are over."""
 
-    def __init__(self, seed: int, operations: int) -> None:
+    def __init__(self, seed: int, operations: int, logs: int = LOGS) -> None:
         self.rng = Random(seed)
+        self.logs = logs
         self.operations = operations
         self.disk = SimDisk(Random(seed + 1))
         self.disk.make_directory(PATH)
         self.disk.synchronize_directory("/")
         self.disk.calls = 0
-        self.models = [Model() for _ in range(LOGS)]
+        self.models = [Model() for _ in range(logs)]
         self.directory: LogDirectory
 
     def run(self) -> None:
         self.directory = open_directory(self.disk, config=CONFIG)
-        for partition in range(LOGS):
+        for partition in range(self.logs):
             self.directory.create_log("t", partition, TOPIC_ID, CONFIG, NOW_MS)
         for _ in range(self.operations):
-            partition = self.rng.randrange(LOGS)
+            partition = self.rng.randrange(self.logs)
             self._one(self.models[partition], self.directory.logs["t", partition])
 
     def _one(self, model: Model, log: Log) -> None:

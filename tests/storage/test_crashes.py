@@ -11,16 +11,16 @@ from kpystorage.sim_disk import SimDisk, SimulatedCrash
 OPERATIONS = 60
 
 
-def calls_of(seed: int) -> int:
+def calls_of(seed: int, logs: int = 2) -> int:
     """How many calls the whole workload makes."""
-    world = World(seed, OPERATIONS)
+    world = World(seed, OPERATIONS, logs)
     world.run()
     return world.disk.calls
 
 
-def crashed(seed: int, call: int) -> World:
+def crashed(seed: int, call: int, logs: int = 2) -> World:
     """The workload up to the crash at a call."""
-    world = World(seed, OPERATIONS)
+    world = World(seed, OPERATIONS, logs)
     world.disk.crash_at = call
     with pytest.raises(SimulatedCrash):
         world.run()
@@ -54,6 +54,13 @@ def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown) -> None:
 def test_a_power_failure_at_any_call_keeps_what_was_flushed(seed: int) -> None:
     for call in range(1, calls_of(seed) + 1):
         world = crashed(seed, call)
+        check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
+
+
+def test_a_power_failure_keeps_what_was_flushed_where_many_logs_are_flushed_at_once() -> None:
+    seed, logs = 8, 10  # with a clean stop in the middle
+    for call in range(1, calls_of(seed, logs) + 1):
+        world = crashed(seed, call, logs)
         check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
 
 
