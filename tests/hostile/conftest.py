@@ -72,9 +72,10 @@ def start_broker(tmp_path: Path) -> Iterator[StartBroker]:
     """Starts a broker of the test's own, with limits that are small enough to be reached."""
     started: list[WatchedBroker] = []
 
-    def start(*, open_files: int | None = None, **properties: str) -> WatchedBroker:
+    def start(*, open_files: int | None = None, with_http: bool = False, **properties: str) -> WatchedBroker:
         named = {key.replace("_", "."): value for key, value in properties.items()}
-        broker = WatchedBroker(named, directory=tmp_path / f"broker{len(started)}", open_files=open_files)
+        directory = tmp_path / f"broker{len(started)}"
+        broker = WatchedBroker(named, directory=directory, open_files=open_files, with_http=with_http)
         started.append(broker)
         return broker.__enter__()
 

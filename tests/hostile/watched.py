@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from oracle import free_port
 from targets import KpyBroker
 
 PATIENCE_S = 30.0
@@ -25,17 +26,30 @@ def wait_until(condition: Callable[[], bool], what: str, patience_s: float = PAT
 
 
 class WatchedBroker(KpyBroker):
-    """kpybroker with eyes on it. ``open_files``: the limit on its descriptors, if it is to be a low one."""
+    """kpybroker with eyes on it. ``open_files``: the limit on its descriptors, if it is to be a low one.
+
+    ``http_port`` is where its second port would be; it has one if ``with_http``.
+    """
 
     def __init__(
-        self, properties: Mapping[str, str] | None = None, *, directory: Path, open_files: int | None = None
+        self,
+        properties: Mapping[str, str] | None = None,
+        *,
+        directory: Path,
+        open_files: int | None = None,
+        with_http: bool = False,
     ) -> None:
         super().__init__(properties, directory=directory)
         self.open_files = open_files
+        self.with_http = with_http
+        self.http_port = free_port()
 
     def command(self) -> Sequence[str]:
         limited = [] if self.open_files is None else ["prlimit", f"--nofile={self.open_files}"]
-        return [*limited, *super().command()]
+        told = [*limited, *super().command()]
+        if self.with_http:
+            told[told.index("--http") + 1] = f"127.0.0.1:{self.http_port}"
+        return told
 
     @property
     def is_alive(self) -> bool:

@@ -1,0 +1,97 @@
+"""The port of metrics and health checks, attacked in the same ways: it answers or closes, and nobody else notices."""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+
+import pytest
+from attacker import Attacker
+from watched import PATIENCE_S, WatchedBroker, wait_until
+
+from kpywire.messages.metadata import MetadataRequest
+
+
+@pytest.fixture(scope="module")
+def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
+    """A broker with a second port."""
+    with WatchedBroker(directory=tmp_path_factory.mktemp("observed"), with_http=True) as broker:
+        yield broker
+        assert broker.is_alive
+        assert not broker.defects_since(0)
+
+
+def connect(broker: WatchedBroker) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", broker.http_port), timeout=PATIENCE_S)
+
+
+def answer(broker: WatchedBroker, sent: bytes) -> bytes:
+    """Everything that comes back until the broker closes."""
+    received = bytearray()
+    with connect(broker) as sock:
+        try:
+            sock.sendall(sent)
+            while chunk := sock.recv(65_536):
+                received += chunk
+        except ConnectionError:
+            pass
+    return bytes(received)
+
+
+def is_live(broker: WatchedBroker) -> bool:
+    return b" 200 " in answer(broker, b"GET /live HTTP/1.1\r\n\r\n")
+
+
+BAD: dict[str, tuple[bytes, bytes]] = {
+    "no HTTP": (b"\0\0\0\x0a\0\x03\0\x01\0\0\0\x01\xff\xff\r\n\r\n", b" 400 "),
+    "TLS": (bytes.fromhex("16030102000100") + b"\r\n\r\n", b" 400 "),
+    "another method": (b"POST /metrics HTTP/1.1\r\n\r\n", b" 405 "),
+    "a file": (b"GET /../../../../etc/passwd HTTP/1.1\r\n\r\n", b" 404 "),
+    "an escaped file": (b"GET /%2e%2e/%2e%2e/etc/passwd HTTP/1.1\r\n\r\n", b" 404 "),
+    "two words": (b"GET /live\r\n\r\n", b" 400 "),
+    "an empty line": (b"\r\n\r\n", b" 400 "),
+    "a huge header": (b"GET /live HTTP/1.1\r\nX: " + b"x" * 100_000 + b"\r\n\r\n", b""),
+    "a header of odd bytes": (b"GET /metrics HTTP/1.1\r\nAccept: \xff\xfe\0\n\x1b[31m\r\n\r\n", b" 200 "),
+    "a line in the path": (b"GET /live\rX: y HTTP/1.1\r\n\r\n", b""),
+}
+
+
+@pytest.mark.parametrize("bad", BAD.values(), ids=BAD.keys())
+def test_what_is_no_request_for_a_page_is_refused(observed: WatchedBroker, bad: tuple[bytes, bytes]) -> None:
+    sent, expected = bad
+    received = answer(observed, sent)
+    assert expected in received
+    assert b"root:" not in received
+    assert is_live(observed)
+
+
+def test_random_bytes_are_refused(observed: WatchedBroker) -> None:
+    for number in range(200):
+        received = answer(observed, os.urandom(number * 5) + b"\r\n\r\n")
+        assert b" 200 " not in received
+    assert is_live(observed)
+
+
+def test_silent_clients_do_not_keep_others_out(observed: WatchedBroker) -> None:
+    files = observed.descriptors()
+    silent = [connect(observed) for _ in range(300)]
+    for sock in silent[::2]:
+        sock.send(b"GET /metr")
+    with Attacker(observed.port) as client:
+        assert client.call(MetadataRequest(topics=[]), 9).brokers
+    assert observed.descriptors() <= files + 100
+    # Those who say nothing are closed after a while, and there is room again.
+    wait_until(lambda: is_live(observed), "the second port serves again")
+    for sock in silent:
+        sock.close()
+
+
+def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) -> None:
+    wait_until(lambda: is_live(observed), "the second port serves")
+    files = observed.descriptors()
+    for _ in range(100):
+        sock = connect(observed)
+        sock.send(b"GET /metrics HTTP/1.1\r\n\r\n")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        sock.close()
+    wait_until(lambda: observed.descriptors() <= files, "no descriptor is left of them")
