@@ -22,14 +22,14 @@ def offset_for_timestamp(
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
             found = segment.find_timestamp(timestamp, log_start_offset)
-            return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
+            return OffsetForTimestamp(*found) if found else None
     return None
 
 
 def max_timestamp_offset(segments: Sequence[Segment]) -> OffsetForTimestamp | None:
     """The first record with the largest timestamp of all."""
     found = max(segments, key=lambda segment: segment.max_timestamp.timestamp).find_max_timestamp()
-    return OffsetForTimestamp(found[0].timestamp, found[0].offset, found[1]) if found else None
+    return OffsetForTimestamp(*found) if found else None
 
 
 def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: int) -> list[AbortedTransaction]:

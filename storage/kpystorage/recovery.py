@@ -29,7 +29,8 @@ from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
 from kpystorage.snapshot_files import SnapshotFiles
-from kpywire.batch import NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.batch import ATTRIBUTES_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
@@ -262,24 +263,26 @@ class LogLoader:
         Batches may not reach beyond ``limit_offset``. Returns the offset that the segment ends at.
         """
         for at, header, data in scan.batches(segment.log, position, segment.size):
-            if header.base_offset < expected_offset or not header.base_offset < header.next_offset <= limit_offset:
+            base_offset, epoch = header.base_offset, header.partition_leader_epoch
+            next_offset = base_offset + header.last_offset_delta + 1
+            if not expected_offset <= base_offset < next_offset <= limit_offset:
                 break
-            valid = check_crc(data, header)
-            if 0 <= header.partition_leader_epoch < self._epoch_seen:
+            valid = crc32c(data[ATTRIBUTES_POSITION:]) == header.crc
+            if 0 <= epoch < self._epoch_seen:
                 valid = False  # left over from before a truncation that did not reach the disk
             if valid and producers is not None and header.producer_id != NO_PRODUCER_ID:
                 valid = self._apply(header, data, segment, at, producers)
-            if not valid:
-                if header.next_offset > recovery_point:
-                    break
-                self.report(f"{self.name}: the batch at offset {header.base_offset} is damaged; it had been flushed")
+            if valid:
+                self._epoch_seen = max(self._epoch_seen, epoch)
+            elif next_offset > recovery_point:
+                break
             else:
-                self._epoch_seen = max(self._epoch_seen, header.partition_leader_epoch)
-            segment.note(header, at, header.size)
-            if producers is not None:
+                self.report(f"{self.name}: the batch at offset {base_offset} is damaged; it had been flushed")
+            position = at + len(data)
+            segment.note(header, at, len(data))
+            if producers is not None and epoch > self.epochs.latest:
                 self._note_epoch(header, expected_offset)
-            expected_offset = header.next_offset
-            position = at + header.size
+            expected_offset = next_offset
         if producers is not None:
             producers.end_offset = max(producers.end_offset, expected_offset)
         rest_bytes = segment.size - position
@@ -305,12 +308,11 @@ class LogLoader:
     # Producers and epochs.
 
     def _note_epoch(self, header: BatchHeader, previous_end: int) -> None:
-        """A batch may show that an epoch began: with it, or where the checkpoint says if no other batch is between."""
+        """A batch shows that an epoch has begun: with it, or where the checkpoint says if no batch is between."""
         epoch = header.partition_leader_epoch
-        if epoch > self.epochs.latest:
-            believed = self._believed_epochs.get(epoch, header.base_offset)
-            is_possible = previous_end <= believed <= header.base_offset
-            self.epochs.assign(epoch, believed if is_possible else header.base_offset)
+        believed = self._believed_epochs.get(epoch, header.base_offset)
+        is_possible = previous_end <= believed <= header.base_offset
+        self.epochs.assign(epoch, believed if is_possible else header.base_offset)
 
     def _apply(
         self, header: BatchHeader, data: memoryview, segment: Segment, position: int, producers: ProducerStates
@@ -369,7 +371,8 @@ class LogLoader:
             for at, header in scan.headers(segment.log, found[0], segment.size):
                 if header.base_offset >= end_offset:
                     break
-                self._note_epoch(header, header.base_offset)
+                if header.partition_leader_epoch > self.epochs.latest:
+                    self._note_epoch(header, header.base_offset)
                 if header.producer_id != NO_PRODUCER_ID:
                     data = memoryview(segment.log.pread(header.size, at)) if header.is_control else memoryview(b"")
                     place = LogOffset(header.base_offset, segment.base_offset, at)

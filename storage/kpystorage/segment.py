@@ -17,7 +17,7 @@ from kpystorage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from kpystorage.time_index import TimeIndex, TimestampOffset
 from kpystorage.transaction_index import TransactionIndex
 from kpywire.batch import LENGTH_END, NO_TIMESTAMP, BatchHeader
-from kpywire.record import Record, read_records
+from kpywire.time_search import first_not_older
 from kpywire.varint import Buffer
 
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
@@ -281,25 +281,23 @@ class Segment:
             following = header.next_offset
         return following
 
-    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[Record, int] | None:
-        """The first record at or behind ``start_offset`` that is not older than ``timestamp``, and its leader epoch."""
+    def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record at or behind ``start_offset`` that is not older."""
         before = self.time_index.lookup(timestamp)
         for at, header in self._from_index(max(before.offset, start_offset), self.size):
             if header.max_timestamp >= timestamp:
-                for record in read_records(self.log.pread(header.size, at)):
-                    if record.timestamp >= timestamp and record.offset >= start_offset:
-                        return record, header.partition_leader_epoch
+                found = first_not_older(self.log.pread(header.size, at), header, timestamp, start_offset)
+                if found is not None:
+                    return *found, header.partition_leader_epoch
         return None
 
-    def find_max_timestamp(self) -> tuple[Record, int] | None:
-        """The first record with the largest timestamp of the segment, and its leader epoch."""
+    def find_max_timestamp(self) -> tuple[int, int, int] | None:
+        """(timestamp, offset, leader epoch) of the first record with the largest timestamp of the segment."""
         timestamp, offset = self.max_timestamp
         for at, header in self._from_index(offset, self.size):
             if header.max_timestamp == timestamp:
-                for record in read_records(self.log.pread(header.size, at)):
-                    if record.timestamp == timestamp:
-                        return record, header.partition_leader_epoch
-                return None
+                found = first_not_older(self.log.pread(header.size, at), header, timestamp, 0)
+                return (*found, header.partition_leader_epoch) if found else None
         return None
 
     # Files.
