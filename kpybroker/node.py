@@ -150,7 +150,7 @@ class Node:
         versions = handlers.served_versions()
         features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
         broker = Broker(config, self.scheduler, host.image, host, features, self.rng)
-        directories = Directories(stored.directories, self.scheduler, self.failed)
+        directories = Directories(stored.directories, self.scheduler, self.failed, stored.unusable)
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )

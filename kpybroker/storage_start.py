@@ -7,6 +7,7 @@ refused in one line that says what to do.
 
 import logging
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -35,6 +36,8 @@ class StoredNode(NamedTuple):
     metadata_directory: LogDirectory
     metadata_log_config: LogConfig
     previous_broker_epoch: int
+    unusable: Sequence[str]
+    """The paths of configured directories that are left out."""
 
     def close(self, broker_epoch: int) -> None:
         """Flush everything and say that the stop was clean. What fails now is recovered at the next start."""
@@ -53,7 +56,8 @@ def open_storage(
     Raises StartRefused, or StorageError for a directory that the node cannot do without.
     """
     metadata_path = str(Path(config.metadata_log_dir).absolute())
-    paths = [path for path in dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs) if _usable(path)]
+    configured = list(dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs))
+    paths = [path for path in configured if _usable(path)]
     if not _usable(metadata_path):
         raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
     every = [*paths, *([] if metadata_path in paths else [metadata_path])]
@@ -84,12 +88,15 @@ def open_storage(
             segment_ms=config["metadata.log.segment.ms"],
         ),
         min(each.directory.previous_broker_epoch for each in working),
+        [path for path in configured if path not in {each.directory.path for each in working}],
     )
 
 
 def _usable(path: str) -> bool:
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            Path(path, "meta.properties").read_bytes()
     except OSError as error:
         log.error("the log directory %s cannot be used: %s", path, error.strerror)
         return False

@@ -1,19 +1,12 @@
 """AssignReplicasToDirs: brokers with several log directories say where they put their replicas (KIP-858)."""
 
-from collections.abc import Sequence
 from typing import Any
 
 from kpybroker.controller.brokers import leave_partitions
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
-from kpybroker.metadata.topic import (
-    LOST_DIRECTORY,
-    MIGRATING_DIRECTORY,
-    UNASSIGNED_DIRECTORY,
-    Partition,
-    Topic,
-)
+from kpybroker.metadata.topic import Partition, Topic, directory_is_online
 from kpywire import error_codes
 from kpywire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -34,7 +27,7 @@ def assign_replicas_to_dirs(state: ControllerState, request: ControllerRequest, 
     offline: set[tuple[bytes, int]] = set()
     directories = []
     for wanted in message.directories:
-        online = is_online(wanted.id, broker.directories)
+        online = directory_is_online(wanted.id, broker.directories)
         topics = []
         for wanted_topic in wanted.topics:
             topic = state.image.topics_by_id.get(wanted_topic.topic_id)
@@ -74,12 +67,3 @@ def _assign(
     if record is not None:
         records.append(record)
     return error_codes.NONE
-
-
-def is_online(directory: bytes, online: Sequence[bytes]) -> bool:
-    """Whether a replica in a directory can be used, given a broker's online directories (``DirectoryId.isOnline``)."""
-    if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
-        return True
-    if directory == LOST_DIRECTORY:
-        return False
-    return not online or directory in online

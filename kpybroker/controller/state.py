@@ -18,7 +18,13 @@ from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
 from kpybroker.metadata.delta import ConfigResource
 from kpybroker.metadata.image import BROKER_RESOURCE, KRAFT_VERSION, TOPIC_RESOURCE, InvalidMetadata, MetadataImage
-from kpybroker.metadata.topic import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, Partition, Topic
+from kpybroker.metadata.topic import (
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    Partition,
+    Topic,
+    directory_is_online,
+)
 from kpybroker.metadata.topic_name import may_collide, unify_collisions
 from kpywire import error_codes, uuid
 
@@ -131,6 +137,13 @@ class ControllerState:
             for partition_id, partition in topic.partitions.items():
                 yield topic, partition_id, partition
 
+    def has_online_log(self, broker_id: int, partition: Partition) -> bool:
+        """Whether a broker has a replica of a partition in a log directory that it has registered."""
+        broker = self.image.brokers.get(broker_id)
+        if broker is None or broker_id not in partition.replicas:
+            return False
+        return directory_is_online(partition.directory_of(broker_id), broker.directories)
+
     def leads_any(self, broker_id: int) -> bool:
         """Whether a broker leads a partition."""
         return any(partition.leader == broker_id for _, _, partition in self.partitions())
@@ -141,8 +154,12 @@ class ControllerState:
         partition_id: int,
         may_lead: Callable[[int], bool] | None = None,
     ) -> PartitionChange:
-        """Begin a change of a partition. ``may_lead`` replaces "is active" where a broker is about to change."""
+        """Begin a change of a partition. ``may_lead`` replaces "is active" where a broker is about to change.
+
+        Whoever it is, nobody leads from a log directory that is offline (Kafka's ``LeaderAcceptor``).
+        """
         partition = topic.partitions[partition_id]
+        able = may_lead or self.is_active
         replication_factor = len(topic.partitions[0].replicas)
         return PartitionChange(
             topic.id,
@@ -153,7 +170,7 @@ class ControllerState:
             if self.image.elr_enabled
             else 1,
             elr_enabled=self.image.elr_enabled,
-            may_lead=may_lead or self.is_active,
+            may_lead=lambda broker_id: able(broker_id) and self.has_online_log(broker_id, partition),
             default_directory=self.default_directory,
         )
 

@@ -26,8 +26,8 @@ def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> Des
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     results = [_describe(broker, directory, wanted) for directory in broker.replicas.directories]
     results += [
-        DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=directory.path, topics=[])
-        for directory in broker.replicas.directories.failed
+        DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
+        for path in broker.replicas.directories.failed_paths
     ]
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
 

@@ -33,6 +33,15 @@ def directory_is_reserved(directory: bytes) -> bool:
     return int.from_bytes(directory, "big") < RESERVED_DIRECTORIES
 
 
+def directory_is_online(directory: bytes, online: Sequence[bytes]) -> bool:
+    """Whether a replica in a directory can be used, given a broker's online directories (``DirectoryId.isOnline``)."""
+    if directory in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+        return True
+    if directory == LOST_DIRECTORY:
+        return False
+    return not online or directory in online
+
+
 class Partition:
     """One partition: who replicates it, who leads it, and in which epochs. Immutable."""
 

@@ -99,7 +99,7 @@ class BrokerCollector(Collector):
         yield GaugeMetricFamily("kafka_server_replicamanager_partitioncount", "Partitions held", len(held))
         led = sum(replica.partition.leader == broker.node_id for replica in held)
         yield GaugeMetricFamily("kafka_server_replicamanager_leadercount", "Partitions led", led)
-        offline = len(broker.replicas.directories.failed)
+        offline = len(broker.replicas.directories.failed_paths)
         yield GaugeMetricFamily("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline)
         yield GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "Kafka's broker state", broker.lifecycle.state)
         yield GaugeMetricFamily(

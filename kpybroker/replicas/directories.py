@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.topic import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from kpystorage import names
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
 from kpystorage.errors import CorruptLog, DiskFailure
@@ -32,8 +33,14 @@ class Directories:
     """Working and failed log directories. ``halt`` ends a node that has none left."""
 
     def __init__(
-        self, directories: Sequence[IdentifiedDirectory], scheduler: Scheduler, halt: Callable[[str], None]
+        self,
+        directories: Sequence[IdentifiedDirectory],
+        scheduler: Scheduler,
+        halt: Callable[[str], None],
+        unusable: Sequence[str] = (),
     ) -> None:
+        """``unusable`` are the paths of configured directories that did not even come up."""
+        self._unusable = list(unusable)
         self.working: list[LogDirectory] = [each.directory for each in directories]
         self.failed: list[LogDirectory] = []
         self.ids = {each.directory: each.id for each in directories}
@@ -80,7 +87,15 @@ class Directories:
         for directory in self.working:
             if self.ids[directory] == assigned:
                 return directory
+        if self.failed_paths and assigned not in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
+            # The log is in a directory that failed: an empty one in its place would look like lost records.
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
         return min(self.working, key=lambda directory: len(directory.logs))
+
+    @property
+    def failed_paths(self) -> list[str]:
+        """The directories that do not work, now or since the start."""
+        return [*self._unusable, *(directory.path for directory in self.failed)]
 
     def offline_ids(self) -> list[bytes]:
         """What a heartbeat reports."""

@@ -189,7 +189,7 @@ class Replicas:
 
     def _went_offline(self, directory: LogDirectory) -> None:
         for replica in self:
-            if replica.log is not None and replica.log.directory is directory:
+            if (replica.topic.name, replica.index) in directory.logs:
                 replica.fail()
 
     def checkpoint_high_watermarks(self) -> None:

@@ -10,6 +10,7 @@ import pytest
 from running_node import BreakableDisk, RunningNode, start
 
 from kpybroker.controller.recovery import StartRefused
+from kpybroker.metadata.topic import directory_is_reserved
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -116,6 +117,52 @@ def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: P
 
         wait_until(lambda: leaderless() == set(on_second))
     assert node.failures == []
+
+
+def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
+    nodes: ExitStack, tmp_path: Path
+) -> None:
+    first, second, away = tmp_path / "first", tmp_path / "second", tmp_path / "away"
+    settings = {"log.dirs": f"{first},{second}"}
+    everybody = set(range(4))
+
+    def leaders(client: RawClient) -> dict[int, int]:
+        asked = MetadataRequest(topics=[MetadataRequestTopic(name="spread")], allow_auto_topic_creation=False)
+        return {p.partition_index: p.leader_id for p in client.call(asked, 12).topics[0].partitions}
+
+    node = RunningNode(settings)
+    with RawClient(node.port) as client:
+        create(client, "spread", partitions=4)
+        assert {produce(client, "spread", b"before", partition) for partition in everybody} == {error_codes.NONE}
+        broker = node.node.broker
+        assert broker is not None
+        replicas = broker.image.topics["spread"].partitions.values()
+        wait_until(lambda: not any(directory_is_reserved(replica.directory_of(1)) for replica in replicas))
+    node.stop()
+    missed = {number for number in everybody if (second / f"spread-{number}").exists()}
+    assert len(missed) == 2
+    second.rename(away)
+    second.write_bytes(b"")
+    node = RunningNode(settings)
+    with RawClient(node.port) as client:
+        assert {index for index, leader in leaders(client).items() if leader == -1} == missed
+        codes = {partition: produce(client, "spread", b"after", partition) for partition in everybody}
+        assert {partition for partition, code in codes.items() if code != error_codes.NONE} == missed
+        results = client.call(DescribeLogDirsRequest(topics=None), 4).results
+        assert {result.log_dir: result.error_code for result in results} == {
+            str(first): error_codes.NONE,
+            str(second): error_codes.KAFKA_STORAGE_ERROR,
+        }
+    node.stop()
+    assert not [number for number in missed if (first / f"spread-{number}").exists()]
+    second.unlink()
+    away.rename(second)
+    node = running(nodes, RunningNode(settings))
+    with RawClient(node.port) as client:
+        assert set(leaders(client).values()) == {1}
+        for partition in everybody:
+            expected = [b"before"] if partition in missed else [b"before", b"after"]
+            assert read(client, "spread", partition) == expected
 
 
 def test_the_only_directory_that_fails_ends_the_node(nodes: ExitStack, tmp_path: Path) -> None:

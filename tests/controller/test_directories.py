@@ -3,8 +3,12 @@
 import pytest
 from controller_world import ControllerWorld, directory_of
 
-from kpybroker.controller.directories import is_online
-from kpybroker.metadata.topic import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from kpybroker.metadata.topic import (
+    LOST_DIRECTORY,
+    MIGRATING_DIRECTORY,
+    UNASSIGNED_DIRECTORY,
+    directory_is_online,
+)
 from kpywire import error_codes
 from kpywire.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -85,9 +89,19 @@ def test_old_levels_know_no_directories() -> None:
 
 
 def test_which_directories_count_as_online() -> None:
-    assert is_online(UNASSIGNED_DIRECTORY, [FIRST])
-    assert is_online(MIGRATING_DIRECTORY, [FIRST])
-    assert not is_online(LOST_DIRECTORY, [FIRST])
-    assert is_online(FIRST, [FIRST])
-    assert not is_online(SECOND, [FIRST])
-    assert is_online(SECOND, [])
+    assert directory_is_online(UNASSIGNED_DIRECTORY, [FIRST])
+    assert directory_is_online(MIGRATING_DIRECTORY, [FIRST])
+    assert not directory_is_online(LOST_DIRECTORY, [FIRST])
+    assert directory_is_online(FIRST, [FIRST])
+    assert not directory_is_online(SECOND, [FIRST])
+    assert directory_is_online(SECOND, [])
+
+
+def test_a_broker_that_comes_back_without_a_directory_leads_nothing_in_it() -> None:
+    world = ControllerWorld().start_brokers(1, log_dirs=[FIRST, SECOND])
+    world.created("orders", {0: [1], 1: [1]})
+    assert assign(world, FIRST, 0) == assign(world, SECOND, 1) == [0]
+    for incarnation, directories, leaders in ((b"b" * 16, [FIRST], [1, -1]), (b"c" * 16, [FIRST, SECOND], [1, 1])):
+        world.pass_time(60_000)
+        world.start_brokers(1, log_dirs=directories, incarnation_id=incarnation)
+        assert [world.partition("orders", number).leader for number in (0, 1)] == leaders
