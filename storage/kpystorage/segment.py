@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from kpystorage import names, scan
 from kpystorage.disk import Disk, File
+from kpystorage.errors import CorruptRecord
 from kpystorage.log_config import LogConfig
 from kpystorage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from kpystorage.offset_index import OffsetIndex
@@ -17,6 +18,7 @@ from kpystorage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
 from kpystorage.time_index import TimeIndex, TimestampOffset
 from kpystorage.transaction_index import TransactionIndex
 from kpywire.batch import LENGTH_END, NO_TIMESTAMP, BatchHeader
+from kpywire.errors import Malformed
 from kpywire.time_search import first_not_older
 from kpywire.varint import Buffer
 
@@ -286,7 +288,7 @@ class Segment:
         before = self.time_index.lookup(timestamp)
         for at, header in self._from_index(max(before.offset, start_offset), self.size):
             if header.max_timestamp >= timestamp:
-                found = first_not_older(self.log.pread(header.size, at), header, timestamp, start_offset)
+                found = self._first_not_older(header, at, timestamp, start_offset)
                 if found is not None:
                     return *found, header.partition_leader_epoch
         return None
@@ -296,9 +298,18 @@ class Segment:
         timestamp, offset = self.max_timestamp
         for at, header in self._from_index(offset, self.size):
             if header.max_timestamp == timestamp:
-                found = first_not_older(self.log.pread(header.size, at), header, timestamp, 0)
+                found = self._first_not_older(header, at, timestamp, 0)
                 return (*found, header.partition_leader_epoch) if found else None
         return None
+
+    def _first_not_older(
+        self, header: BatchHeader, position: int, timestamp: int, start_offset: int
+    ) -> tuple[int, int] | None:
+        """Of the batch at ``position``. CorruptRecord if its records cannot be read."""
+        try:
+            return first_not_older(self.log.pread(header.size, position), header, timestamp, start_offset)
+        except Malformed as error:
+            raise CorruptRecord(f"{self.log.path}, byte {position}: {error}") from error
 
     # Files.
 
