@@ -190,7 +190,8 @@ class Connection:
         body = self._body
         assert body is not None
         with memoryview(body) as view:
-            count = self.sock.recv_into(view[self._body_filled :])
+            # The buffer may be longer than the frame, of which nothing behind its end is read.
+            count = self.sock.recv_into(view[self._body_filled : self._body_size or len(body)])
         if count == 0:
             self.close()
             return
@@ -223,9 +224,15 @@ class Connection:
         """Hold on to bytes that cannot be served now: an incomplete frame, or frames that must wait their turn."""
         have = len(rest)
         self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
-        wanted = max(4, have) if size <= have else min(size, max(2 * have, FIRST_BODY_BYTES))
+        spare = self.server.spare_body(size) if size > have else None
+        if spare is not None:
+            wanted = len(spare)
+        elif size > have:
+            wanted = min(size, max(2 * have, FIRST_BODY_BYTES))
+        else:
+            wanted = max(4, have)
         granted = self.server.budget.grow(self, wanted, self.resume)
-        body = self.server.body_buffer(wanted if granted else max(4, have))
+        body = spare if granted and spare is not None else bytearray(wanted if granted else max(4, have))
         body[:have] = rest
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms

@@ -221,16 +221,15 @@ class Server:
                 connection.give_up("its request arrives too slowly while memory for requests is short")
         self._check_memory_later()
 
-    def body_buffer(self, wanted_bytes: int) -> bytearray:
-        """A buffer of exactly ``wanted_bytes`` for a body; large ones are used again, since zeroing them costs."""
+    def spare_body(self, wanted_bytes: int) -> bytearray | None:
+        """A buffer of an earlier body that holds so many bytes: it is there already, and growing a new one costs."""
         spare = self._spare_bodies
         for index in range(len(spare) - 1, -1, -1):
             if len(spare[index]) >= wanted_bytes > FIRST_REUSED_BYTES:
                 body = spare.pop(index)
                 self._spare_bytes -= len(body)
-                del body[wanted_bytes:]
                 return body
-        return bytearray(wanted_bytes)
+        return None
 
     def recycle(self, body: bytearray) -> None:
         """A served body's buffer, for the next one."""

@@ -163,6 +163,6 @@ def test_a_buffer_that_somebody_looks_at_is_not_used_again(start_server: Callabl
     view = memoryview(watched)[10:20]
     server.recycle(watched)
     server.recycle(free)
-    assert server.body_buffer(size) is free
-    assert server.body_buffer(size) is not watched
+    assert server.spare_body(size) is free
+    assert server.spare_body(size) is None
     assert bytes(view) == bytes(10)
