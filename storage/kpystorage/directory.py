@@ -65,6 +65,8 @@ class LogDirectory:
         """What the clean shutdown file said, for the registration of the broker (KIP-966); -1 after an unclean stop."""
         self.logs: dict[TopicPartition, Log] = {}
         """Every partition with a directory here, opened or not."""
+        self.damaged: dict[TopicPartition, str] = {}
+        """Logs that cannot be opened, and why."""
         self.leftovers: list[str] = []
         """Names of directories that wait for their removal."""
         self.strays: list[str] = []
@@ -150,7 +152,8 @@ class LogDirectory:
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """A clean stop: complete and flush every open log, write the checkpoints and the clean shutdown file, unlock.
 
-        An offline directory is only unlocked.
+        An offline directory is only unlocked. With a damaged log in it the stop does not count as clean, so that the
+        next start finds the damage again.
         """
         try:
             if self.failure is None:
@@ -159,7 +162,8 @@ class LogDirectory:
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
                     self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
-                    self._session.end(broker_epoch)
+                    if not self.damaged:
+                        self._session.end(broker_epoch)
         finally:
             self.abandon()
 
@@ -217,10 +221,16 @@ class LogDirectory:
         if self.failure is not None:
             raise self.offline()
         key = (log.topic, log.partition)
+        if key in self.damaged:
+            raise CorruptLog(self.damaged[key])
         with self._guard:
             cleaned_to = self.cleaner_offsets.get(key, 0)
             loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report, cleaned_to)
-            log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
+            try:
+                log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
+            except CorruptLog as error:
+                self.damaged[key] = str(error)
+                raise
             log.take_snapshot()
 
     def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
@@ -277,8 +287,10 @@ class LogDirectory:
             self.disk.rename(log.path, self._file(name))
             self._session.changed()
         key = (log.topic, log.partition)
-        for known in (self.logs, self.recovery_points, self.log_starts, self.high_watermarks):
+        for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
             known.pop(key, None)
+        self.logs.pop(key, None)
+        self.damaged.pop(key, None)
         (self.leftovers if mark == names.DELETE_DIRECTORY else self.strays).append(name)
         return name
 

@@ -16,6 +16,12 @@ class OffsetOutOfRange(StorageError):
     error_code = 1
 
 
+class CorruptRecord(StorageError):
+    """The records of a stored batch cannot be read (CORRUPT_MESSAGE)."""
+
+    error_code = 2
+
+
 class RecordBatchTooLarge(StorageError):
     """One append is larger than a segment may be (Kafka's RECORD_LIST_TOO_LARGE)."""
 

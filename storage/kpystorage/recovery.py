@@ -376,7 +376,10 @@ class LogLoader:
                 if header.producer_id != NO_PRODUCER_ID:
                     data = memoryview(segment.log.pread(header.size, at)) if header.is_control else memoryview(b"")
                     place = LogOffset(header.base_offset, segment.base_offset, at)
-                    ended = apply_producer(producers, header, data, 0, place)
+                    try:
+                        ended = apply_producer(producers, header, data, 0, place)
+                    except Malformed as error:
+                        raise CorruptLog(f"{segment.log.path}, byte {at}: {error}") from error
                     if ended is not None:
                         if header.base_offset >= self._unindexed_from:
                             note_ended(producers, ended, segment.transaction_index)

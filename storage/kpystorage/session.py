@@ -57,11 +57,18 @@ class Session:
         except FileNotFoundError:
             clean = read_broker_epoch(self._disk, self._directory) is not None
             return Shutdown.CLEAN if clean else Shutdown.UNCLEAN
-        # A session that was not ended is younger than any clean shutdown file beside it.
+        if self._is_ended():
+            return Shutdown.CLEAN
         identity, _, modified = left.rpartition(b"\n")
         if self._disk.boot_id() and identity == self._identity() and modified == self._modified():
             return Shutdown.PROCESS_DIED
         return Shutdown.UNCLEAN
+
+    def _is_ended(self) -> bool:
+        """Whether there was a clean stop, perhaps of Apache Kafka, after the session that left its file."""
+        marker = self._disk.status(f"{self._directory}/{names.CLEAN_SHUTDOWN}")
+        left = self._disk.status(self._path)
+        return marker is not None and left is not None and marker.modified_ns > left.modified_ns
 
     def begin(self) -> None:
         """Take the directory over: from here on a stop counts as a death. Flushed. May raise OSError."""

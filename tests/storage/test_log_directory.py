@@ -119,10 +119,23 @@ def test_what_is_not_certain_counts_as_unclean(tmp_path: Path, change: str, monk
         path.write_bytes(path.read_bytes()[:-1])
     else:
         (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":1}')
+        os.utime(tmp_path / ".kafka_cleanshutdown", ns=(1, 1))
     again = open_directory(RealDisk(), str(tmp_path), config=SMALL)
     assert again.shutdown is Shutdown.UNCLEAN
     assert again.previous_broker_epoch == -1
     assert [log.end.offset for log in again.logs.values()] == [60, 60]
+
+
+def test_a_clean_stop_of_kafka_after_a_death_of_ours_is_clean(tmp_path: Path) -> None:
+    directory = filled(tmp_path)
+    directory.close()
+    open_directory(RealDisk(), str(tmp_path)).abandon()
+    left = (tmp_path / session.SESSION).stat().st_mtime_ns
+    (tmp_path / ".kafka_cleanshutdown").write_text('{"version":0,"brokerEpoch":5}')
+    os.utime(tmp_path / ".kafka_cleanshutdown", ns=(left + 1, left + 1))
+    again = open_directory(RealDisk(), str(tmp_path))
+    assert again.shutdown is Shutdown.CLEAN
+    assert again.previous_broker_epoch == 5
 
 
 def test_sigkill_in_the_middle_of_appends_loses_none_of_them(tmp_path: Path) -> None:
@@ -327,6 +340,14 @@ def test_flushed_data_that_is_damaged_is_never_removed(tmp_path: Path) -> None:
     assert again.failure is None
     append_records(again.logs["t", 1], 1)
     assert last.read_bytes() == bytes(broken)
+    # A clean stop does not cover it up.
+    again.close()
+    again = open_directory(RealDisk(), str(tmp_path), config=SMALL)
+    assert again.shutdown is not Shutdown.CLEAN
+    assert set(again.damaged) == {("t", 0)}
+    again.mark(again.logs["t", 0])
+    again.close()
+    assert open_directory(RealDisk(), str(tmp_path), config=SMALL).shutdown is Shutdown.CLEAN
 
 
 def test_an_old_message_format_is_refused_rather_than_cut_off(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from log_making import (
 )
 
 from kpystorage import real_disk
-from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
+from kpystorage.errors import CorruptRecord, OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.real_disk import Descriptors, RealDisk
@@ -223,3 +223,15 @@ def test_the_last_stable_offset_waits_for_open_and_for_unreplicated_transactions
     log.producers.replicated_to(6)
     assert log.last_stable_offset(log.end) == log.end
     assert [each.producer_id for each in log.aborted_transactions(0, 6)] == [2]
+
+
+def test_a_look_up_by_time_in_records_that_cannot_be_read_says_so() -> None:
+    log = make_log()
+    batch = bytearray(make_batch(0, 3))
+    batch[61:] = b"\xff" * (len(batch) - 61)
+    append(log, bytes(batch))
+    for look_up in (lambda: log.offset_for_timestamp(NOW_MS + 1), log.max_timestamp_offset):
+        with pytest.raises(CorruptRecord) as refused:
+            look_up()
+        assert refused.value.error_code == 2
+    assert log.directory.failure is None
