@@ -5,6 +5,7 @@ It has no descriptors for ``sendfile`` (``fileno()`` is -1) and no clock: times 
 Invariant: as with a real disk, an open file outlives its name.
 """
 
+import errno
 from collections.abc import Iterator
 
 from kpystorage.disk import FileStatus
@@ -22,6 +23,12 @@ class Inode:
         self.number = number
         self.modified_ns = 0
         self.data = bytearray()
+
+    def read(self, length: int, position: int) -> bytes:
+        """At most ``length`` bytes from ``position`` on; refused as by the operating system if that is negative."""
+        if position < 0:
+            raise OSError(errno.EINVAL, "Invalid argument")
+        return bytes(self.data[position : position + length])
 
     def write(self, data: Buffer, position: int) -> None:
         """Put ``data`` at ``position``; a gap before it is filled with zeros."""
@@ -62,7 +69,7 @@ class MemoryDescriptor:
         return -1
 
     def pread(self, length: int, position: int) -> bytes:
-        return bytes(self._inode.data[position : position + length])
+        return self._inode.read(length, position)
 
     def fsync(self) -> None:
         self._disk.synchronize(self._inode)
@@ -87,7 +94,7 @@ class MemoryFile:
         return MemoryDescriptor(self._disk, self._open())
 
     def pread(self, length: int, position: int) -> bytes:
-        return bytes(self._open().data[position : position + length])
+        return self._open().read(length, position)
 
     def pwrite(self, data: Buffer, position: int) -> None:
         self._disk.change(self._open(), data, position)

@@ -252,9 +252,12 @@ class Segment:
     def _from_index(self, offset: int, limit: int) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from the index entry at or below ``offset`` on; an index that points elsewhere is built anew."""
         indexed_offset, position = self.offset_index.lookup(offset)
-        walk = scan.headers(self.log, position, limit)
+        is_possible = 0 <= position <= self.size
+        walk = scan.headers(self.log, position if is_possible else limit, limit)
         first = next(walk, None)
-        if position and (position < limit if first is None else first[1].last_offset != indexed_offset):
+        if not is_possible or (
+            position and (position < limit if first is None else first[1].last_offset != indexed_offset)
+        ):
             self.rebuild_indexes()
             yield from scan.headers(self.log, self.offset_index.lookup(offset)[1], limit)
         elif first is not None:

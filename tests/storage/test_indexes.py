@@ -121,7 +121,7 @@ def test_a_rest_of_a_transaction_index_entry_is_written_over_and_a_later_version
         list(index.entries())
 
 
-@pytest.mark.parametrize("damage", ["cut", "shifted", "foreign", "gone"])
+@pytest.mark.parametrize("damage", ["cut", "shifted", "foreign", "negative", "beyond", "gone"])
 def test_an_index_that_points_elsewhere_is_built_anew_when_it_is_used(damage: str) -> None:
     config = LogConfig(segment_bytes=3000, index_interval_bytes=300)
     disk = MemoryDisk()
@@ -142,6 +142,9 @@ def test_an_index_that_points_elsewhere_is_built_anew_when_it_is_used(damage: st
         )
     elif damage == "foreign":
         disk.write(path, b"\x7f\xff\xff\xff" * 10, synchronize=False)
+    elif damage in ("negative", "beyond"):
+        position = b"\xff\xff\xff\xf0" if damage == "negative" else b"\x00\x0f\xff\xff"
+        disk.write(path, b"".join(whole[at : at + 4] + position for at in range(0, len(whole), 8)), synchronize=False)
     else:
         disk.unlink(path)
     again = open_directory(disk, config=config).logs["t", 0]
