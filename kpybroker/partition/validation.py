@@ -16,7 +16,7 @@ Invariant: a batch comes out with its base offset, leader epoch and largest time
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple, NoReturn
+from typing import Final, NamedTuple, NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -49,12 +49,12 @@ from kpywire.skim import skim_section
 from kpywire.varint import Buffer, as_int64
 from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames
 
-_SMALLEST_BATCH_LENGTH = 14
+_SMALLEST_BATCH_LENGTH: Final = 14
 """What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
-_MAX_RECORD_ERRORS = 10_000
+_MAX_RECORD_ERRORS: Final = 10_000
 """Kafka names every refused record of a batch; we name no more than this."""
-_INFLATED_BYTES = 64 << 20
-LATEST_PRODUCE = 13
+_INFLATED_BYTES: Final = 64 << 20
+LATEST_PRODUCE: Final = 13
 
 
 class Refused(KafkaError):
@@ -121,8 +121,8 @@ class Accepted(NamedTuple):
     """The time of every record on a LogAppendTime topic, else -1."""
 
 
-_new = tuple.__new__
-_NO_FIELDS = (0,) * len(BatchHeader._fields)
+_new: Final = tuple.__new__
+_NO_FIELDS: Final = (0,) * len(BatchHeader._fields)
 
 
 def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeader:

@@ -13,43 +13,43 @@ computes it anew.
 from collections.abc import Iterator
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer
 
-HEADER_BYTES = 61
-LENGTH_END = 12
+HEADER_BYTES: Final = 61
+LENGTH_END: Final = 12
 """Bytes before the part that batchLength counts: baseOffset and batchLength itself."""
 
-MAGIC = 2
-MAGIC_POSITION = 16
-CRC_POSITION = 17
-ATTRIBUTES_POSITION = 21
-MAX_TIMESTAMP_POSITION = 35
+MAGIC: Final = 2
+MAGIC_POSITION: Final = 16
+CRC_POSITION: Final = 17
+ATTRIBUTES_POSITION: Final = 21
+MAX_TIMESTAMP_POSITION: Final = 35
 
-NO_TIMESTAMP = -1
-NO_PRODUCER_ID = -1
-NO_PRODUCER_EPOCH = -1
-NO_SEQUENCE = -1
-NO_LEADER_EPOCH = -1
+NO_TIMESTAMP: Final = -1
+NO_PRODUCER_ID: Final = -1
+NO_PRODUCER_EPOCH: Final = -1
+NO_SEQUENCE: Final = -1
+NO_LEADER_EPOCH: Final = -1
 
-CREATE_TIME = 0
-LOG_APPEND_TIME = 1
+CREATE_TIME: Final = 0
+LOG_APPEND_TIME: Final = 1
 
-CODEC_MASK = 0x07
-TIMESTAMP_TYPE_MASK = 0x08
-TRANSACTIONAL_MASK = 0x10
-CONTROL_MASK = 0x20
-DELETE_HORIZON_MASK = 0x40
-KNOWN_ATTRIBUTES = 0x7F
+CODEC_MASK: Final = 0x07
+TIMESTAMP_TYPE_MASK: Final = 0x08
+TRANSACTIONAL_MASK: Final = 0x10
+CONTROL_MASK: Final = 0x20
+DELETE_HORIZON_MASK: Final = 0x40
+KNOWN_ATTRIBUTES: Final = 0x7F
 
-HEADER = Struct(">qiibIhiqqqhii")
-_OFFSET = Struct(">q")
-_EPOCH = Struct(">i")
-_CRC = Struct(">I")
-_CRC_AND_ATTRIBUTES = Struct(">Ih")
+HEADER: Final = Struct(">qiibIhiqqqhii")
+_OFFSET: Final = Struct(">q")
+_EPOCH: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+_CRC_AND_ATTRIBUTES: Final = Struct(">Ih")
 
 
 class BatchHeader(NamedTuple):

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from functools import cache
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from kpywire.codec import decoder, encode_struct, encoder
 from kpywire.encoding import EncodedStructs
@@ -22,8 +22,8 @@ from kpywire.messages.produce import (
 )
 from kpywire.varint import encode_unsigned_varint
 
-FLEXIBLE_FROM = 9
-TOPIC_IDS_FROM = 13
+FLEXIBLE_FROM: Final = 9
+TOPIC_IDS_FROM: Final = 13
 
 TopicKey = str | bytes
 """A topic's name (versions up to 12) or its id of 16 bytes."""
@@ -43,12 +43,14 @@ class Produce(NamedTuple):
 Answers = Sequence[tuple[TopicKey, Sequence[bytes]]]
 """The topics of a response, with the encoded answer of each partition."""
 
-_new = tuple.__new__
-_ACKS_AND_TIMEOUT = Struct(">hi")
-_INDEX = Struct(">i")
-_SUCCESS = Struct(">ihqqqBBB")
-_THROTTLE_AND_TAGS = b"\0\0\0\0\0"
-_EMPTY_ARRAY, _NULL, _NO_TAGS = 1, 0, 0
+_new: Final = tuple.__new__
+_ACKS_AND_TIMEOUT: Final = Struct(">hi")
+_INDEX: Final = Struct(">i")
+_SUCCESS: Final = Struct(">ihqqqBBB")
+_THROTTLE_AND_TAGS: Final = b"\0\0\0\0\0"
+_EMPTY_ARRAY: Final = 1
+_NULL: Final = 0
+_NO_TAGS: Final = 0
 
 
 class ProduceCodec:

@@ -12,6 +12,7 @@ Invariant: the outcome is that of :func:`kpywire.walk.walk` over the whole secti
 from collections.abc import Callable, Sequence
 from itertools import chain
 from sys import byteorder
+from types import FunctionType
 from typing import Final, Literal, NamedTuple
 
 from kpywire.batch import BatchHeader
@@ -19,25 +20,27 @@ from kpywire.errors import Malformed
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
 from kpywire.walk import MOST_STEPS, InvalidRecord, Stretch, TooLaborious, frames, walk
 
-_FEW = 24
+_FEW: Final = 24
 """Fewer records than this are sooner walked than looked at."""
-_MANY = 128
+_MANY: Final = 128
 """The same for records of different sizes, and how far the first look at them goes; four times as far after success."""
-_STRETCH = 256
+_STRETCH: Final = 256
 """How many records are walked before another look for equal ones."""
+_WALKED: Final = _FEW + 1 if isinstance(walk, FunctionType) else 1 << 31
+"""How many records of a batch are walked without a look: any number, where walking is compiled."""
 
-_INT64_MIN = -(1 << 63)
-_INT64_MAX = (1 << 63) - 1
+_INT64_MIN: Final = -(1 << 63)
+_INT64_MAX: Final = (1 << 63) - 1
 
-_ALL_BYTES = bytes(range(256))
-_CONTINUED = bytes(byte >> 7 for byte in range(256))
-_ODD = bytes(byte & 1 for byte in range(256))
+_ALL_BYTES: Final = bytes(range(256))
+_CONTINUED: Final = bytes(byte >> 7 for byte in range(256))
+_ODD: Final = bytes(byte & 1 for byte in range(256))
 
-_BLOCK = 8192
-_OFFSET_ALONE = bytes(range(0, 128, 2))
-_OFFSET_LOW = bytes(range(128, 256, 2)) * 128
-_OFFSET_HIGH = b"".join(bytes((group,)) * 64 for group in range(128))
-_OFFSET_MIDDLE = b"".join(bytes((group | 128,)) * 64 for group in range(128))
+_BLOCK: Final = 8192
+_OFFSET_ALONE: Final = bytes(range(0, 128, 2))
+_OFFSET_LOW: Final = bytes(range(128, 256, 2)) * 128
+_OFFSET_HIGH: Final = b"".join(bytes((group,)) * 64 for group in range(128))
+_OFFSET_MIDDLE: Final = b"".join(bytes((group | 128,)) * 64 for group in range(128))
 
 _WORDS: Final[dict[int, tuple[int, Literal["H", "I", "Q"]]]] = {
     2: (2, "H"),
@@ -105,7 +108,7 @@ def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int,
     """As :func:`skim`, for callers that count tuples."""
     if type(section) is not bytes:
         section = bytes(section)
-    look = _look if count > _FEW + 1 else walk
+    look = _look if count > _WALKED else walk
     lowest, highest, in_order, keyed, position, _ = look(section, 0, 0, count)
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
