@@ -64,11 +64,13 @@ class Broker:
 
     def _reconfigure(self, image: MetadataImage) -> None:
         """Dynamic broker configs changed (KIP-226)."""
+        known = self.config.warnings
         self.config = self.config.with_dynamic(
             image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
         )
         for warning in self.config.warnings:
-            log.warning("%s", warning)
+            if warning not in known:
+                log.warning("%s", warning)
         self.replicas.configure_all()
 
     @property

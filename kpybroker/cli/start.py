@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import click
 
 from kpybroker.cli.cluster import DEFAULT_SERVER
+from kpybroker.cli.log_lines import LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment
@@ -44,7 +45,9 @@ def command(
     level = logging.getLevelNamesMapping().get(log_level.upper())
     if level is None:
         raise click.BadParameter(f"{log_level} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
-    logging.basicConfig(level=level, format="%(asctime)s %(levelname)s %(message)s (%(name)s)", stream=sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=level, handlers=[handler])
     settings = from_environment(os.environ) if environment else {}
     for override in overrides:
         key, separator, value = override.partition("=")

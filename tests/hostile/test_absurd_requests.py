@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from attacker import Attacker, create_topic, produce, produce_request
-from test_batches import NOW_MS
+from test_batches import NOW_MS, sealed
 from watched import WatchedBroker, wait_until
 
 from kpywire import api, error_codes
+from kpywire.compression import ZSTD, compress
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import (
@@ -28,7 +29,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, encode_record
 from raw_client import api_key_of
 
 MIB = 1024 * 1024
@@ -241,6 +242,24 @@ def test_deleting_records_under_a_reader_is_out_of_range_or_records(attacker: At
             assert answer.error_code in (error_codes.NONE, error_codes.OFFSET_OUT_OF_RANGE)
             deleted = eraser.receive(api.DELETE_RECORDS, 2).topics[0].partitions[0]
             assert (deleted.error_code, deleted.low_watermark) == (error_codes.NONE, number)
+
+
+def test_looking_for_a_time_in_a_batch_of_a_million_records_keeps_nobody_waiting(target: WatchedBroker) -> None:
+    count = 900_000
+    section = b"".join(encode_record(number, 0, None, b"") for number in range(count))
+    section += encode_record(count, 50, None, b"")
+    header = {"attributes": ZSTD, "record_count": count + 1, "max_timestamp": NOW_MS + 50}
+    with Attacker(target.port) as client:
+        create_topic(client, "dense")
+        assert produce(client, "dense", sealed(header, compress(ZSTD, section))).error_code == error_codes.NONE
+    clients = [Attacker(target.port) for _ in range(10)]
+    asked = ListOffsetsPartition(partition_index=0, timestamp=NOW_MS + 40)
+    for client in clients:
+        client.send(ListOffsetsRequest(replica_id=-1, topics=[ListOffsetsTopic(name="dense", partitions=[asked])]), 7)
+    for client in clients:
+        answer = client.receive(api.LIST_OFFSETS, 7).topics[0].partitions[0]
+        assert (answer.timestamp, answer.offset) == (NOW_MS + 50, count)
+        client.sock.close()
 
 
 @pytest.mark.parametrize("in_session", [True, False], ids=["in a session", "without a session"])

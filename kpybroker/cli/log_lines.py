@@ -1,0 +1,22 @@
+"""How the log is written: one line an event, whatever somebody put into a name that appears in it."""
+
+import logging
+
+_FORMAT = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+    0x2028: "\\u2028",
+    0x2029: "\\u2029",
+    ord("\n"): "\\n",
+    ord("\r"): "\\r",
+    ord("\t"): "\\t",
+}
+
+
+class LineFormatter(logging.Formatter):
+    """Escapes control characters in messages; a traceback, which only defects have, keeps its lines."""
+
+    def __init__(self) -> None:
+        super().__init__(_FORMAT)
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        return super().formatMessage(record).translate(_CONTROL)
