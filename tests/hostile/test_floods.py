@@ -186,6 +186,36 @@ def test_idle_clients_are_closed_whatever_they_wait_for(start_broker: StartBroke
         assert busy.call(MetadataRequest(topics=[]), 9).brokers
 
 
+def test_a_broker_under_attack_stops_cleanly_and_starts_again(start_broker: StartBroker) -> None:
+    broker = start_broker()
+    with Attacker(broker.port) as client:
+        create_topic(client, "t")
+        for _ in range(30):
+            assert produce(client, "t", batch_of(900_000)).error_code == error_codes.NONE
+    partition = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=64 * MIB)
+    everything = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[partition])])
+    at_end = FetchPartition(partition=0, fetch_offset=30, partition_max_bytes=MIB)
+    wait = FetchRequest(max_wait_ms=FOR_EVER_MS, min_bytes=1, topics=[FetchTopic(topic="t", partitions=[at_end])])
+    attackers = [Attacker(broker.port) for _ in range(200)]
+    for number, client in enumerate(attackers):
+        match number % 4:
+            case 0:
+                client.send(everything, FETCH_VERSION)
+            case 1:
+                client.send(wait, FETCH_VERSION)
+            case 2:
+                client.sock.sendall(struct.pack(">i", 50 * MIB) + bytes(300_000))
+            case 3:
+                client.sock.sendall(client.frame(produce_request("t", batch_of(100_000)), 9)[:-1])
+    with Attacker(broker.port) as probe:
+        assert probe.drain()
+    broker.restart()
+    with Attacker(broker.port) as client:
+        assert produce(client, "t", batch_of(10)).base_offset == 30
+    for client in attackers:
+        client.vanish()
+
+
 def test_many_clients_that_produce_at_once_are_all_answered(target: WatchedBroker) -> None:
     with Attacker(target.port) as client:
         create_topic(client, "crowded", 4)
