@@ -1,8 +1,8 @@
 """Which broker the suites talk to, and topics of their own for every test.
 
-``pytest compat-tests`` tests kpybroker, ``--target apache-kafka`` the oracle, ``--bootstrap-server HOST:PORT`` any
-broker; tests that start, kill or configure a broker of their own are skipped there. A test that fails on Apache Kafka
-is a wrong test.
+``pytest compat-tests`` tests this environment's kpybroker, ``--kpybroker PATH`` that of another one, such as a compiled
+wheel's; ``--target apache-kafka`` the oracle, ``--bootstrap-server HOST:PORT`` any broker: tests that start, kill or
+configure a broker of their own are skipped there. A test that fails on Apache Kafka is a wrong test.
 """
 
 import re
@@ -19,7 +19,7 @@ from clients import CLIENTS, Client
 from java_tools import JavaTools
 from oracle import BrokerProcess
 from raw_client import RawClient, connect
-from targets import TARGETS
+from targets import TARGETS, KpyBroker
 from topics import create_topic, delete_topics
 
 if TYPE_CHECKING:
@@ -40,9 +40,16 @@ class NewTopic(Protocol):
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compatibility")
     group.addoption("--target", choices=sorted(TARGETS), default="kpybroker", help="the broker to test")
+    group.addoption("--kpybroker", metavar="PATH", type=Path, help="the kpybroker command, of another environment")
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = config.getoption("--kpybroker", default=None)
+    if chosen is not None:
+        KpyBroker.path = chosen.absolute()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -16,6 +16,8 @@ class KpyBroker(BrokerProcess):
     """kpybroker in a child process, told what to do by a ``server.properties`` as Kafka would be."""
 
     program = "kpybroker"
+    path = Path(sys.executable).with_name("kpybroker")
+    """The command that is started: this environment's, unless ``--kpybroker`` names another one's."""
     start_timeout_s = 20.0
     stop_timeout_s = 10.0
 
@@ -33,8 +35,7 @@ class KpyBroker(BrokerProcess):
         (self.directory / "server.properties").write_text("".join(lines))
 
     def command(self) -> Sequence[str]:
-        program = Path(sys.executable).with_name("kpybroker")
-        return [str(program), "start", str(self.directory / "server.properties"), "--http", "off"]
+        return [str(self.path), "start", str(self.directory / "server.properties"), "--http", "off"]
 
 
 def apache_kafka(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:

@@ -4,6 +4,8 @@
 """
 
 from importlib import import_module
+from importlib.machinery import ExtensionFileLoader
+from importlib.util import find_spec
 
 import click
 
@@ -35,7 +37,14 @@ class _Lazy(click.Group):
             formatter.write_dl(sorted(COMMANDS.items()))
 
 
+def _form() -> str:
+    """What is installed: pure Python as in a checkout, or a wheel with compiled modules."""
+    walk = find_spec("kpywire.walk")
+    is_compiled = walk is not None and isinstance(walk.loader, ExtensionFileLoader)
+    return "compiled" if is_compiled else "pure Python"
+
+
 @click.group(cls=_Lazy, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(__version__, prog_name="kpybroker")
+@click.version_option(__version__, prog_name="kpybroker", message=f"%(prog)s, version %(version)s, {_form()}")
 def main() -> None:
     """An Apache Kafka broker in Python, and a client for any Kafka."""
