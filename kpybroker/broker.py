@@ -5,7 +5,7 @@ It owns nothing that waits and decides nothing itself; `kpybroker.node` builds i
 
 import logging
 import random
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
@@ -52,6 +52,8 @@ class Broker:
         self.supported_features = supported_features
         self.alive_brokers: frozenset[int] = frozenset()
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
+        self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
+        """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -72,6 +74,7 @@ class Broker:
             if warning not in known:
                 log.warning("%s", warning)
         self.replicas.configure_all()
+        self.when_reconfigured(self.config)
 
     @property
     def is_ready(self) -> bool:

@@ -159,7 +159,8 @@ class Node:
         )
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions)
-        broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
+        server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
+        broker.when_reconfigured = lambda changed: server.change_limits(socket_limits(changed))
         return broker
 
     def _build_lifecycle(self, stored: StoredNode, broker: Broker) -> Lifecycle:

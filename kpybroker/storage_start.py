@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from random import Random
+from threading import Lock
 from typing import NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
@@ -61,7 +62,8 @@ def open_storage(
     if not _usable(metadata_path):
         raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
     every = [*paths, *([] if metadata_path in paths else [metadata_path])]
-    directories = {path: LogDirectory(path, disk, rng, log.warning, _default_log_config(config)) for path in every}
+    log_config = _default_log_config(config)
+    directories = {path: LogDirectory(path, disk, rng, log.warning, log_config, Lock()) for path in every}
     identity = identify(config, disk, list(directories), metadata_path, rng, now_ms)
     for line in identity.formatted:
         log.info("%s", line)

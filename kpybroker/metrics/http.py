@@ -23,7 +23,7 @@ class HttpServer:
         self.ready = ready
         self.exposition = exposition
         self._server: asyncio.Server | None = None
-        self._connections = 0
+        self._connections: set[asyncio.Task[None] | None] = set()
 
     async def start(self, host: str, port: int) -> int:
         """Listen; the port, which is the system's choice when 0 was asked for. Raises OSError."""
@@ -32,15 +32,20 @@ class HttpServer:
         return bound
 
     async def stop(self) -> None:
-        """Stop listening."""
+        """Stop listening, and end what is being served."""
         if self._server is not None:
             self._server.close()
             self._server = None
+        serving = [task for task in self._connections if task is not None]
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._connections += 1
+        task = asyncio.current_task()
+        self._connections.add(task)
         try:
-            if self._connections > MOST_CONNECTIONS:
+            if len(self._connections) > MOST_CONNECTIONS:
                 return
             async with asyncio.timeout(READ_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
@@ -52,11 +57,11 @@ class HttpServer:
             )
             async with asyncio.timeout(READ_TIMEOUT_S):
                 await writer.drain()
-        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError):
-            # A peer that does not speak HTTP, or is gone: there is nobody to answer.
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, asyncio.CancelledError):
+            # A peer that does not speak HTTP, or is gone, or the end: there is nobody to answer.
             return
         finally:
-            self._connections -= 1
+            self._connections.discard(task)
             writer.close()
 
     def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:

@@ -9,7 +9,9 @@ from collections import deque
 from collections.abc import Callable
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -22,7 +24,10 @@ log = logging.getLogger("kpybroker.upkeep")
 FLUSH_CHECK_MS = 100
 FLUSH_AFTER_BYTES = 64 * 1024 * 1024
 FLUSHES_AT_ONCE = 4
-LOGS_PER_TURN = 64
+NEVER_MS = 2**63 - 1
+LOGS_PER_TURN = 8
+FIRST_DELAY_MS = 30_000
+"""Work that is due seldom begins so long after the start, as in Kafka."""
 
 
 class Upkeep:
@@ -35,6 +40,9 @@ class Upkeep:
         self._timers: dict[Callable[[], None], Timer] = {}
         self._flushing = 0
         self._dirty: deque[Log] = deque()
+        self._dirty_since_ms: dict[Log, float] = {}
+        """When logs that are to be flushed by time were first seen to need it."""
+        self._aging: deque[Replica] = deque()
         self._stopped = False
 
     def start(self) -> None:
@@ -54,6 +62,7 @@ class Upkeep:
         """No more of it."""
         self._stopped = True
         self._dirty.clear()
+        self._aging.clear()
         for timer in self._timers.values():
             timer.cancel()
 
@@ -66,16 +75,29 @@ class Upkeep:
             if not self._stopped:
                 self._timers[work] = self.scheduler.call_later(interval_ms, due)
 
-        self._timers[work] = self.scheduler.call_later(interval_ms, due)
+        self._timers[work] = self.scheduler.call_later(min(interval_ms, FIRST_DELAY_MS), due)
 
     # Flushing
 
     def _flush_if_due(self) -> None:
+        """Flush all logs when enough has gathered in them, and each log when its ``flush.ms`` has passed."""
         if self._flushing == 0:
             dirty = [found for found in self._open_logs() if found.unflushed_bytes > 0]
+            due = self._due_by_time(dirty)
             if sum(found.unflushed_bytes for found in dirty) >= FLUSH_AFTER_BYTES:
-                self._dirty.extend(dirty)
-                self._flush_some()
+                due = dirty
+            self._dirty.extend(due)
+            self._flush_some()
+
+    def _due_by_time(self, dirty: list[Log]) -> list[Log]:
+        now_ms, before = self.scheduler.monotonic_ms(), self._dirty_since_ms
+        since = self._dirty_since_ms = {
+            found: before.get(found, now_ms) for found in dirty if found.config.flush_ms < NEVER_MS
+        }
+        due = [found for found, since_ms in since.items() if now_ms - since_ms >= found.config.flush_ms]
+        for found in due:
+            del since[found]
+        return due
 
     def _flush_some(self) -> None:
         """A few logs at a time, since a flush keeps the files of its log open."""
@@ -130,13 +152,25 @@ class Upkeep:
     # Retention
 
     def _delete_old_segments(self) -> None:
+        """Look at all logs, a few in a turn: those that nobody has used since the start have to be opened for it."""
+        if not self._aging:
+            self._aging.extend(replica for replica in self.replicas if replica.log is not None or _may_age(replica))
+            self._delete_some()
+
+    def _delete_some(self) -> None:
         now_ms = self.scheduler.now_ms()
-        for replica in self.replicas:
-            leader = replica.leader
-            if leader is None or not leader.log.is_open:
-                continue
-            if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
-                replica.changed()
+        for _ in range(min(LOGS_PER_TURN, len(self._aging))):
+            replica = self._aging.popleft()
+            try:
+                leader = replica.led()
+                if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
+                    replica.changed()
+            except KafkaError:
+                continue  # it is not led here, or gone by now
+            except DiskFailure as failure:
+                self.replicas.directory_failed(failure)
+        if self._aging:
+            self.scheduler.call_soon(self._delete_some)
 
     def _forget_old_producers(self) -> None:
         now_ms = self.scheduler.now_ms()
@@ -146,3 +180,8 @@ class Upkeep:
 
     def _open_logs(self) -> list[Log]:
         return [replica.leader.log for replica in self.replicas if replica.leader and replica.leader.log.is_open]
+
+
+def _may_age(replica: Replica) -> bool:
+    config = replica.topic.config
+    return config.delete and (config.retention_ms >= 0 or config.retention_bytes >= 0)

@@ -92,6 +92,15 @@ class Server:
         self._idle_timer: Timer | None = None
         self._memory_timer: Timer | None = None
 
+    def change_limits(self, limits: SocketLimits) -> None:
+        """Count new connections by other limits from now on; what was fixed with the start stays as it is."""
+        self.limits = self.limits._replace(
+            max_connections=limits.max_connections,
+            max_connections_per_ip=limits.max_connections_per_ip,
+            max_connections_per_ip_overrides=limits.max_connections_per_ip_overrides,
+        )
+        self._creation_rate.per_second = limits.max_creation_rate
+
     # Listening
 
     def listen(self, name: str, host: str, port: int, dispatch: Dispatch | None = None) -> int:

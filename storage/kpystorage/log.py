@@ -230,6 +230,8 @@ class Log:
         self.end = _new(LogOffset, (last_offset + 1, segment.base_offset, position))
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
+        if last_offset - self.recovery_point >= self.config.flush_messages - 1:
+            self.flush()
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
         place = LogOffset(header.base_offset, segment.base_offset, position)

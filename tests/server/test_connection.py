@@ -278,6 +278,20 @@ def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) ->
         assert read_reply(again)[0] == 2
 
 
+def test_limits_that_change_count_for_the_next_connection(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(max_connections=2))
+    with server.connect() as first, server.connect() as second:
+        for sock in (first, second):
+            sock.sendall(request(1))
+            assert read_reply(sock)[0] == 1
+        with server.connect() as refused:
+            assert closed_by_server(refused)
+        server.call(lambda: server.server.change_limits(SocketLimits(max_connections=3)))
+        with server.connect() as third:
+            third.sendall(request(2))
+            assert read_reply(third)[0] == 2
+
+
 def test_connections_beyond_the_creation_rate_wait_for_the_next_second(start_server: StartServer) -> None:
     server = start_server(echo, SocketLimits(max_creation_rate=3))
     socks = [server.connect() for _ in range(5)]

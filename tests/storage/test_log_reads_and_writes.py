@@ -235,3 +235,13 @@ def test_a_look_up_by_time_in_records_that_cannot_be_read_says_so() -> None:
             look_up()
         assert refused.value.error_code == 2
     assert log.directory.failure is None
+
+
+def test_a_log_is_flushed_when_so_many_records_have_gathered() -> None:
+    log = make_log(LogConfig(flush_messages=5))
+    for count, recovery_point in ((2, 0), (2, 0), (2, 6), (4, 6), (1, 11), (9, 20)):
+        append_records(log, count)
+        assert log.recovery_point == recovery_point
+    log.configure(LogConfig(flush_messages=1))
+    append_records(log, 1)
+    assert (log.recovery_point, log.unflushed_bytes) == (21, 0)

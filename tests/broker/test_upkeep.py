@@ -1,0 +1,72 @@
+"""What happens to logs from time to time: they are flushed, and old segments go."""
+
+from pathlib import Path
+
+import pytest
+from running_node import RunningNode, start
+from test_node import create, produce, wait_until
+
+from kpybroker.replicas.replica import Replica
+from kpywire import error_codes
+from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import Record, build_batch
+from raw_client import RawClient
+
+OLD_MS = 1_000
+SEGMENT_BYTES = 1 << 20
+
+
+def replica_of(node: RunningNode, topic: str) -> Replica:
+    assert node.node.broker is not None
+    return node.node.broker.replicas.find(topic, 0)
+
+
+def produce_old(client: RawClient, topic: str) -> None:
+    """A record from 1970, large enough for two of them not to fit into a segment."""
+    batch = build_batch([Record(timestamp=OLD_MS, value=bytes(SEGMENT_BYTES * 6 // 10))])
+    data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
+    answer = client.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
+    assert answer.responses[0].partition_responses[0].error_code == error_codes.NONE
+
+
+@pytest.mark.parametrize("key", ["log.flush.interval.ms", "log.flush.scheduler.interval.ms"])
+def test_a_log_is_flushed_when_its_time_has_passed(tmp_path: Path, key: str) -> None:
+    node = RunningNode({"log.dirs": str(tmp_path), key: "50"})
+    try:
+        with RawClient(node.port) as client:
+            create(client, "t")
+            for expected in (1, 2):
+                assert produce(client, "t", b"v") == error_codes.NONE
+                log = replica_of(node, "t").log
+                assert log is not None
+                wait_until(lambda expected=expected, log=log: log.recovery_point == expected)  # type: ignore[misc]
+    finally:
+        node.stop()
+
+
+def test_records_grow_old_in_logs_that_nobody_has_used_since_the_start(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    with RawClient(node.port) as client:
+        for topic, retention_ms in (("aging", "1000"), ("kept", "-1")):
+            configs = [
+                CreatableTopicConfig(name="retention.ms", value=retention_ms),
+                CreatableTopicConfig(name="segment.bytes", value=str(SEGMENT_BYTES)),
+            ]
+            wanted = CreatableTopic(name=topic, num_partitions=1, replication_factor=1, assignments=[], configs=configs)
+            created = client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000, validate_only=False), 7)
+            assert created.topics[0].error_code == error_codes.NONE
+            for _ in range(3):
+                produce_old(client, topic)
+    node.stop()
+    node = RunningNode({"log.dirs": str(tmp_path), "log.retention.check.interval.ms": "50"})
+    try:
+
+        def first_is_gone() -> bool:
+            return not (tmp_path / "aging-0" / f"{0:020d}.log").exists()
+
+        wait_until(first_is_gone)
+        assert len(list((tmp_path / "kept-0").glob("*.log"))) == 3
+        assert replica_of(node, "kept").log is None
+    finally:
+        node.stop()
