@@ -13,9 +13,10 @@ from benchmarks.page import page
 from benchmarks.raw import load
 from benchmarks.rows import Row, all_rows
 from benchmarks.rows.row import FULL, QUICK, Effort
-from benchmarks.sides import PROGRAMS, Side
+from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
+COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
 OUTPUT = CHECKOUT / "build" / "bench"
 
 
@@ -26,6 +27,7 @@ OUTPUT = CHECKOUT / "build" / "bench"
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
 @click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
 @click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
+@click.option("--kpybroker", type=COMMAND, help="The kpybroker command of another environment than this one.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the throughput topics.")
 @click.option("--output", type=DIRECTORY, default=OUTPUT, help="Where the results go.")
 @click.option("--data", type=DIRECTORY, help="An existing directory for the brokers' data.")
@@ -37,6 +39,7 @@ def main(
     warm_s: float | None,
     a_program: str,
     b_program: str,
+    kpybroker: Path | None,
     partitions: int | None,
     output: Path,
     data: Path | None,
@@ -57,12 +60,15 @@ def main(
         click.echo("\n".join(row.key for row in rows))
         return
     output.mkdir(parents=True, exist_ok=True)
+    if kpybroker is not None:
+        Kpybroker.path = kpybroker.absolute()
     try:
         load.program()
-    except load.LoadError as problem:
+        versions = (version(a_program), version(b_program))
+    except (load.LoadError, SideError) as problem:
         raise click.ClickException(str(problem)) from None
     results = run(rows, effort, (a_program, b_program), data, output, Console(stderr=True))
-    publish(results, (a_program, b_program), effort.rounds, output)
+    publish(results, (a_program, b_program), versions, effort.rounds, output)
     raise SystemExit(1 if report.missed(results) else 0)
 
 
@@ -114,11 +120,13 @@ def show(result: Result, console: Console) -> None:
         console.print(f"[red]FAILED[/] {escape(result.title)}: {escape(result.failure)}", soft_wrap=True)
 
 
-def publish(results: list[Result], names: tuple[str, str], rounds: int, output: Path) -> None:
+def publish(
+    results: list[Result], names: tuple[str, str], versions: tuple[str, str], rounds: int, output: Path
+) -> None:
     """Prints the table and writes table, raw rounds and page."""
-    table = report.markdown(results, names, rounds)
+    table = report.markdown(results, names, versions, rounds)
     (output / "results.md").write_text(table)
-    (output / "results.json").write_text(report.raw_json(results, names, rounds))
+    (output / "results.json").write_text(report.raw_json(results, names, versions, rounds))
     (output / "results.html").write_text(page(results, names, table))
     click.echo(table)
     click.echo(f"Written: {output / 'results.md'}, results.json, results.html and what the brokers wrote beside it.")

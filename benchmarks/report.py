@@ -14,8 +14,8 @@ from benchmarks.match import Result
 Names = tuple[str, str]
 
 
-def markdown(results: Sequence[Result], names: Names, rounds: int) -> str:
-    """The table of all rows, then what misses the requirement and what failed."""
+def markdown(results: Sequence[Result], names: Names, versions: Names, rounds: int) -> str:
+    """The table of all rows, then what was measured, what misses the requirement and what failed."""
     lines = [
         f"| row | figure | A: {names[0]} | B: {names[1]} | ratio | min-max | |",
         "|---|---|---:|---:|---:|---:|---|",
@@ -24,7 +24,7 @@ def markdown(results: Sequence[Result], names: Names, rounds: int) -> str:
         lines += [line(comparison) for comparison in result.comparisons()]
         if result.failure:
             lines.append(f"| {result.title} | | | | | | FAILED |")
-    return "\n".join([*lines, "", *explained(names, rounds), "", *verdict(results)]) + "\n"
+    return "\n".join([*lines, "", *explained(names, versions, rounds), "", *verdict(results)]) + "\n"
 
 
 def line(comparison: Comparison) -> str:
@@ -41,13 +41,13 @@ def half_range_percent(values: Sequence[float]) -> float:
     return (seen.largest - seen.smallest) / 2 / seen.median * 100 if seen.median else 0.0
 
 
-def explained(names: Names, rounds: int) -> list[str]:
+def explained(names: Names, versions: Names, rounds: int) -> list[str]:
     method = (
         f"Medians of {rounds} alternating rounds, ± half their range. The ratio is {names[1]} relative to {names[0]}, "
         "taken round by round, and above 1 is better whether the figure counts work or time. "
         f"At least {REQUIRED_RATIO} is required (else MISS), {WANTED_RATIO} is the aim."
     )
-    return [method, "", machine_text()]
+    return [method, "", f"A is {versions[0]}; B is {versions[1]}.", "", machine_text()]
 
 
 def verdict(results: Sequence[Result]) -> list[str]:
@@ -89,7 +89,8 @@ def machine_text() -> str:
     )
 
 
-def raw_json(results: Sequence[Result], names: Names, rounds: int) -> str:
+def raw_json(results: Sequence[Result], names: Names, versions: Names, rounds: int) -> str:
     """Every round of every row, for other programs."""
     rows = [{**asdict(result), "figures": [figure._asdict() for figure in result.figures]} for result in results]
-    return json.dumps({"a": names[0], "b": names[1], "rounds": rounds, "machine": machine(), "rows": rows}, indent=1)
+    sides = {"a": names[0], "b": names[1], "versions": versions}
+    return json.dumps({**sides, "rounds": rounds, "machine": machine(), "rows": rows}, indent=1)

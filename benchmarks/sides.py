@@ -1,6 +1,7 @@
 """The two sides of a comparison: a running broker each, with its topics and what its processes cost."""
 
 import shutil
+import subprocess
 import sys
 import time
 import uuid
@@ -16,17 +17,19 @@ from benchmarks import processes
 from benchmarks.raw import frames
 from benchmarks.raw.asking import Address, ask
 from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
+from oracle.jars import KAFKA_VERSION
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S: Final = 30
 HOST: Final = "127.0.0.1"
-KPYBROKER: Final = Path(sys.executable).with_name("kpybroker")
 
 
 class Kpybroker(BrokerProcess):
-    """kpybroker as this interpreter's environment has it installed; ``launcher`` goes before its path."""
+    """kpybroker as an environment has it installed; ``launcher`` goes before its path."""
 
     program = "kpybroker"
+    path = Path(sys.executable).with_name("kpybroker")
+    """The command that is started: this environment's, unless ``--kpybroker`` names another one's."""
 
     def __init__(self, directory: Path, launcher: Sequence[str] = ()) -> None:
         super().__init__(directory, free_port())
@@ -35,7 +38,7 @@ class Kpybroker(BrokerProcess):
 
     def command(self) -> Sequence[str]:
         data, listen = str(self.directory / "data"), self.bootstrap_servers
-        started = [*self.launcher, str(KPYBROKER), "start", "--data", data, "--listen", listen]
+        started = [*self.launcher, str(self.path), "start", "--data", data, "--listen", listen]
         return [*started, "--http", f"{HOST}:{self.http_port}"]
 
 
@@ -49,6 +52,17 @@ class SideError(RuntimeError):
 
 
 PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": apache_kafka, "kpybroker": Kpybroker}
+
+
+def version(program: str) -> str:
+    """What a key of PROGRAMS stands for now, in words. Raises SideError."""
+    if program == "apache-kafka":
+        return f"Apache Kafka {KAFKA_VERSION}"
+    try:
+        asked = subprocess.run([Kpybroker.path, "--version"], capture_output=True, text=True, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise SideError(f"{Kpybroker.path} does not say its version: {error}") from None
+    return asked.stdout.strip()
 
 
 class Side:

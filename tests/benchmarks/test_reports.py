@@ -12,6 +12,7 @@ from benchmarks.match import Result
 from benchmarks.page import page, quantile_points
 
 NAMES = ("apache-kafka", "kpybroker")
+VERSIONS = ("Apache Kafka 4.3.1", "kpybroker, version 0.1.0, compiled")
 RATE = Figure("throughput", "records/s", True)
 CPU = Figure("broker CPU", "s/GB", False)
 HISTOGRAM = [[100.0, 900.0], [200.0, 90.0], [5000.0, 10.0]]
@@ -30,22 +31,23 @@ def result(b_rate: float = 130.0) -> Result:
 
 
 def test_the_table_holds_both_sides_and_the_ratio_of_each_figure() -> None:
-    table = report.markdown([result()], NAMES, 1)
+    table = report.markdown([result()], NAMES, VERSIONS, 1)
     assert "| produce <100 B> | throughput, records/s | 100.0 ±0 % | 130.0 ±0 % | **1.30** | 1.30-1.30 | aim |" in table
     assert "| broker CPU, s/GB | 2.000 ±0 % | 1.000 ±0 % | **2.00** |" in table
     assert "Every row reaches the required ratio." in table
+    assert "A is Apache Kafka 4.3.1; B is kpybroker, version 0.1.0, compiled." in table
 
 
 def test_a_row_below_the_required_ratio_is_named() -> None:
     rows = [result(b_rate=80.0)]
     assert report.missed(rows)
-    assert "- MISS 0.80: produce <100 B>, throughput" in report.markdown(rows, NAMES, 1)
+    assert "- MISS 0.80: produce <100 B>, throughput" in report.markdown(rows, NAMES, VERSIONS, 1)
 
 
 def test_a_row_that_failed_is_named_with_its_reason_and_counts_as_missed() -> None:
     failed = Result("drain", "drain", (RATE,), a=[{"throughput": 1.0}], failure="the broker closed the connection")
     assert report.missed([failed])
-    assert "- FAILED: drain: the broker closed the connection" in report.markdown([failed], NAMES, 1)
+    assert "- FAILED: drain: the broker closed the connection" in report.markdown([failed], NAMES, VERSIONS, 1)
 
 
 def test_the_spread_of_rounds_is_half_their_range() -> None:
@@ -54,7 +56,7 @@ def test_the_spread_of_rounds_is_half_their_range() -> None:
 
 
 def test_the_json_holds_every_round() -> None:
-    written = json.loads(report.raw_json([result()], NAMES, 1))
+    written = json.loads(report.raw_json([result()], NAMES, VERSIONS, 1))
     assert (written["a"], written["b"]) == NAMES
     assert written["rows"][0]["b"] == [{"throughput": 130.0, "broker CPU": 1.0}]
     assert written["rows"][0]["figures"][0] == {"name": "throughput", "unit": "records/s", "more_is_better": True}
