@@ -38,6 +38,7 @@ from kpybroker.io.limits import (
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED
+from kpybroker.metadata.image import InvalidMetadata
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
@@ -257,8 +258,8 @@ def _release(released: asyncio.Future[None]) -> None:
 def _listen(server: Server, listener: ConfiguredListener, dispatcher: Dispatcher) -> int:
     try:
         return server.listen(listener.name, listener.host, listener.port, dispatcher)
-    except OSError as error:
-        raise StartRefused(f"cannot listen on {listener}: {error.strerror or error}") from None
+    except (OSError, UnicodeError) as error:
+        raise StartRefused(f"cannot listen on {listener}: {getattr(error, 'strerror', None) or error}") from None
 
 
 def socket_limits(config: BrokerConfig) -> SocketLimits:
@@ -308,12 +309,15 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         end(None)
 
     node = Node(config, loop, lambda line: end(line))
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, told_to_stop)
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
+    # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     starting = loop.create_task(node.start(disk))
     refusal: str | None = None
     try:
+        await asyncio.sleep(0)
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told_to_stop)
         # Whatever ends the node may come while it starts.
         await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
@@ -322,7 +326,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
             if started is not None:
                 started(node)
         refusal = await ended
-    except (StartRefused, StorageError, Malformed, OSError) as error:
+    except (StartRefused, StorageError, InvalidMetadata, Malformed, OSError) as error:
         refusal = str(error)
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)

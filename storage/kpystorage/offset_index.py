@@ -13,6 +13,7 @@ from kpystorage.entry_file import ENTRIES_PER_WRITE, EntryFile
 
 _ENTRY = Struct(">ii")
 ENTRY_BYTES = _ENTRY.size
+MOST_IN_ENTRY = (1 << 31) - 1
 _offset_of = Struct(">i").unpack_from
 
 
@@ -48,7 +49,12 @@ class OffsetIndex:
         return self._base_offset + relative_offset, position
 
     def append(self, offset: int, position: int) -> bool:
-        """Add an entry in memory; whether enough have gathered to be written."""
+        """Add an entry in memory; whether enough have gathered to be written.
+
+        What no entry can say, in a file that Kafka would not have written, is left out: it is found by reading on.
+        """
+        if offset - self._base_offset > MOST_IN_ENTRY or position > MOST_IN_ENTRY:
+            return False
         self._entries.append(_ENTRY.pack(offset - self._base_offset, position))
         self.last_offset = offset
         self.last_position = position

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from kpystorage.disk import File
 from kpystorage.entry_file import EntryFile
+from kpystorage.offset_index import MOST_IN_ENTRY
 from kpywire.batch import NO_TIMESTAMP
 
 _ENTRY = Struct(">qi")
@@ -61,8 +62,8 @@ class TimeIndex:
         return TimestampOffset(timestamp, self._base_offset + relative_offset)
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
-        """Add an entry in memory if its timestamp is above the last one's."""
-        if timestamp > self.last.timestamp:
+        """Add an entry in memory if its timestamp is above the last one's, and its offset not too far for one."""
+        if timestamp > self.last.timestamp and offset - self._base_offset <= MOST_IN_ENTRY:
             self._entries.append(_ENTRY.pack(timestamp, offset - self._base_offset))
             self.last = TimestampOffset(timestamp, offset)
 

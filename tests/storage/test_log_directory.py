@@ -400,3 +400,25 @@ def test_a_tree_with_a_directory_inside_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError):
         list(remove_tree(RealDisk(), str(tmp_path / "a")))
     assert (tmp_path / "a" / "b").exists()
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_offsets_too_far_from_their_segment_are_no_reason_not_to_start(clean: bool) -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH)
+    directory = open_directory(disk, config=SMALL)
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    for _ in range(3):
+        append_records(log, 1)
+    directory.close()
+    path = f"{PATH}/t-0/{0:020d}.log"
+    far = [make_batch((1 << 31) + number, 1, timestamp=NOW_MS + number) for number in range(20)]
+    disk.write(path, disk.read(path) + b"".join(far), synchronize=False)
+    disk.unlink(path.replace(".log", ".index"))
+    if not clean:
+        disk.unlink(f"{PATH}/{names.CLEAN_SHUTDOWN}")
+    again = open_directory(disk, config=SMALL).logs["t", 0]
+    assert again.end.offset == (1 << 31) + 20
+    found = again.read((1 << 31) + 5, 1 << 20, again.end, min_one_batch=True)
+    assert found is not None
+    assert int.from_bytes(found.read()[:8], "big") == (1 << 31) + 5
