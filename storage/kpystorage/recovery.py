@@ -222,7 +222,7 @@ class LogLoader:
         self.recovered = producers
 
     def _is_loss(self, end_offset: int, following: int, recovery_point: int) -> bool:
-        """Whether batches are missing between a segment and the following one: only compaction leaves such a gap."""
+        """Whether batches are missing between two offsets that follow each other: only compaction leaves gaps."""
         return end_offset < following and following > recovery_point and end_offset >= self.cleaned_to
 
     def _recover_segment(
@@ -266,6 +266,8 @@ class LogLoader:
             base_offset, epoch = header.base_offset, header.partition_leader_epoch
             next_offset = base_offset + header.last_offset_delta + 1
             if not expected_offset <= base_offset < next_offset <= limit_offset:
+                break
+            if base_offset > expected_offset and at and self._is_loss(expected_offset, base_offset, recovery_point):
                 break
             valid = crc32c(data[ATTRIBUTES_POSITION:]) == header.crc
             if 0 <= epoch < self._epoch_seen:
