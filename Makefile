@@ -8,7 +8,10 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples conftest.py
+CHECKED := kpybroker wire storage compat-tests benchmarks tests examples conftest.py hatch_build.py
+SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
+COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
+BENCHED := build/bench-venv
 
 DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
@@ -62,13 +65,17 @@ format: setup ## bring every file into the house style
 compat: setup ## the suites of real clients, slow ones too (TARGET=kpybroker or apache-kafka)
 	$(PYTEST) compat-tests --target $(TARGET)
 
+.PHONY: wheel
+wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
+	$(COMPILED) --outdir dist
+
 .PHONY: bench
-bench: setup ## compare the speed with Apache Kafka's, in alternating rounds
-	$(BIN)/python -m benchmarks
+bench: setup $(BENCHED)/bin/kpybroker ## compare the compiled wheel's speed with Apache Kafka's, in alternating rounds
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker
 
 .PHONY: bench-quick
-bench-quick: setup ## the same with small rounds
-	$(BIN)/python -m benchmarks --quick
+bench-quick: setup $(BENCHED)/bin/kpybroker ## the same with small rounds
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code
@@ -79,6 +86,14 @@ tables: setup ## write the tables in docs/ that are made from the code
 clean: ## remove caches and what was built; .venv and data stay
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './$(VENV)/*' -prune -exec rm -rf {} +
+
+# What is measured: the compiled wheel of the present sources, in an environment of its own.
+
+$(BENCHED)/bin/kpybroker: $(SHIPPED) | $(VENV)/.tests
+	rm -rf $(BENCHED)
+	$(BIN)/python -m venv $(BENCHED)
+	$(COMPILED) --outdir $(BENCHED)
+	$(BENCHED)/bin/python -m pip install --quiet $(BENCHED)/*.whl
 
 # The environment: one for running, which `make run` is content with, and one with everything.
 
