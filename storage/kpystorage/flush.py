@@ -47,9 +47,18 @@ class Unflushed:
         self.new_directory |= other.new_directory
         self.removed_files |= other.removed_files
 
-    def files(self, disk: Disk) -> list[File]:
-        """What there is to be flushed."""
-        return [file for segment in self.sealed for file in segment.files()] + [*map(disk.file, self.new_files)]
+    def descriptors(self, disk: Disk, snapshots: Iterable[str], active: File) -> list[Descriptor]:
+        """What there is to be flushed, the active segment last. OSError.
+
+        What only a path is known of is open for as long as the flush holds it: nobody else would close it.
+        """
+        opened = [file.descriptor() for segment in self.sealed for file in segment.files() if file is not active]
+        for path in (*self.new_files, *snapshots):
+            if path != active.path:
+                file = disk.file(path)
+                opened.append(file.descriptor())
+                file.release()
+        return [*opened, active.descriptor()]
 
 
 class Flush:

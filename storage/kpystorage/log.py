@@ -543,11 +543,10 @@ class Log:
         if self.recovery_point >= self.end.offset and not self._unflushed and not self.snapshots.unflushed:
             return None
         covered = self._unflushed
-        snapshots = [self.directory.disk.file(self.snapshots.path(offset)) for offset in self.snapshots.unflushed]
+        snapshots = [self.snapshots.path(offset) for offset in self.snapshots.unflushed]
         flush = Flush(self.directory.disk, self.end.offset, self.unflushed_bytes, covered)
         with self.directory.failing():
-            files = [file for file in covered.files(flush.disk) if file is not self.active.log]
-            flush.descriptors = [file.descriptor() for file in [*files, *snapshots, self.active.log]]
+            flush.descriptors = covered.descriptors(flush.disk, snapshots, self.active.log)
         if self.epochs.dirty:
             flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
             self.epochs.dirty = False

@@ -9,7 +9,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from log_making import NOW_MS, TOPIC_ID, append_records, open_directory
 
+from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import Descriptors, RealDisk
 
 PARTITIONS_UNDER_A_LIMIT = """
@@ -51,6 +53,23 @@ def test_five_thousand_partitions_work_under_a_limit_of_1024_open_files(memory_p
     command = [sys.executable, "-c", PARTITIONS_UNDER_A_LIMIT, str(memory_path), *sys.path]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.stdout == "done\n", done.stderr[-2000:]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="needs /proc to count open files")
+def test_a_log_that_goes_leaves_no_file_open(tmp_path: Path) -> None:
+    disk = RealDisk(Descriptors(1000))
+    directory = open_directory(disk, str(tmp_path))
+    before = len(os.listdir("/proc/self/fd"))
+    small = LogConfig(segment_bytes=1000, retention_ms=-1)
+    log = directory.create_log("t", 0, TOPIC_ID, small, NOW_MS)
+    for _ in range(3):
+        for _ in range(20):
+            append_records(log, 2)
+        log.flush()
+    assert len(log.segments) > 3
+    directory.mark(log)
+    assert len(os.listdir("/proc/self/fd")) == before
+    directory.close()
 
 
 def test_files_that_are_used_keep_their_descriptors(tmp_path: Path) -> None:
