@@ -17,10 +17,13 @@ Invariant: what the machine holds equals a replay of the log up to ``appended_of
 
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple, Protocol
 
 from kpywire import error_codes
+
+_ANSWERED_KEPT = 64
+"""Deadlines of answered tickets that are left in place, beside two for each open one."""
 
 
 class Ticket(Protocol):
@@ -213,6 +216,8 @@ class Journal:
             self._open_tickets[id(ticket)] = (ticket, self._tickets_seen)
             if deadline_ms is not None:
                 heappush(self._deadlines, (deadline_ms, self._tickets_seen, id(ticket)))
+                if len(self._deadlines) > 2 * len(self._open_tickets) + _ANSWERED_KEPT:
+                    self._forget_answered()
         try:
             self._step(event, key, now_ms)
         except AppendRefused as refused:
@@ -234,6 +239,12 @@ class Journal:
                     del self._gate_of_key[key]
             for effects, key in gate.waiting:
                 self._release(effects, key, now_ms)
+
+    def _forget_answered(self) -> None:
+        """Deadlines of tickets that were answered long before would stay for as long as their senders were patient."""
+        numbers = {number for _, number in self._open_tickets.values()}
+        self._deadlines = [deadline for deadline in self._deadlines if deadline[1] in numbers]
+        heapify(self._deadlines)
 
     def expire(self, now_ms: int) -> int | None:
         """Fail the tickets whose time is up; the next deadline, or None."""

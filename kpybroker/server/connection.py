@@ -441,6 +441,7 @@ class Connection:
             pending.cancel()
         self.waiting.clear()
         self.outbox.clear()
+        self.calls.clear()  # they name this connection: without them it is gone at once, not at the next collection
         self._body = None
         self.server.budget.release(self)
         self.server.backlog.release(self)

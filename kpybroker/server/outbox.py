@@ -190,8 +190,13 @@ class Outbox:
         return size_bytes, files
 
     def clear(self) -> None:
-        """Forget what was queued and let go of its files."""
+        """Forget what was queued, let go of its files and of the connection."""
         self._queue.clear()
+        self._resume = _nobody
+
+
+def _nobody() -> None:
+    """In the place of a connection that is closed."""
 
 
 def _is_cached(descriptor: int, position: int, count: int) -> bool:

@@ -24,14 +24,28 @@ class Bystander:
     """One client on one connection in a thread. ``topic`` must exist, with a partition that nobody else writes to."""
 
     def __init__(self, port: int, topic: str, patience_s: float) -> None:
+        self.port = port
         self.topic = topic
+        self.patience_s = patience_s
         self.turns = 0
         self.slowest_s = 0.0
         self.failure: BaseException | None = None
-        self._client = RawClient(port, client_id="bystander", timeout_s=patience_s)
         self._stopped = threading.Event()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._client = RawClient(self.port, client_id="bystander", timeout_s=self.patience_s)
         self._thread = threading.Thread(target=self._work, name="bystander", daemon=True)
         self._thread.start()
+
+    def take_failure(self) -> BaseException | None:
+        """What went wrong, if anything did; it begins anew then, so that the next test is judged by itself."""
+        failure, self.failure = self.failure, None
+        if failure is not None:
+            self._thread.join()
+            self._client.sock.close()
+            self._begin()
+        return failure
 
     def stop(self) -> None:
         """Let it finish its turn and leave."""

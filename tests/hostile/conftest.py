@@ -55,7 +55,8 @@ def target(broker: WatchedBroker, bystander: Bystander) -> Iterator[WatchedBroke
     assert not broker.defects_since(log_position)
     wait_until(lambda: broker.sockets() <= sockets, "every connection of the attackers is closed")
     wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
-    assert bystander.failure is None, f"the honest client failed: {bystander.failure!r}"
+    failure = bystander.take_failure()
+    assert failure is None, f"the honest client failed: {failure!r}"
     peak_bytes = broker.peak_memory_bytes()
     assert peak_bytes < MEMORY_BOUND_BYTES, f"{peak_bytes / MIB:.0f} MiB were resident"
 

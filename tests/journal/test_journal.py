@@ -353,6 +353,20 @@ def test_a_deadline_does_not_hit_a_later_ticket() -> None:
     assert not any(each.is_closed for each in later)
 
 
+def test_deadlines_of_answered_tickets_do_not_pile_up_and_those_of_open_ones_stay() -> None:
+    world = World().open()
+    parked = [Slip(world) for _ in range(3)]
+    for number, slip in enumerate(parked):
+        world.submit(Park(slip), deadline_ms=1_000 + number)
+    for _ in range(5_000):
+        answered = Slip(world)
+        world.submit(Get(answered, "a"), "a", deadline_ms=2**31)
+        assert answered.is_closed
+    assert len(world.journal._deadlines) < 200
+    assert world.journal.expire(1_001) == 1_002
+    assert [slip.is_closed for slip in parked] == [True, True, False]
+
+
 def test_a_defect_of_the_machine_costs_one_input() -> None:
     world = World().open()
     slip = Slip(world)
