@@ -98,6 +98,26 @@ def test_one_bad_partition_does_not_harm_the_others(raw: RawClient, new_topic: N
     assert codes == {0: error_codes.NONE, 1: error_codes.INVALID_RECORD}
 
 
+def test_of_a_partition_named_twice_the_last_batch_counts(raw: RawClient, new_topic: NewTopic) -> None:
+    topic = new_topic(partitions=2)
+    named = [[0, 1, 0], [], [0]]
+    data = [
+        TopicProduceData(
+            name=topic,
+            partition_data=[PartitionProduceData(index=index, records=batch(b"a", b"b")) for index in indexes],
+        )
+        for indexes in named
+    ]
+    response = raw.call(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=data), VERSION)
+    (answered,) = response.responses
+    answers = {answer.index: (answer.error_code, answer.base_offset) for answer in answered.partition_responses}
+    assert answers == {0: (0, 0), 1: (0, 0)}
+    assert len(answered.partition_responses) == 2
+    assert produce(raw, topic, batch()).base_offset == 2
+    nothing = TopicProduceData(name=topic, partition_data=[])
+    assert raw.call(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[nothing]), VERSION).responses == []
+
+
 def bad_batches() -> dict[str, tuple[bytes, int]]:
     three = batch(b"a", b"b", b"c")
     flipped = bytearray(three)

@@ -3,7 +3,7 @@
 - acks 0: no response; when a partition failed the connection is closed, so that the client notices.
 - acks 1: answered when the leader has appended; acks -1: when the high watermark covers the batch, NOT_ENOUGH_REPLICAS
   when too few replicas are in sync before the append, REQUEST_TIMED_OUT after ``timeout_ms``.
-- One batch per partition, magic 2; the whole batch is accepted or refused.
+- One batch per partition, magic 2; the whole batch is accepted or refused. Of a partition named twice the last counts.
 - v5 log_start_offset; v8 record_errors and error_message (KIP-467); v10 current_leader (KIP-951); v13 topic ids.
 """
 
@@ -18,7 +18,7 @@ from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
-from kpywire.produce import Answers, Produce, ProduceCodec, TopicKey, codec_for
+from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
 
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
@@ -40,6 +40,8 @@ codec = codec_for
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
     _, acks, timeout_ms, topics = request
+    if len(topics) != 1 or len(topics[0][1]) != 1:
+        topics = _last_of_each(topics)
     appending = Appending(broker, acks, call)
     responses = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
     if acks == 0:
@@ -50,6 +52,15 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
         refusal = appending.codec.refusal
         return CommitWait(broker.scheduler, responses, appending.uncommitted, refusal, timeout_ms).pending
     return responses
+
+
+def _last_of_each(topics: Sequence[tuple[TopicKey, Partitions]]) -> Sequence[tuple[TopicKey, Partitions]]:
+    """Of a partition that comes twice the last batch counts; a topic without partitions is not answered."""
+    by_topic: dict[TopicKey, dict[int, memoryview | None]] = {}
+    for key, partitions in topics:
+        if partitions:
+            by_topic.setdefault(key, {}).update(partitions)
+    return [(key, list(of_topic.items())) for key, of_topic in by_topic.items()]
 
 
 class Appending:
@@ -67,7 +78,7 @@ class Appending:
         self.uncommitted: list[Uncommitted] = []
         """What the high watermark does not cover yet."""
 
-    def topic(self, key: TopicKey, partitions: Sequence[tuple[int, memoryview | None]]) -> list[bytes]:
+    def topic(self, key: TopicKey, partitions: Partitions) -> list[bytes]:
         """Append to partitions of one topic; the answer of each."""
         replicas = self.broker.replicas
         held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
