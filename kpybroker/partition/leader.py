@@ -95,7 +95,7 @@ class Leader:
             duplicate = log.producers.check(header)
             if duplicate is not None:
                 return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
-        log.append((header,), buffer, now_ms)
+        log.append_batch(header, buffer, now_ms)
         if self._alone:
             self.high_watermark = end = log.end
             return base_offset, end.offset, append_time_ms

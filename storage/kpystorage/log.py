@@ -13,10 +13,12 @@ Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from kpystorage import lookups, names
+from kpystorage.boundaries import Boundaries
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
@@ -40,7 +42,6 @@ if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
 _new = tuple.__new__
-_BOUNDARIES_KEPT = 64
 _WARM_TAIL_BYTES = 64 << 20
 """How much of the active segment's end is taken to be in the page cache."""
 _OPENED = (
@@ -121,7 +122,7 @@ class Log:
         """Take over what loading or creating found; the log is open then."""
         segments = loaded.segments
         self._base_offsets = [segment.base_offset for segment in segments]
-        self._boundaries: dict[int, int] = {}
+        self._boundaries = Boundaries()
         self._ended: list[EndedTransaction] = []
         self._unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
         self._flushing: Flush | None = None
@@ -195,18 +196,16 @@ class Log:
         base_offset = first.base_offset
         end = self.end
         if base_offset < end.offset:
-            raise UnexpectedAppendOffset(
-                f"{self.name}: offset {base_offset} is below the log end {end.offset}", base_offset
-            )
+            below = f"{self.name}: offset {base_offset} is below the log end {end.offset}"
+            raise UnexpectedAppendOffset(below, base_offset)
         size = len(data)
         last_offset = last.base_offset + last.last_offset_delta
         segment = self.active
         try:
             if segment.must_roll(size, max_timestamp, last_offset, now_ms):
                 if size > self.config.segment_bytes:
-                    raise RecordBatchTooLarge(
-                        f"{size} bytes in one append to {self.name}, a segment holds {self.config.segment_bytes}"
-                    )
+                    limit = self.config.segment_bytes
+                    raise RecordBatchTooLarge(f"{size} bytes in one append to {self.name}, a segment holds {limit}")
                 segment = self.roll(now_ms, base_offset)
             position = segment.append(headers, data)
             epochs = self.epochs
@@ -233,6 +232,28 @@ class Log:
         if last_offset - self.recovery_point >= self.config.flush_messages - 1:
             self.flush()
 
+    def append_batch(self, header: BatchHeader, data: Buffer, now_ms: int) -> None:
+        """:meth:`append` of one batch, which a leader does tens of thousands of times a second."""
+        base_offset, end, segment, size = header.base_offset, self.end, self.active, len(data)
+        usual = base_offset == end.offset and header.producer_id == NO_PRODUCER_ID and self.directory.failure is None
+        position = -1
+        if usual and header.partition_leader_epoch == self.epochs.latest:
+            try:
+                position = segment.append_batch(header, data, size, now_ms)
+            except OSError as error:
+                self._take_back(segment, end)
+                raise self.directory.fail(error) from error
+        if position < 0:
+            self.append((header,), data, now_ms)
+            return
+        next_offset = base_offset + header.last_offset_delta + 1
+        self.producers.end_offset = next_offset
+        self.end = _new(LogOffset, (next_offset, segment.base_offset, position + size))
+        self.unflushed_bytes += size
+        self._unsnapshotted_bytes += size
+        if next_offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
+
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
         place = LogOffset(header.base_offset, segment.base_offset, position)
         if not header.is_control:
@@ -253,10 +274,8 @@ class Log:
 
     def _take_back(self, segment: Segment, end: LogOffset) -> None:
         """A write failed: cut what part of it is in the file. The directory goes offline, whether or not this works."""
-        try:
+        with suppress(OSError):
             segment.cut(end.position if segment.base_offset == end.segment_base_offset else 0)
-        except OSError:
-            return
 
     def roll(self, now_ms: int, base_offset: int | None = None) -> Segment:
         """Begin a new segment at the log end (or at ``base_offset`` beyond it) and complete the files of the last one.
@@ -297,17 +316,9 @@ class Log:
         if position is not None and end.segment_base_offset == self.active.base_offset:
             length = end.position - position
             if 0 < length <= max_bytes and self.directory.failure is None:
-                self._remember(end.offset, end.position)
+                self._boundaries.remember(end.offset, end.position)
                 return LogSlice(self.active.log.descriptor(), position, length)
         return self._find_slice(offset, max_bytes, end, min_one_batch)
-
-    def _remember(self, offset: int, position: int) -> None:
-        """Offsets where a reader of the active segment will go on are found again without asking the index."""
-        boundaries = self._boundaries
-        if offset not in boundaries:
-            if len(boundaries) >= _BOUNDARIES_KEPT:
-                del boundaries[next(iter(boundaries))]
-            boundaries[offset] = position
 
     def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, min_one_batch: bool) -> LogSlice | None:
         if self.directory.failure is not None:
@@ -318,7 +329,7 @@ class Log:
             if end.position < 0:
                 end = self.position_of(end.offset)
             if end.segment_base_offset == self.active.base_offset:
-                self._remember(end.offset, end.position)
+                self._boundaries.remember(end.offset, end.position)
             if offset >= end.offset:
                 return None
             found = self._find(offset, end)
@@ -329,7 +340,7 @@ class Log:
             if header.size > max_bytes and not min_one_batch:
                 return None
             if segment is self.active:
-                self._remember(offset, position)
+                self._boundaries.remember(offset, position)
             length = min(limit - position, max(max_bytes, header.size))
             cold = segment is not self.active or segment.size - position > _WARM_TAIL_BYTES
             return LogSlice(segment.log.descriptor(), position, length, cold=cold)
@@ -347,9 +358,8 @@ class Log:
         return None
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        return OffsetOutOfRange(
-            f"offset {offset} of {self.name} is not in {self.log_start_offset} to {self.end.offset}"
-        )
+        start, end = self.log_start_offset, self.end.offset
+        return OffsetOutOfRange(f"offset {offset} of {self.name} is not in {start} to {end}")
 
     def position_of(self, offset: int) -> LogOffset:
         """Where the batch that holds ``offset`` begins; the log end for offsets no batch reaches.
@@ -387,9 +397,8 @@ class Log:
         unstable = self.producers.first_unstable
         if unstable is None or unstable.offset >= high_watermark.offset:
             return high_watermark
-        if unstable.position >= 0 and unstable.offset >= self.log_start_offset:
-            return unstable
-        return self.position_of(max(unstable.offset, self.log_start_offset))
+        known = unstable.position >= 0 and unstable.offset >= self.log_start_offset
+        return unstable if known else self.position_of(max(unstable.offset, self.log_start_offset))
 
     @property
     def size(self) -> int:
@@ -401,10 +410,7 @@ class Log:
     def advance_log_start(self, offset: int) -> bool:
         """Records below ``offset`` may no longer be read (DeleteRecords, KIP-107); whether that changed anything.
 
-        Segments wholly below it go with the next :meth:`delete_old_segments`.
-
-        Raises:
-            OffsetOutOfRange: ``offset`` is above the log end.
+        Segments wholly below it go with the next :meth:`delete_old_segments`. OffsetOutOfRange above the log end.
         """
         if offset > self.end.offset:
             raise self._out_of_range(offset)
@@ -417,16 +423,14 @@ class Log:
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the oldest segments as far as retention asks for it; how many went.
+        """Delete the oldest segments as far as retention asks for it; how many went. DiskFailure.
 
         Their files are renamed at once and removed ``file.delete.delay.ms`` later (``directory.delete_due_files``).
-        DiskFailure.
         """
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
-            gone = expendable(
-                self.segments, self.end.offset, self.log_start_offset, high_watermark, self.config, now_ms
-            )
+            start, end, config = self.log_start_offset, self.end.offset, self.config
+            gone = expendable(self.segments, end, start, high_watermark, config, now_ms)
             if gone == len(self.segments):
                 self.roll(now_ms)
             if gone:
@@ -438,8 +442,7 @@ class Log:
     def truncate_to(self, offset: int, now_ms: int) -> bool:
         """Remove every batch that reaches ``offset`` or beyond; whether there was any.
 
-        The log then ends behind its last batch, which may be below an ``offset`` in the middle of one. Slices that
-        are held stay valid. DiskFailure.
+        The log then ends behind its last batch, which may be below ``offset``. Slices stay valid. DiskFailure.
         """
         if offset >= self.end.offset:
             self.epochs.truncate_from_end(self.end.offset)  # of a leader that fell before it wrote anything

@@ -182,6 +182,16 @@ class Segment:
         self._size = position
         return begin
 
+    def append_batch(self, header: BatchHeader, data: Buffer, size: int, now_ms: int) -> int:
+        """:meth:`append` of one batch; -1, and nothing is written, if it belongs in a new segment."""
+        if self.must_roll(size, header.max_timestamp, header.base_offset + header.last_offset_delta, now_ms):
+            return -1
+        begin = self._size
+        self.log.pwrite(data, begin)
+        self.note(header, begin, size)
+        self._size = begin + size
+        return begin
+
     def note(self, header: BatchHeader, position: int, size: int) -> None:
         """Account for a batch that is in the file: largest timestamp and, every so many bytes, index entries."""
         timestamp = header.max_timestamp

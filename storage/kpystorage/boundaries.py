@@ -1,0 +1,30 @@
+"""Where readers of an active segment go on: offsets at which a batch begins, with their positions in the file.
+
+A reader that follows the log asks for the offset where its last slice ended; it is found here without the index.
+"""
+
+KEPT = 64
+
+
+class Boundaries:
+    """The last positions that somebody may ask for again; the oldest goes first."""
+
+    __slots__ = ("_positions",)
+
+    def __init__(self) -> None:
+        self._positions: dict[int, int] = {}
+
+    def get(self, offset: int) -> int | None:
+        """Where the batch of ``offset`` begins, if that is remembered."""
+        return self._positions.get(offset)
+
+    def remember(self, offset: int, position: int) -> None:
+        positions = self._positions
+        if offset not in positions:
+            if len(positions) >= KEPT:
+                del positions[next(iter(positions))]
+            positions[offset] = position
+
+    def clear(self) -> None:
+        """Another segment is active, or the log was cut."""
+        self._positions.clear()
