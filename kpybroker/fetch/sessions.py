@@ -69,9 +69,8 @@ class Sessions:
             self.drop(session)
             raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
-            # An incremental request that leaves nothing to read ends its session; the answer has session id 0.
-            self.drop(session)
-            session.id = NO_SESSION
+            # An incremental request that leaves nothing to read ends its session.
+            self.end(session)
         return session
 
     def _keep(self, session: Session, now_ms: float) -> None:
@@ -103,6 +102,11 @@ class Sessions:
     def _evict(self, session: Session) -> None:
         self.evictions += 1
         self.drop(session)
+
+    def end(self, session: Session) -> None:
+        """End a session while it is answered: the answer has session id 0, which tells the client to begin anew."""
+        self.drop(session)
+        session.id = NO_SESSION
 
     def drop(self, session: Session) -> None:
         """End a session: its next request will be told FETCH_SESSION_ID_NOT_FOUND."""

@@ -33,6 +33,8 @@ FEW_FILES = 64
 """So many partitions of an answer keep the file open that their records lie in; of others, few records are copied."""
 SMALL_SLICE_BYTES = 16 * 1024
 MOST_COPIED_BYTES = 1024 * 1024
+MOST_ERRORS = 1000
+"""Of partitions in a session, which would all be told again at each request, however short: the session ends."""
 MOST_FILES = 128
 """An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
 
@@ -206,7 +208,9 @@ class Reading:
         """The answer of what was collected last."""
         session = self.session
         topics: dict[str | bytes, FetchableTopicResponse] = {}
+        errors = 0
         for entry, answer in self._answers.items():
+            errors += answer.error_code != error_codes.NONE
             more = bool(answer.records) or _must_not_wait(answer)
             session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
             topic = topics.get(entry.topic)
@@ -218,6 +222,8 @@ class Reading:
                     topic.topic = entry.topic
                 topics[entry.topic] = topic
             topic.partitions.append(answer)
+        if errors > MOST_ERRORS and session.id != NO_SESSION:
+            self.broker.fetch_sessions.end(session)
         return FetchResponse(
             throttle_time_ms=0, error_code=error_codes.NONE, session_id=session.id, responses=list(topics.values())
         )

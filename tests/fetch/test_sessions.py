@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kpybroker.errors import KafkaError
+from kpybroker.fetch import sessions as sessions_module
 from kpybroker.fetch.session import LAST_EPOCH, NO_SESSION, Session
 from kpybroker.fetch.sessions import EVICTION_MS, Sessions
 from kpywire import error_codes
@@ -111,6 +112,27 @@ def test_an_idle_session_makes_room_after_two_minutes() -> None:
     assert list(cache.sessions.values()) == [second]
     assert first.entries == {}
     assert cache.evictions == 1
+
+
+def test_sessions_with_too_many_partitions_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sessions_module, "MOST_PARTITIONS", 100)
+    cache = sessions()
+    sixty = dict.fromkeys(range(60), 0)
+    first, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
+    assert first.id != NO_SESSION
+    second, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
+    assert second.id == NO_SESSION
+    assert len(second.entries) == 60, "it is served all the same"
+    with pytest.raises(KafkaError) as error:
+        cache.begin(fetch(first.id, 1, dict.fromkeys(range(60, 110), 0)), uses_ids=False, is_follower=False, now_ms=1)
+    assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND
+    assert cache.partitions == 0
+    third, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=2)
+    fourth, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=3 + EVICTION_MS)
+    assert third.id not in cache.sessions, "who is idle for long makes room"
+    assert fourth.id in cache.sessions
+    cache.begin(fetch(fourth.id, 1, {}, forgotten=tuple(range(59))), uses_ids=False, is_follower=False, now_ms=4)
+    assert cache.partitions == 1
 
 
 def test_only_what_changed_is_due_and_what_had_data_goes_behind() -> None:
