@@ -1,40 +1,15 @@
 """What is built is what works: wheel and sdist, each in a clean environment that does not see the checkout."""
 
-import os
-import signal
-import socket
-import subprocess
 import sys
 import tarfile
 import zipfile
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+from installed import broker, run
 from sources import ROOT, SHIPPED
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
-
-READY = "Kafka Server started"
-
-
-def run(*command: str | Path, cwd: Path, stdin: str = "") -> str:
-    """Run a command that knows nothing of this environment; its output."""
-    hidden = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
-    environment = {name: value for name, value in os.environ.items() if name not in hidden}
-    finished = subprocess.run(
-        [str(word) for word in command],
-        cwd=cwd,
-        env=environment,
-        input=stdin,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert finished.returncode == 0, f"{command}:\n{finished.stdout}{finished.stderr}"
-    return finished.stdout
 
 
 @pytest.fixture(scope="module")
@@ -68,6 +43,7 @@ def test_the_wheel_holds_the_three_packages_and_nothing_else(built: dict[str, Pa
     ours = {path.relative_to(root.parent).as_posix() for root in roots for path in root.rglob("*.py")}
     shipped = {name for name in names if name.endswith(".py")}
     assert shipped == ours
+    assert built["wheel"].name.endswith("-py3-none-any.whl")
 
 
 def test_the_sdist_holds_what_a_reader_and_a_packager_need(built: dict[str, Path]) -> None:
@@ -81,6 +57,7 @@ def test_the_package_and_its_command_work_without_the_checkout(installed: Path, 
     show = "import kpybroker, kpywire.codec, kpystorage.log; print(kpybroker.__file__)"
     where = Path(run(installed / "python", "-c", show, cwd=tmp_path).strip())
     assert where.is_relative_to(installed.parent)
+    assert "pure Python" in run(installed / "kpybroker", "--version", cwd=tmp_path)
     assert "Start a broker" in run(installed / "kpybroker", "--help", cwd=tmp_path)
 
 
@@ -89,27 +66,3 @@ def test_a_record_goes_in_and_comes_out(installed: Path, tmp_path: Path) -> None
         run(installed / "kpybroker", "produce", "hello", "-b", address, cwd=tmp_path, stdin="world\n")
         read = run(installed / "kpybroker", "consume", "hello", "--count", "1", "-b", address, cwd=tmp_path)
     assert read == "world\n"
-
-
-@contextmanager
-def broker(programs: Path, directory: Path) -> Iterator[str]:
-    """A broker from these programs; ends cleanly."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        address = f"127.0.0.1:{probe.getsockname()[1]}"
-    command = [programs / "kpybroker", "start", "--data", directory / "data", "--listen", address, "--http", "off"]
-    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
-    try:
-        assert process.stdout is not None
-        said = []
-        for line in process.stdout:
-            said.append(line)
-            if READY in line:
-                break
-        else:
-            pytest.fail(f"the broker ended:\n{''.join(said)}")
-        yield address
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
-    finally:
-        process.kill()
-        process.communicate()

@@ -1,0 +1,55 @@
+"""Programs of an environment that does not see the checkout: run one to its end, keep a broker while a test lasts."""
+
+import os
+import signal
+import socket
+import subprocess
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+READY = "Kafka Server started"
+HIDDEN = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
+
+
+def run(*command: str | Path, cwd: Path, stdin: str = "", variables: Mapping[str, str] | None = None) -> str:
+    """Run a command that knows nothing of this environment but ``variables``; its output."""
+    environment = {name: value for name, value in os.environ.items() if name not in HIDDEN}
+    finished = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env={**environment, **(variables or {})},
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert finished.returncode == 0, f"{command}:\n{finished.stdout}{finished.stderr}"
+    return finished.stdout
+
+
+@contextmanager
+def broker(programs: Path, directory: Path) -> Iterator[str]:
+    """A broker from these programs; ends cleanly."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        address = f"127.0.0.1:{probe.getsockname()[1]}"
+    command = [programs / "kpybroker", "start", "--data", directory / "data", "--listen", address, "--http", "off"]
+    process = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        assert process.stdout is not None
+        said = []
+        for line in process.stdout:
+            said.append(line)
+            if READY in line:
+                break
+        else:
+            pytest.fail(f"the broker ended:\n{''.join(said)}")
+        yield address
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+    finally:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,115 @@
+"""A wheel with compiled modules holds the same sources and behaves the same."""
+
+import ast
+import os
+import shutil
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+from installed import broker, run
+from sources import ROOT, SHIPPED, tree_of
+
+COMPILERS = (os.environ.get("CC") or "cc", "gcc", "clang")
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.timeout(600),
+    pytest.mark.skipif(not any(map(shutil.which, COMPILERS)), reason="needs a C compiler: cc not found"),
+]
+
+TESTS_OF_COMPILED_MODULES = (
+    "wire/test_skim.py",
+    "wire/test_produce.py",
+    "wire/test_varint.py",
+    "partition/test_validation.py",
+)
+PROTOCOL_SUITES = ("test_protocol_produce.py", "test_protocol_fetch.py")
+A_TEST_OF_THE_FORM = """
+from kpybroker.partition import leader, validation
+from kpywire import walk
+
+def test_the_modules_under_test_are_compiled():
+    assert all(module.__file__.endswith({suffix!r}) for module in (leader, validation, walk))
+"""
+
+
+def listed() -> set[str]:
+    """The modules that the build hook compiles, as paths without a suffix."""
+    named = (node for node in tree_of(ROOT / "hatch_build.py").body if isinstance(node, ast.Assign))
+    (modules,) = (node.value for node in named if ast.unparse(node.targets[0]) == "MODULES")
+    return {module.replace(".", "/") for module in ast.literal_eval(modules)}
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    directory = tmp_path_factory.mktemp("dist")
+    command = (sys.executable, "-m", "build", "--wheel", "--outdir", directory, ROOT)
+    run(*command, cwd=directory, variables={"KPYBROKER_COMPILE": "1"})
+    (wheel,) = directory.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def programs(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The ``bin`` of an environment that holds nothing but the wheel and what that asks for."""
+    home = tmp_path_factory.mktemp("from-compiled-wheel")
+    run(sys.executable, "-m", "venv", home / "venv", cwd=home)
+    run(home / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet", wheel, cwd=home)
+    return home / "venv" / "bin"
+
+
+def test_it_holds_every_source_and_the_compiled_modules_beside_theirs(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as opened:
+        names = {name for name in opened.namelist() if ".dist-info/" not in name}
+    roots = [ROOT / package for package in SHIPPED]
+    sources = {path.relative_to(root.parent).as_posix() for root in roots for path in root.rglob("*.py")}
+    assert {name for name in names if name.endswith(".py")} == sources
+    added = {name.partition(".")[0] for name in names if name.endswith((".so", ".pyd"))}
+    assert added == {*listed(), "kpywire/compiled__mypyc"}
+    assert not wheel.name.endswith("-any.whl")
+
+
+def test_building_it_leaves_the_checkout_alone(wheel: Path) -> None:
+    assert wheel.exists()
+    assert not [path for package in SHIPPED for path in (ROOT / package).rglob("*.so")]
+    assert not (ROOT / "setup.py").exists()
+
+
+def test_it_says_that_it_is_compiled(programs: Path, tmp_path: Path) -> None:
+    assert run(programs / "kpybroker", "--version", cwd=tmp_path).endswith(", compiled\n")
+
+
+def test_a_record_goes_in_and_comes_out(programs: Path, tmp_path: Path) -> None:
+    with broker(programs, tmp_path) as address:
+        run(programs / "kpybroker", "produce", "hello", "-b", address, cwd=tmp_path, stdin="world\n")
+        read = run(programs / "kpybroker", "consume", "hello", "--count", "1", "-b", address, cwd=tmp_path)
+    assert read == "world\n"
+
+
+def test_the_modules_pass_the_tests_of_their_sources(programs: Path, tmp_path: Path) -> None:
+    (packages,) = programs.parent.glob("lib/python*/site-packages")
+    suffix = next(packages.glob("kpywire/walk.*.so")).name.removeprefix("walk")
+    form = tmp_path / "test_form.py"
+    form.write_text(A_TEST_OF_THE_FORM.format(suffix=suffix))
+    tests = [ROOT / "tests" / name for name in TESTS_OF_COMPILED_MODULES]
+    found_by = f"pythonpath={ROOT / 'tests/wire'} {ROOT / 'compat-tests'}"
+    options = [
+        "--rootdir",
+        ROOT,
+        "-c",
+        ROOT / "pyproject.toml",
+        "--import-mode=importlib",
+        "-o",
+        found_by,
+        "-m",
+        "not java",
+    ]
+    pytest_of_ours = Path(sys.executable).with_name("pytest")
+    run(pytest_of_ours, *options, form, *tests, cwd=tmp_path, variables={"PYTHONPATH": str(packages)})
+
+
+def test_it_passes_protocol_suites(programs: Path) -> None:
+    suites = [ROOT / "compat-tests" / name for name in PROTOCOL_SUITES]
+    run(sys.executable, "-m", "pytest", "--kpybroker", programs / "kpybroker", "-m", "not java", *suites, cwd=ROOT)
