@@ -1,6 +1,7 @@
 """A node starts, serves, loses a directory, stops, and shows what it counts."""
 
 import http.client
+import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -212,6 +213,16 @@ def test_the_second_port_tells_life_readiness_and_metrics(nodes: ExitStack, tmp_
     assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 3.0' in text
     assert 'kafka_log_log_logendoffset{partition="0",topic="counted"} 3.0' in text
     assert get(node, "/metrics")[0] == 200
+
+
+def test_a_stop_ends_what_the_second_port_is_serving(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    assert node.node.http_port is not None
+    with socket.create_connection(("127.0.0.1", node.node.http_port), timeout=20) as unfinished:
+        unfinished.sendall(b"GET /live HTTP/1.1\r\n")
+        assert get(node, "/live")[0] == 200  # by now the one before is being served
+        node.stop()
+        assert unfinished.recv(1) == b""
 
 
 def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: ExitStack, tmp_path: Path) -> None:
