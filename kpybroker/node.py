@@ -10,6 +10,7 @@ import logging
 import os
 import random
 import signal
+import socket
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -173,7 +174,7 @@ class Node:
             listeners=[
                 Listener(
                     name=listener.name,
-                    host=listener.host,
+                    host=listener.host or _name_of_this_machine(),
                     port=listener.port or self.ports[listener.name],
                     security_protocol=0,
                 )
@@ -260,6 +261,16 @@ def _listen(server: Server, listener: ConfiguredListener, dispatcher: Dispatcher
         return server.listen(listener.name, listener.host, listener.port, dispatcher)
     except (OSError, UnicodeError) as error:
         raise StartRefused(f"cannot listen on {listener}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _name_of_this_machine() -> str:
+    """What clients are told where nothing else is advertised, as in Kafka; "localhost" if nobody can look it up."""
+    name = socket.getfqdn()
+    try:
+        socket.getaddrinfo(name, None)
+    except (OSError, UnicodeError):
+        return "localhost"
+    return name
 
 
 def socket_limits(config: BrokerConfig) -> SocketLimits:

@@ -25,6 +25,8 @@ SCRATCH_BYTES = 256 * 1024
 SPARE_BODY_BYTES = 4 * 1024 * 1024
 SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
+EVERY_INTERFACE = "::"
+"""Of IPv4 too."""
 ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_MS = 100
 COMPLAIN_EVERY_MS = 10_000
@@ -106,15 +108,18 @@ class Server:
     def listen(self, name: str, host: str, port: int, dispatch: Dispatch | None = None) -> int:
         """Open a listener; the port, which is the system's choice when 0 was asked for. Raises OSError.
 
+        An empty host is every interface.
         ``dispatch`` serves its requests, if not the server's own does.
         """
+        if not host and socket.has_dualstack_ipv6():
+            host = EVERY_INTERFACE
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             if self.limits.receive_buffer_bytes > 0:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
-            if family == socket.AF_INET6 and host == "::":
+            if host == EVERY_INTERFACE:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
             sock.setblocking(False)
             sock.bind((host, port))

@@ -225,6 +225,24 @@ def test_a_stop_ends_what_the_second_port_is_serving(tmp_path: Path) -> None:
         assert unfinished.recv(1) == b""
 
 
+def has_ipv6_loopback() -> bool:
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return socket.has_dualstack_ipv6()
+    except OSError:
+        return False
+
+
+def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: ExitStack, tmp_path: Path) -> None:
+    node = running(nodes, RunningNode({"log.dirs": str(tmp_path), "listeners": "PLAINTEXT://:0"}))
+    with RawClient(node.port) as client:
+        (broker,) = client.call(MetadataRequest(topics=[]), 12).brokers
+    assert (broker.host != "", broker.port) == (True, node.port)
+    for host in [broker.host, *(["::1"] if has_ipv6_loopback() else [])]:
+        with RawClient(broker.port, host) as client:
+            assert client.call(MetadataRequest(topics=[]), 12).brokers == [broker]
+
+
 def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: ExitStack, tmp_path: Path) -> None:
     settings = {
         "log.dirs": str(tmp_path),
