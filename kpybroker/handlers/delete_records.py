@@ -8,6 +8,9 @@
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.metadata.topic_name import INTERNAL
+from kpybroker.server.pending import Pending
+from kpystorage import names
+from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 from kpywire.messages.delete_records import (
@@ -20,24 +23,46 @@ from kpywire.messages.delete_records import (
 HIGH_WATERMARK = -1
 
 
-def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> DeleteRecordsResponse:
-    """Answer each partition with its new log start; of a partition named twice the last offset counts."""
+def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> DeleteRecordsResponse | Pending:
+    """Answer each partition with its new log start; of a partition named twice the last offset counts.
+
+    The answer leaves when the new log starts are on disk: deleted records do not come back with the next start.
+    """
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
-    return DeleteRecordsResponse(
+    changed: set[LogDirectory] = set()
+    response = DeleteRecordsResponse(
         throttle_time_ms=0,
         topics=[
             DeleteRecordsTopicResult(
-                name=name, partitions=[_delete(broker, name, index, offset) for index, offset in partitions.items()]
+                name=name,
+                partitions=[_delete(broker, name, index, offset, changed) for index, offset in partitions.items()],
             )
             for name, partitions in offsets.items()
         ],
     )
+    if not changed:
+        return response
+    pending = Pending()
+    unwritten = len(changed)
+
+    def written() -> None:
+        nonlocal unwritten
+        unwritten -= 1
+        if unwritten == 0:
+            pending.resolve(response)
+
+    for directory in changed:
+        content = directory.render_log_starts()
+        broker.replicas.directories.write_checkpoint(directory, names.LOG_STARTS, content, written)
+    return pending
 
 
-def _delete(broker: Context, topic: str, index: int, offset: int) -> DeleteRecordsPartitionResult:
+def _delete(
+    broker: Context, topic: str, index: int, offset: int, changed: set[LogDirectory]
+) -> DeleteRecordsPartitionResult:
     try:
         if topic in INTERNAL:
             raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
@@ -52,6 +77,7 @@ def _delete(broker: Context, topic: str, index: int, offset: int) -> DeleteRecor
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         if offset > leader.log.log_start_offset:
             leader.log.advance_log_start(offset)
+            changed.add(leader.log.directory)
             replica.changed()
         low_watermark = leader.log.log_start_offset
         return DeleteRecordsPartitionResult(

@@ -152,6 +152,25 @@ class Directories:
 
         self.scheduler.call_later(delay_ms, remove_some)
 
+    # Checkpoints
+
+    def write_checkpoint(
+        self, directory: LogDirectory, name: str, content: bytes, then: Callable[[], object] | None = None
+    ) -> None:
+        """Replace a checkpoint beside the loop; ``then`` is called when it is there, or the directory has failed."""
+
+        def written(_result: None, error: BaseException | None) -> None:
+            try:
+                if isinstance(error, DiskFailure):
+                    raise error
+                directory.noted()
+            except DiskFailure as failure:
+                self.check(failure)
+            if then is not None:
+                then()
+
+        self.scheduler.submit_blocking(lambda: directory.write_checkpoint(name, content), written)
+
     # Failure
 
     def when_failed(self, listener: Callable[[LogDirectory], None]) -> None:

@@ -139,15 +139,7 @@ class Upkeep:
             self._write(directory, names.LOG_STARTS, directory.render_log_starts())
 
     def _write(self, directory: LogDirectory, name: str, content: bytes) -> None:
-        def written(_result: None, error: BaseException | None) -> None:
-            try:
-                if isinstance(error, DiskFailure):
-                    raise error
-                directory.noted()
-            except DiskFailure as failure:
-                self.replicas.directory_failed(failure)
-
-        self.scheduler.submit_blocking(lambda: directory.write_checkpoint(name, content), written)
+        self.replicas.directories.write_checkpoint(directory, name, content)
 
     # Retention
 

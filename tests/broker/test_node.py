@@ -1,6 +1,7 @@
 """A node starts, serves, loses a directory, stops, and shows what it counts."""
 
 import http.client
+import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from kpybroker.metadata.topic import directory_is_reserved
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -90,6 +92,26 @@ def test_a_deleted_topic_that_comes_again_starts_empty(nodes: ExitStack, tmp_pat
             asked = MetadataRequest(topics=[MetadataRequestTopic(name="again")], allow_auto_topic_creation=False)
             assert client.call(asked, 12).topics[0].error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
     assert not (tmp_path / "again-0").exists()
+
+
+def test_deleted_records_stay_deleted_whatever_happens_after_the_answer(nodes: ExitStack, tmp_path: Path) -> None:
+    node = running(nodes, start(tmp_path / "data"))
+    with RawClient(node.port) as client:
+        create(client, "t", partitions=2)
+        for value in (b"a", b"b", b"c"):
+            assert produce(client, "t", value) == error_codes.NONE
+        partitions = [
+            DeleteRecordsPartition(partition_index=index, offset=offset) for index, offset in ((0, 2), (1, 0))
+        ]
+        topics = [DeleteRecordsTopic(name="t", partitions=partitions)]
+        answer = client.call(DeleteRecordsRequest(topics=topics, timeout_ms=1000), 2)
+        assert [each.low_watermark for each in answer.topics[0].partitions] == [2, 0]
+        shutil.copytree(tmp_path / "data", tmp_path / "copy")
+    again = running(nodes, start(tmp_path / "copy"))
+    with RawClient(again.port) as client:
+        wanted = FetchPartition(partition=0, fetch_offset=2, log_start_offset=0, partition_max_bytes=1 << 20)
+        fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=[wanted])])
+        assert client.call(fetch, 12).responses[0].partitions[0].log_start_offset == 2
 
 
 def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: Path) -> None:
