@@ -15,7 +15,7 @@ from kpybroker.handlers.context import Call, Context
 from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import (
     AbortedTransaction,
@@ -137,9 +137,10 @@ class Reading:
             return self._read_partition(entry, left_bytes, nothing_yet=nothing_yet, copy=copy)
         except KafkaError as error:
             code = error.code
-        except DiskFailure as failure:
-            self.broker.replicas.directory_failed(failure)
-            code = error_codes.KAFKA_STORAGE_ERROR
+        except StorageError as error:
+            if isinstance(error, DiskFailure):
+                self.broker.replicas.directory_failed(error)
+            code = error.error_code
         if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
             code = error_codes.NOT_LEADER_OR_FOLLOWER
         return PartitionData(

@@ -14,7 +14,7 @@ from collections import Counter
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -92,9 +92,10 @@ def _look_up(
         return error_codes.NONE, _find(leader, timestamp, end)
     except KafkaError as error:
         return error.code, NOTHING
-    except DiskFailure as failure:
-        broker.replicas.directory_failed(failure)
-        return error_codes.KAFKA_STORAGE_ERROR, NOTHING
+    except StorageError as error:
+        if isinstance(error, DiskFailure):
+            broker.replicas.directory_failed(error)
+        return error.error_code, NOTHING
 
 
 def _find(leader: Leader, timestamp: int, end: LogOffset) -> Found:

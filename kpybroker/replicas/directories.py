@@ -48,6 +48,8 @@ class Directories:
         self._halt = halt
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
+        self._reported: set[str] = set()
+        """What is said once of a damaged log, however often it is asked for."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
         for directory in self.working:
             directory.on_failure = self._failed
@@ -183,7 +185,8 @@ class Directories:
 
     def check(self, failure: DiskFailure) -> None:
         """A log raised this: take the directory offline, unless only that log is damaged."""
-        if isinstance(failure, CorruptLog):
+        if isinstance(failure, CorruptLog) and str(failure) not in self._reported:
+            self._reported.add(str(failure))
             log.error("%s", failure)
         self._take_offline()
 

@@ -14,12 +14,14 @@ from running_node import BreakableDisk, RunningNode, start
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.metadata.topic import directory_is_reserved
 from kpywire import error_codes
+from kpywire.batch import ATTRIBUTES_POSITION
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
@@ -112,6 +114,34 @@ def test_deleted_records_stay_deleted_whatever_happens_after_the_answer(nodes: E
         wanted = FetchPartition(partition=0, fetch_offset=2, log_start_offset=0, partition_max_bytes=1 << 20)
         fetch = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[FetchTopic(topic="t", partitions=[wanted])])
         assert client.call(fetch, 12).responses[0].partitions[0].log_start_offset == 2
+
+
+def test_what_is_damaged_is_an_error_of_its_partition_and_said_once(
+    nodes: ExitStack, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    node = start(tmp_path)
+    with RawClient(node.port) as client:
+        create(client, "t", partitions=3)
+        assert [produce(client, "t", b"v" * 100, partition) for partition in range(3)] == [error_codes.NONE] * 3
+    node.stop()
+    record, framing = (tmp_path / f"t-{partition}" / f"{0:020d}.log" for partition in (0, 1))
+    content = bytearray(record.read_bytes())
+    content[ATTRIBUTES_POSITION + 1] = 1  # so its records would be compressed, which they are not
+    record.write_bytes(content)
+    (tmp_path / ".kafka_cleanshutdown").unlink()
+    (tmp_path / "recovery-point-offset-checkpoint").write_bytes(b"0\n2\nt 0 1\nt 1 1\n")
+    framing.write_bytes(bytes(50) + framing.read_bytes())
+    node = running(nodes, start(tmp_path))
+    with RawClient(node.port) as client:
+        for _ in range(3):
+            asked = [ListOffsetsPartition(partition_index=partition, timestamp=0) for partition in range(3)]
+            topics = [ListOffsetsTopic(name="t", partitions=asked)]
+            (answered,) = client.call(ListOffsetsRequest(replica_id=-1, topics=topics), 7).topics
+            codes = [answer.error_code for answer in answered.partitions]
+            assert codes == [error_codes.CORRUPT_MESSAGE, error_codes.KAFKA_STORAGE_ERROR, error_codes.NONE]
+    said = [entry for entry in caplog.records if entry.levelname == "ERROR"]
+    assert len(said) == 1
+    assert str(framing) in said[0].getMessage()
 
 
 def test_a_directory_that_fails_goes_offline_alone(nodes: ExitStack, tmp_path: Path) -> None:
