@@ -130,7 +130,8 @@ class LogDirectory:
                     self.strays.append(name)
                 continue
             parsed = names.parse_partition_directory(name)
-            if parsed is not None:
+            status = None if parsed is None else self.disk.status(self._file(name))
+            if parsed is not None and status is not None and status.is_directory:
                 self.logs[parsed] = Log(self, *parsed, None, self.default_config)
 
     def recover(self) -> Iterator[tuple[int, int]]:

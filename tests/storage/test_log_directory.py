@@ -425,3 +425,17 @@ def test_offsets_too_far_from_their_segment_are_no_reason_not_to_start(clean: bo
     found = again.read((1 << 31) + 5, 1 << 20, again.end, min_one_batch=True)
     assert found is not None
     assert int.from_bytes(found.read()[:8], "big") == (1 << 31) + 5
+
+
+@pytest.mark.parametrize("clean", [True, False])
+def test_a_file_with_the_name_of_a_log_is_none(tmp_path: Path, clean: bool) -> None:
+    directory = filled(tmp_path)
+    if clean:
+        directory.close()
+    else:
+        directory.abandon()
+    (tmp_path / "core-12345").write_bytes(b"somebody else's")
+    again = open_directory(RealDisk(), str(tmp_path), config=SMALL)
+    assert sorted(again.logs) == [("t", 0), ("t", 1)]
+    assert again.failure is None
+    again.close()
