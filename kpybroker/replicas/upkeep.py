@@ -72,6 +72,8 @@ class Upkeep:
                 work()
             except DiskFailure as failure:
                 self.replicas.directory_failed(failure)
+            except Exception:
+                log.exception("a defect kept the upkeep of logs from being done; it is tried again")
             if not self._stopped:
                 self._timers[work] = self.scheduler.call_later(interval_ms, due)
 

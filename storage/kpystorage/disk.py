@@ -9,6 +9,7 @@ Invariant: a call does all of what it says or raises OSError; nothing is ever re
 """
 
 from collections.abc import Iterable
+from contextlib import suppress
 from typing import NamedTuple, Protocol
 
 from kpywire.varint import Buffer
@@ -125,11 +126,14 @@ class Disk(Protocol):
 def remove_tree(disk: Disk, path: str) -> Iterable[str]:
     """Remove a directory with its files one step at a time: yields each path as it goes, so that a caller may pause.
 
-    Log directories hold no directories; one inside is an error (OSError), not followed.
+    What somebody else has removed already is fine. Log directories hold no directories; one inside is an error
+    (OSError), not followed.
     """
-    for name in disk.list_directory(path):
-        entry = f"{path}/{name}"
-        disk.unlink(entry)
-        yield entry
-    disk.remove_directory(path)
+    with suppress(FileNotFoundError):
+        for name in disk.list_directory(path):
+            entry = f"{path}/{name}"
+            with suppress(FileNotFoundError):
+                disk.unlink(entry)
+            yield entry
+        disk.remove_directory(path)
     yield path

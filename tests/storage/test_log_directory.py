@@ -402,6 +402,20 @@ def test_a_tree_with_a_directory_inside_is_not_followed(tmp_path: Path) -> None:
     assert (tmp_path / "a" / "b").exists()
 
 
+def test_a_tree_that_somebody_else_removes_meanwhile_is_gone_all_the_same(tmp_path: Path) -> None:
+    disk = RealDisk()
+    for files in (0, 3):
+        tree = tmp_path / str(files)
+        tree.mkdir()
+        for number in range(files):
+            (tree / str(number)).touch()
+        removal = iter(remove_tree(disk, str(tree)))
+        if files:
+            next(removal)
+        shutil.rmtree(tree)
+        assert list(removal)[-1] == str(tree)
+
+
 @pytest.mark.parametrize("clean", [True, False])
 def test_offsets_too_far_from_their_segment_are_no_reason_not_to_start(clean: bool) -> None:
     disk = MemoryDisk()
