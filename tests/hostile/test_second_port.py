@@ -16,6 +16,7 @@ from kpywire.messages.metadata import MetadataRequest
 def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker]:
     """A broker with a second port."""
     with WatchedBroker(directory=tmp_path_factory.mktemp("observed"), with_http=True) as broker:
+        wait_until(lambda: is_open(broker), "the second port is open, which comes after the first")
         yield broker
         assert broker.is_alive
         assert not broker.defects_since(0)
@@ -23,6 +24,14 @@ def observed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WatchedBroker
 
 def connect(broker: WatchedBroker) -> socket.socket:
     return socket.create_connection(("127.0.0.1", broker.http_port), timeout=PATIENCE_S)
+
+
+def is_open(broker: WatchedBroker) -> bool:
+    try:
+        connect(broker).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 def answer(broker: WatchedBroker, sent: bytes) -> bytes:
