@@ -5,19 +5,19 @@ source somebody edits. A compiled wheel holds the same sources and behaves the s
 form it is. It fits one platform and one version of Python. Nothing falls back silently: what was asked for is built, or
 the build fails and says why.
 
-A module is compiled where a profile shows that it saves time. CPU in µs (x86-64, Python 3.11) of one Produce request in the
-dispatcher, by ``python -m benchmarks.micro handling``, and of the check alone of 150 records with keys of 80 B and headers:
+A module is compiled where a profile shows that it saves time. CPU of one Produce request in the dispatcher by
+``python -m benchmarks.micro handling``, and of the check alone of 150 records with keys of 80 B and a header, in µs
+(x86-64, Python 3.11):
 
-=======================================  =====  ===========  ===============  ============
-compiled                                 213 B  50 of 213 B  150 of any size  keyed, check
-=======================================  =====  ===========  ===============  ============
-nothing                                   10.4          303             87.8           196
-kpywire.walk, skim, varint                 9.3          278             22.2            16
-and kpywire.produce, kpybroker             7.9          254             20.1            16
-=======================================  =====  ===========  ===============  ============
+===========================================  =====  ===========  ===============  ============
+compiled                                     213 B  50 of 213 B  150 of any size  keyed, check
+===========================================  =====  ===========  ===============  ============
+nothing                                       10.4          303             87.8           196
+walk, skim and varint of kpywire               9.3          278             22.2            16
+these, produce of kpywire, and kpybroker's     7.9          254             20.1            16
+===========================================  =====  ===========  ===============  ============
 
-Compiling the dispatcher, the connections, the replicas, the indexes or the batch header as well saves nothing that can be
-measured.
+Compiling the dispatcher, connections, replicas, indexes or batch headers as well saves nothing that can be measured.
 
 Invariant: no file of the checkout is touched; compiling happens in a temporary copy.
 """
