@@ -205,7 +205,7 @@ class Node:
             return
         from kpybroker.metrics.http import HttpServer
 
-        def expose(accept: str) -> tuple[str, bytes]:
+        def expose(accept: str) -> Callable[[], tuple[str, bytes]]:
             from kpybroker.metrics.exposition import exposition_of
 
             server.exposition = exposition_of(broker)

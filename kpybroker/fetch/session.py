@@ -19,6 +19,7 @@ LAST_EPOCH = 2**31 - 1
 class Watched(Protocol):
     """A partition's replica as sessions see it."""
 
+    topic: Any
     watchers: "dict[Entry, None]"
     gone: bool
 

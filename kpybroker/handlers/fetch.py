@@ -223,6 +223,8 @@ class Reading:
                     topic.topic = entry.topic
                 topics[entry.topic] = topic
             topic.partitions.append(answer)
+            if answer.records and entry.replica is not None:
+                entry.replica.topic.bytes_out += len(answer.records)
         if errors > MOST_ERRORS and session.id != NO_SESSION:
             self.broker.fetch_sessions.end(session)
         return FetchResponse(

@@ -4,7 +4,7 @@ The broker counts in plain integers; they are turned into metrics only when some
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -17,35 +17,66 @@ if TYPE_CHECKING:
     from kpybroker.broker import Broker
 
 NANOSECONDS_PER_MS = 1_000_000
-Exposition = Callable[[str], tuple[str, bytes]]
+Rendering = Callable[[], tuple[str, bytes]]
+"""Makes (content type, text) of what was read. For a thread: of thousands of partitions it takes long."""
+Exposition = Callable[[str], Rendering]
+
+
+class TopicCounters(NamedTuple):
+    """What one topic has counted."""
+
+    name: str
+    bytes_in: int
+    bytes_out: int
+    records_in: int
+
+
+class LogSize(NamedTuple):
+    """How far the log of one partition reaches."""
+
+    topic: str
+    partition: int
+    start_offset: int
+    end_offset: int
+    size_bytes: int
 
 
 def exposition_of(broker: "Broker") -> Exposition:
-    """A function from an Accept header to (content type, metrics text)."""
-    registry = CollectorRegistry()
-    registry.register(BrokerCollector(broker))
-    ProcessCollector(registry=registry)
-    PlatformCollector(registry=registry)
-    GCCollector(registry=registry)
+    """A function that, given an Accept header, reads the counters and says how to render them."""
+    process = CollectorRegistry()
+    ProcessCollector(registry=process)
+    PlatformCollector(registry=process)
+    GCCollector(registry=process)
 
-    def expose(accept: str) -> tuple[str, bytes]:
+    def expose(accept: str) -> Rendering:
         encode, content_type = choose_encoder(accept)
-        return content_type, encode(registry)
+        moment = Moment(broker, process)
+        return lambda: (content_type, encode(moment))
 
     return expose
 
 
-class BrokerCollector(Collector):
-    """Reads one broker's counters at each scrape."""
+class Moment(Collector):
+    """One broker's counters as they were when this was made; ``process`` has what any process has."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self.broker = broker
+    def __init__(self, broker: "Broker", process: Collector) -> None:
+        self.process = process
+        self.topics = [
+            TopicCounters(topic.name, topic.bytes_in, topic.bytes_out, topic.records_in)
+            for topic in broker.replicas.topics.values()
+        ]
+        self.logs = [
+            LogSize(replica.topic.name, replica.index, log.log_start_offset, log.log_end_offset, log.size)
+            for replica in broker.replicas
+            if (log := replica.log) is not None and log.is_open
+        ]
+        self.few = [*_requests(broker), *_node(broker)]
 
     def collect(self) -> Iterable[Metric]:
         yield from self._topics()
-        yield from self._requests()
         yield from self._partitions()
-        yield from self._node()
+        yield from self.few
+        yield from self.process.collect()
 
     def _topics(self) -> Iterator[Metric]:
         families = {
@@ -59,54 +90,53 @@ class BrokerCollector(Collector):
                 "kafka_server_brokertopicmetrics_messagesin", "Records produced", labels=["topic"]
             ),
         }
-        for topic in self.broker.replicas.topics.values():
+        for topic in self.topics:
             for attribute, family in families.items():
                 family.add_metric([topic.name], getattr(topic, attribute))
         yield from families.values()
-
-    def _requests(self) -> Iterator[Metric]:
-        requests = CounterMetricFamily("kafka_network_requestmetrics_requests", "Requests", labels=["request"])
-        errors = CounterMetricFamily(
-            "kafka_network_requestmetrics_errors", "Requests that ended their connection", labels=["request"]
-        )
-        local = CounterMetricFamily(
-            "kafka_network_requestmetrics_localtimems", "Milliseconds spent serving requests", labels=["request"]
-        )
-        for key, counters in self.broker.dispatcher.counters.items():
-            name = [API_KEYS[key].name]
-            requests.add_metric(name, counters.requests)
-            errors.add_metric(name, counters.errors)
-            local.add_metric(name, counters.local_time_ns / NANOSECONDS_PER_MS)
-        yield from (requests, errors, local)
 
     def _partitions(self) -> Iterator[Metric]:
         labels = ["topic", "partition"]
         start = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset", labels=labels)
         end = GaugeMetricFamily("kafka_log_log_logendoffset", "Offset of the next record", labels=labels)
         size = GaugeMetricFamily("kafka_log_log_size", "Bytes on disk", labels=labels)
-        for replica in self.broker.replicas:
-            log = replica.log
-            if log is not None and log.is_open:
-                values = [replica.topic.name, str(replica.index)]
-                start.add_metric(values, log.log_start_offset)
-                end.add_metric(values, log.log_end_offset)
-                size.add_metric(values, log.size)
+        for log in self.logs:
+            values = [log.topic, str(log.partition)]
+            start.add_metric(values, log.start_offset)
+            end.add_metric(values, log.end_offset)
+            size.add_metric(values, log.size_bytes)
         yield from (start, end, size)
 
-    def _node(self) -> Iterator[Metric]:
-        broker = self.broker
-        held = list(broker.replicas)
-        yield GaugeMetricFamily("kafka_server_replicamanager_partitioncount", "Partitions held", len(held))
-        led = sum(replica.partition.leader == broker.node_id for replica in held)
-        yield GaugeMetricFamily("kafka_server_replicamanager_leadercount", "Partitions led", led)
-        offline = len(broker.replicas.directories.failed_paths)
-        yield GaugeMetricFamily("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline)
-        yield GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "Kafka's broker state", broker.lifecycle.state)
-        yield GaugeMetricFamily(
-            "kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.server.connections)
-        )
-        yield GaugeMetricFamily(
-            "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-            "Fetch sessions",
-            len(broker.fetch_sessions.sessions),
-        )
+
+def _requests(broker: "Broker") -> Iterator[Metric]:
+    requests = CounterMetricFamily("kafka_network_requestmetrics_requests", "Requests", labels=["request"])
+    errors = CounterMetricFamily(
+        "kafka_network_requestmetrics_errors", "Requests that ended their connection", labels=["request"]
+    )
+    local = CounterMetricFamily(
+        "kafka_network_requestmetrics_localtimems", "Milliseconds spent serving requests", labels=["request"]
+    )
+    for key, counters in broker.dispatcher.counters.items():
+        name = [API_KEYS[key].name]
+        requests.add_metric(name, counters.requests)
+        errors.add_metric(name, counters.errors)
+        local.add_metric(name, counters.local_time_ns / NANOSECONDS_PER_MS)
+    yield from (requests, errors, local)
+
+
+def _node(broker: "Broker") -> Iterator[Metric]:
+    held = list(broker.replicas)
+    yield GaugeMetricFamily("kafka_server_replicamanager_partitioncount", "Partitions held", len(held))
+    led = sum(replica.partition.leader == broker.node_id for replica in held)
+    yield GaugeMetricFamily("kafka_server_replicamanager_leadercount", "Partitions led", led)
+    offline = len(broker.replicas.directories.failed_paths)
+    yield GaugeMetricFamily("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline)
+    yield GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "Kafka's broker state", broker.lifecycle.state)
+    yield GaugeMetricFamily(
+        "kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.server.connections)
+    )
+    yield GaugeMetricFamily(
+        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
+        "Fetch sessions",
+        len(broker.fetch_sessions.sessions),
+    )

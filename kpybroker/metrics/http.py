@@ -16,10 +16,10 @@ PLAIN = "text/plain; charset=utf-8"
 class HttpServer:
     """Serves three paths. ``ready`` tells whether clients are served.
 
-    ``exposition`` takes an Accept header and renders (content type, metrics).
+    ``exposition`` takes an Accept header, collects, and returns what renders (content type, metrics) in a thread.
     """
 
-    def __init__(self, ready: Callable[[], bool], exposition: Callable[[str], tuple[str, bytes]]) -> None:
+    def __init__(self, ready: Callable[[], bool], exposition: Callable[[str], Callable[[], tuple[str, bytes]]]) -> None:
         self.ready = ready
         self.exposition = exposition
         self._server: asyncio.Server | None = None
@@ -49,7 +49,7 @@ class HttpServer:
                 return
             async with asyncio.timeout(READ_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
-            status, content_type, body = self._answer(head)
+            status, content_type, body = await self._answer(head)
             writer.write(
                 f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
@@ -64,7 +64,7 @@ class HttpServer:
             self._connections.discard(task)
             writer.close()
 
-    def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:
+    async def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
             return HTTPStatus.BAD_REQUEST, PLAIN, b"not HTTP/1\n"
@@ -78,7 +78,7 @@ class HttpServer:
                 return HTTPStatus.OK, PLAIN, b"ready\n"
             return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"not ready\n"
         if path == b"/metrics":
-            content_type, body = self.exposition(_header(head, b"accept"))
+            content_type, body = await asyncio.to_thread(self.exposition(_header(head, b"accept")))
             return HTTPStatus.OK, content_type, body
         return HTTPStatus.NOT_FOUND, PLAIN, b"there are /metrics, /live and /ready\n"
 

@@ -1,6 +1,7 @@
 """A node starts, serves, loses a directory, stops, and shows what it counts."""
 
 import http.client
+import re
 import shutil
 import socket
 import time
@@ -259,10 +260,13 @@ def test_the_second_port_tells_life_readiness_and_metrics(nodes: ExitStack, tmp_
         create(client, "counted")
         for _ in range(3):
             assert produce(client, "counted", b"v") == error_codes.NONE
+        assert len(read(client, "counted")) == 3
     status, text = get(node, "/metrics")
     assert status == 200
     assert 'kafka_server_brokertopicmetrics_messagesin_total{topic="counted"} 3.0' in text
     assert 'kafka_network_requestmetrics_requests_total{request="Produce"} 3.0' in text
+    sizes = dict(re.findall(r"^kafka_server_brokertopicmetrics_(bytes\w+)_total.* (\d+)\.0$", text, re.MULTILINE))
+    assert int(sizes["bytesout"]) == int(sizes["bytesin"]) > 0
     assert 'kafka_log_log_logendoffset{partition="0",topic="counted"} 3.0' in text
     assert get(node, "/metrics")[0] == 200
 
