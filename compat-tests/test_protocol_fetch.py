@@ -120,6 +120,7 @@ def test_an_unknown_topic_or_id_or_partition_is_an_error_of_its_partition(raw: R
     assert only(raw.call(request, BY_ID)).error_code == error_codes.UNKNOWN_TOPIC_ID
     missing = only(raw.call(fetch(topic, partitions={99: 0}), BY_NAME))
     assert missing.error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    assert missing.aborted_transactions == []
     assert (missing.high_watermark, missing.last_stable_offset, missing.log_start_offset) == (-1, -1, -1)
     assert missing.records is not None
     assert len(missing.records) == 0

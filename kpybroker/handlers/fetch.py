@@ -29,6 +29,8 @@ from kpywire.messages.fetch import (
 TOPIC_IDS_FROM = 13
 REPLICA_STATE_FROM = 15
 LAST_WITHOUT_STORAGE_ERROR = 5
+UNKNOWN = frozenset({error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID})
+"""Errors that Kafka answers before it looks at any log; it words the answers of both kinds a little differently."""
 FEW_FILES = 64
 """So many partitions of an answer keep the file open that their records lie in; of others, few records are copied."""
 SMALL_SLICE_BYTES = 16 * 1024
@@ -147,7 +149,7 @@ class Reading:
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if self.isolation == READ_COMMITTED else None,
+            aborted_transactions=[] if self.isolation == READ_COMMITTED or code in UNKNOWN else None,
             records=b"",
         )
 
@@ -178,10 +180,8 @@ class Reading:
         committed_only = self.isolation == READ_COMMITTED
         end = leader.end_for(self.isolation)
         max_bytes = min(entry.max_bytes, left_bytes)
-        if (
-            entry.max_bytes < 0 or self.max_bytes < 0
-        ) and leader.log.log_start_offset <= entry.fetch_offset < end.offset:
-            raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
+        if entry.max_bytes < 0 or self.max_bytes < 0:
+            _refuse_negative_size(leader, entry, end.offset)
         records = None
         if max_bytes > 0 or nothing_yet:
             records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
@@ -294,7 +294,7 @@ def _failed(request: FetchRequest, version: int) -> FetchResponse:
                     partition_index=partition.partition,
                     error_code=code,
                     high_watermark=-1,
-                    aborted_transactions=None,
+                    aborted_transactions=[],
                     records=b"",
                 )
                 for partition in topic.partitions

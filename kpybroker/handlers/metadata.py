@@ -27,7 +27,6 @@ from kpywire.messages.metadata import (
 from kpywire.uuid import ZERO_UUID
 
 ALL_FROM_NULL = 1
-OFFLINE_REPLICAS_FROM = 5
 ID_ONLY_FROM = 12
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
 """READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all, without an authorizer."""

@@ -19,8 +19,6 @@ from kpywire import error_codes
 if TYPE_CHECKING:
     from kpybroker.config.topic import TopicConfig
 
-UNKNOWN_OFFSET = -1
-
 
 class Waiter(Protocol):
     """Somebody who waits for the high watermark or for the end of a leadership."""
