@@ -33,7 +33,7 @@ def started(directory: Path, *arguments: str, **variables: str) -> Iterator[None
     environment = {**inherited, "PATH": path, "KPYBROKER_HTTP": "off", "KAFKA_LOG_DIRS": str(directory / "data")}
     process = subprocess.Popen(
         ["sh", str(SCRIPT), *arguments],
-        env={**environment, **variables},
+        env={name: value for name, value in {**environment, **variables}.items() if value},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -93,6 +93,18 @@ def test_arguments_go_to_the_start_command(tmp_path: Path) -> None:
         consumer = KafkaConsumer(bootstrap_servers=address)
         assert consumer.partitions_for_topic("hello") == {0, 1}
         consumer.close()
+
+
+def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(tmp_path: Path) -> None:
+    address = free_address()
+    file = tmp_path / "server.properties"
+    file.write_text(f"listeners = PLAINTEXT://{address}\nlog.dirs: {tmp_path / 'mine'}\nnum.partitions=2\n")
+    with started(tmp_path, KPYBROKER_PROPERTIES=str(file), KAFKA_LOG_DIRS="", KAFKA_NUM_PARTITIONS="3"):
+        assert echoed(address) == b"world"
+        consumer = KafkaConsumer(bootstrap_servers=address)
+        assert consumer.partitions_for_topic("hello") == {0, 1, 2}
+        consumer.close()
+    assert (tmp_path / "mine" / "meta.properties").exists()
 
 
 def test_the_image_is_made_of_files_that_are_there() -> None:
