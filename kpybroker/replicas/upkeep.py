@@ -1,7 +1,8 @@
 """What logs need from time to time: flushing, checkpoints, retention, forgetting old producers.
 
 fsync runs in a thread and trails the appends, so that dirty pages do not pile up; nothing waits for it, as in Kafka,
-whose durability is replication and recovery (with ``flush.messages`` the append itself flushes). Checkpoints are rendered on the loop and written in a thread.
+whose durability is replication and recovery (with ``flush.messages`` the append itself flushes). Checkpoints are
+rendered on the loop and written in a thread.
 """
 
 import logging
