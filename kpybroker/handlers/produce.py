@@ -56,6 +56,8 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
 
 def _last_of_each(topics: Sequence[tuple[TopicKey, Partitions]]) -> Sequence[tuple[TopicKey, Partitions]]:
     """Of a partition that comes twice the last batch counts; a topic without partitions is not answered."""
+    if len(topics) == 1 and len(dict(topics[0][1])) == len(topics[0][1]) > 0:
+        return topics
     by_topic: dict[TopicKey, dict[int, memoryview | None]] = {}
     for key, partitions in topics:
         if partitions:
