@@ -12,9 +12,10 @@ A module is compiled where a profile shows that it saves time. CPU of one Produc
 ===========================================  =====  ===========  ===============  ============
 compiled                                     213 B  50 of 213 B  150 of any size  keyed, check
 ===========================================  =====  ===========  ===============  ============
-nothing                                       10.4          303             87.8           196
-walk, skim and varint of kpywire               9.3          278             22.2            16
-these, produce of kpywire, and kpybroker's     7.9          254             20.1            16
+nothing                                       10.1          295             88.2           203
+walk, skim and varint of kpywire               9.2          263             21.9            16
+these, produce of kpywire, and kpybroker's     7.9          248             20.5            16
+all: these, log and segment of kpystorage      7.4          222             19.8            16
 ===========================================  =====  ===========  ===============  ============
 
 Compiling the dispatcher, connections, replicas, indexes or batch headers as well saves nothing that can be measured.
@@ -40,6 +41,8 @@ MODULES = (
     "kpybroker.handlers.produce",
     "kpybroker.partition.leader",
     "kpybroker.partition.validation",
+    "kpystorage.log",
+    "kpystorage.segment",
     "kpywire.produce",
     "kpywire.skim",
     "kpywire.varint",

@@ -43,7 +43,7 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
                 continue
             name = replica.topic.name
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
-            topic.partitions.append(_partition(replica.index, log))
+            topic.partitions.append(_partition(replica.index, log.open()))
         total_bytes = directory.disk.total_bytes(directory.path)
         usable_bytes = directory.disk.free_bytes(directory.path)
     except (DiskFailure, OSError):

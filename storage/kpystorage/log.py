@@ -3,9 +3,8 @@
 Not here: who may append and up to where readers may see (the partition's role object), when things are flushed,
 deleted and checkpointed (the broker), how a log is brought up after a start (:mod:`kpystorage.recovery`).
 
-A ``Log`` begins unopened and costs nothing then: the first use of what is in its files opens it (blocking calls and
-possibly :class:`DiskFailure`, wherever that use is). It belongs to one thread; what other threads may run is a
-:class:`LogSlice` and a :class:`Flush`.
+A ``Log`` begins unopened and costs nothing then; whoever wants more of it than its name and configuration opens it. It
+belongs to one thread; what other threads may run is a :class:`LogSlice` and a :class:`Flush`.
 
 Invariants: ``end`` is where the next batch goes, in the active segment, and everything before it is in the files.
 Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-written is visible.
@@ -15,7 +14,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from contextlib import suppress
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, Self
 
 from kpystorage import lookups, names
 from kpystorage.boundaries import Boundaries
@@ -41,24 +40,23 @@ from kpywire.varint import Buffer
 if TYPE_CHECKING:
     from kpystorage.directory import LogDirectory
 
-_new = tuple.__new__
+_new: Final = tuple.__new__
 _WARM_TAIL_BYTES = 64 << 20
 """How much of the active segment's end is taken to be in the page cache."""
-_OPENED = (
-    "_base_offsets", "_boundaries", "_complete_end", "_ended", "_flushing", "_unflushed", "_unsnapshotted_bytes",
-    "active", "end", "epochs", "log_start_offset", "producers", "recovery_point", "segments", "snapshots",
-    "unflushed_bytes",
-)  # fmt: skip
 _SNAPSHOT_INTERVAL_BYTES = 16 << 20
 
 
 class Log:
     """The log of one partition."""
 
-    __slots__ = ("config", "directory", "partition", "path", "topic", "topic_id", *_OPENED)
+    __slots__ = (
+        "_base_offsets", "_boundaries", "_complete_end", "_ended", "_flushing", "_unflushed", "_unsnapshotted_bytes",
+        "active", "config", "directory", "end", "epochs", "log_start_offset", "partition", "path", "producers",
+        "recovery_point", "segments", "snapshots", "topic", "topic_id", "unflushed_bytes",
+    )  # fmt: skip
 
     topic_id: bytes | None
-    """The id in ``partition.metadata``, read when it is asked for; None if the log has none."""
+    """None where it was not told: ``directory.read_topic_id`` finds it."""
     active: Segment
     """The segment that is written to, the last of ``segments``."""
     end: LogOffset
@@ -70,7 +68,7 @@ class Log:
     recovery_point: int
     """Everything below is known to be durable."""
     segments: list[Segment]
-    """Ascending, at least one."""
+    """Ascending, at least one; none while the log is not open, and then nothing of this list but the id counts."""
     snapshots: SnapshotFiles
     """The producer snapshots on disk."""
     unflushed_bytes: int
@@ -82,21 +80,10 @@ class Log:
         self.directory = directory
         self.topic = topic
         self.partition = partition
-        if topic_id is not None:
-            self.topic_id = topic_id
+        self.topic_id = topic_id
         self.config = config
         self.path = f"{directory.path}/{names.partition_directory(topic, partition)}"
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> object:
-            if name == "topic_id":
-                self.topic_id = self.directory.read_topic_id(self.topic, self.partition)
-            elif name in _OPENED:
-                self.open()
-            else:
-                raise AttributeError(f"'Log' object has no attribute {name!r}")
-            return object.__getattribute__(self, name)
+        self.segments = []
 
     @property
     def name(self) -> str:
@@ -107,16 +94,13 @@ class Log:
 
     @property
     def is_open(self) -> bool:
-        try:
-            object.__getattribute__(self, "segments")
-        except AttributeError:
-            return False
-        return True
+        return bool(self.segments)
 
-    def open(self) -> None:
+    def open(self) -> Self:
         """Read what the files say, if it has not happened yet. DiskFailure (CorruptLog if only this log is broken)."""
         if not self.is_open:
             self.directory.load(self)
+        return self
 
     def adopt(self, loaded: LoadedLog) -> None:
         """Take over what loading or creating found; the log is open then."""
@@ -166,8 +150,7 @@ class Log:
         if self.is_open:
             for segment in self.segments:
                 segment.release()
-            for name in _OPENED:
-                delattr(self, name)
+            self.segments = []
 
     # Appending.
 

@@ -66,7 +66,7 @@ class World:
             self.directory.create_log("t", partition, TOPIC_ID, CONFIG, NOW_MS)
         for _ in range(self.operations):
             partition = self.rng.randrange(self.logs)
-            self._one(self.models[partition], self.directory.logs["t", partition])
+            self._one(self.models[partition], self.directory.logs["t", partition].open())
 
     def _one(self, model: Model, log: Log) -> None:
         choice = self.rng.random()

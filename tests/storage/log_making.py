@@ -125,7 +125,7 @@ def append_records(log: Log, count: int, **batch: int) -> None:
 def all_bytes(log: Log) -> bytes:
     """Everything in a log from its start on, as a reader gets it piece by piece."""
     pieces = []
-    offset = log.log_start_offset
+    offset = log.open().log_start_offset
     while offset < log.end.offset:
         part = log.read(offset, 1 << 20, log.end, min_one_batch=True)
         if part is None:

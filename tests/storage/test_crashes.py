@@ -34,20 +34,20 @@ def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown) -> None:
     for (_, partition), log in directory.logs.items():
         model = world.models[partition]
         whole = shutdown is Shutdown.PROCESS_DIED
-        check_kept(model, log, model.acknowledged_end if whole else model.promised_end)
+        check_kept(model, log.open(), model.acknowledged_end if whole else model.promised_end)
         check_derived(log)
     for partition, model in enumerate(world.models):
         assert model.promised_end == 0 or ("t", partition) in directory.logs
     for (_, partition), log in directory.logs.items():
         epoch = world.models[partition].epoch + 1
-        before = log.end.offset
+        before = log.open().end.offset
         append_records(log, 3, leader_epoch=epoch)
         assert log.end.offset == before + 3
     directory.close()
     again = open_directory(disk, config=CONFIG)
     assert again.shutdown is Shutdown.CLEAN
     for log in again.logs.values():
-        check_derived(log)
+        check_derived(log.open())
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -100,8 +100,8 @@ def check_offline(world: World, failure: BaseException) -> None:
     calls = world.disk.calls
     for log in world.directory.logs.values():
         with pytest.raises(DiskFailure):
-            append_records(log, 1)
+            append_records(log.open(), 1)
         with pytest.raises(DiskFailure):
-            log.read(log.log_start_offset, 1000, log.end, min_one_batch=True)
+            log.open().read(log.log_start_offset, 1000, log.end, min_one_batch=True)
         assert log.begin_flush() is None
     assert world.disk.calls == calls

@@ -35,7 +35,7 @@ assert all(len(each.read()) == len(each) for each in held)
 assert len(disk.descriptors) <= 300
 directory.close()
 again = open_directory(RealDisk(Descriptors(300)), sys.argv[1])
-assert all(log.end.offset == 4 for log in again.logs.values())
+assert all(log.open().end.offset == 4 for log in again.logs.values())
 print("done")
 """
 

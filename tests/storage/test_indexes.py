@@ -147,7 +147,7 @@ def test_an_index_that_points_elsewhere_is_built_anew_when_it_is_used(damage: st
         disk.write(path, b"".join(whole[at : at + 4] + position for at in range(0, len(whole), 8)), synchronize=False)
     else:
         disk.unlink(path)
-    again = open_directory(disk, config=config).logs["t", 0]
+    again = open_directory(disk, config=config).logs["t", 0].open()
     for offset in range(120):
         found = again.read(offset, 50, again.end, min_one_batch=True)
         assert found is not None

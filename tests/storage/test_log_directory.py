@@ -84,7 +84,7 @@ def test_a_clean_stop_is_found_and_tells_the_broker_epoch(tmp_path: Path) -> Non
     assert not any(log.is_open for log in again.logs.values())
     assert again.recovery_points == {("t", 0): 60, ("t", 1): 60}
     assert [all_bytes(log) for log in again.logs.values()] == contents
-    assert again.logs["t", 0].topic_id == TOPIC_ID
+    assert again.read_topic_id("t", 0) == TOPIC_ID
 
 
 def test_the_death_of_the_process_alone_is_told_from_anything_else(tmp_path: Path) -> None:
@@ -162,7 +162,7 @@ def test_sigkill_in_the_middle_of_appends_loses_none_of_them(tmp_path: Path) -> 
     acknowledged = int(rest[-1]) if rest else acknowledged
     again = open_directory(RealDisk(), str(tmp_path))
     assert again.shutdown is Shutdown.PROCESS_DIED
-    log = again.logs["t", 0]
+    log = again.logs["t", 0].open()
     assert acknowledged <= log.end.offset <= acknowledged + 3
     assert [header.base_offset for header in headers_of_whole(all_bytes(log))] == list(range(0, log.end.offset, 3))
 
@@ -225,7 +225,7 @@ def test_files_set_aside_before_a_stop_go_at_the_next_opening(tmp_path: Path) ->
     start = log.log_start_offset
     directory.close()
     again = open_directory(RealDisk(), str(tmp_path), config=SMALL)
-    assert again.logs["t", 0].log_start_offset == start
+    assert again.logs["t", 0].open().log_start_offset == start
     assert not list((tmp_path / "t-0").glob("*.deleted"))
 
 
@@ -375,7 +375,7 @@ def test_a_log_without_its_files_begins_again_where_it_had_started() -> None:
         if not name.endswith(".metadata"):
             disk.unlink(f"{PATH}/t-0/{name}")
     again = open_directory(disk, config=SMALL)
-    log = again.logs["t", 0]
+    log = again.logs["t", 0].open()
     assert (log.log_start_offset, log.end.offset) == (45, 45)
     append_records(log, 1)
     assert log.end.offset == 46
@@ -389,9 +389,9 @@ def test_an_empty_partition_metadata_means_that_no_id_is_known() -> None:
     disk.write(f"{PATH}/t-0/partition.metadata", b"", synchronize=False)
     disk.write(f"{PATH}/t-1/partition.metadata", b"version: 0\ntopic_id: ?", synchronize=False)
     again = open_directory(disk, config=SMALL)
-    assert again.logs["t", 0].topic_id is None
+    assert again.read_topic_id("t", 0) is None
     with pytest.raises(CorruptLog, match="its topic id is none"):
-        assert again.logs["t", 1].topic_id
+        again.read_topic_id("t", 1)
     assert again.failure is None
 
 
@@ -431,7 +431,7 @@ def test_offsets_too_far_from_their_segment_are_no_reason_not_to_start(clean: bo
     disk.unlink(path.replace(".log", ".index"))
     if not clean:
         disk.unlink(f"{PATH}/{names.CLEAN_SHUTDOWN}")
-    again = open_directory(disk, config=SMALL).logs["t", 0]
+    again = open_directory(disk, config=SMALL).logs["t", 0].open()
     if not clean:
         assert again.end.offset == 3  # the gap before them is a loss
         return

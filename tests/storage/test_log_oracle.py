@@ -225,7 +225,7 @@ def test_a_log_opened_again_after_a_clean_stop_goes_on_as_kafkas(oracle: Oracle,
         pair.check_files()
         oracle.open(pair.kafka_path, pair.config, recovery=pair.log.topic.count("t"))
         pair.directory = reopened(pair.our_path, pair.config)
-        pair.log = pair.directory.logs["t", 0]
+        pair.log = pair.directory.logs["t", 0].open()
         pair.check_state()
         pair.check_reads()
     pair.close()
@@ -286,7 +286,7 @@ def test_recovery_after_a_crash_makes_of_a_directory_what_kafka_makes(
     (pair.our_path / ".kpybroker_session").unlink()
     oracle.open(pair.kafka_path, pair.config, clean=False)
     pair.directory = reopened(pair.our_path, pair.config)
-    pair.log = pair.directory.logs["t", 0]
+    pair.log = pair.directory.logs["t", 0].open()
     pair.replicate()
     pair.check_state()
     pair.check_reads()
