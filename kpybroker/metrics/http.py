@@ -50,6 +50,8 @@ class HttpServer:
             async with asyncio.timeout(READ_TIMEOUT_S):
                 head = await reader.readuntil(b"\r\n\r\n")
             status, content_type, body = await self._answer(head)
+            if writer.transport.is_closing():
+                return
             writer.write(
                 f"HTTP/1.1 {status.value} {status.phrase}\r\nContent-Type: {content_type}\r\n"
                 f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
