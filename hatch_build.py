@@ -5,8 +5,8 @@ source somebody edits. A compiled wheel holds the same sources and behaves the s
 form it is. It fits one platform and one version of Python. Nothing falls back silently: what was asked for is built, or
 the build fails and says why.
 
-A module is compiled where a profile shows that it saves time. CPU of one Produce request in the dispatcher by
-``python -m benchmarks.micro handling``, and of the check alone of 150 records with keys of 80 B and a header, in µs
+A module is compiled where a profile shows that it saves time. CPU of one Produce request in the dispatcher, and of the
+check alone of 150 records with keys of 80 B and a header, by ``python -m benchmarks.micro handling batches``, in µs
 (x86-64, Python 3.11):
 
 ===========================================  =====  ===========  ===============  ============

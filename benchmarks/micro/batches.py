@@ -7,8 +7,8 @@ from time import time
 from benchmarks.micro.clock import Operation
 from benchmarks.raw import frames
 from kpywire.batch import HEADER_BYTES, BatchHeader, check_crc, parse_header, stamp_offset_and_epoch
-from kpywire.record import read_records
-from kpywire.skim import skim
+from kpywire.record import encode_record, read_records
+from kpywire.skim import skim, skim_section
 
 RECORDS = 150
 
@@ -25,6 +25,10 @@ def operations() -> Iterator[Operation]:
     yield skim_operation("one record", small)
     yield skim_operation("equal records of 100 B", batch_of(equal))
     yield skim_operation("records of 50-150 B", batch_of(unequal))
+    keyed = [encode_record(i, i, b"k" * 80, value, [("h", b"v")]) for i, value in enumerate(unequal)]
+    section = b"".join(keyed)
+    name = "skim, keys of 80 B and a header"
+    yield Operation(name, lambda: skim_section(section, RECORDS, 0), per=RECORDS, unit="record")
     data = bytes(batch_of(unequal))
     yield Operation("read_records, 50-150 B", lambda: list(read_records(data)), per=RECORDS, unit="record")
 
