@@ -69,7 +69,6 @@ class Connection:
         "client_host",
         "client_port",
         "client_software",
-        "close_when_sent",
         "closed",
         "dispatch",
         "last_active_ms",
@@ -96,7 +95,6 @@ class Connection:
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
-        self.close_when_sent = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
         self._body_filled = 0
@@ -153,7 +151,7 @@ class Connection:
             self.close()
             return
         view = server.scratch_view
-        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing or self.close_when_sent):
+        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing):
             (size,) = _SIZE.unpack_from(view)
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
                 self._serve_alone(view[4:count])
@@ -266,7 +264,7 @@ class Connection:
             stop = position + 4 + self._checked_size(view, position)
             if stop > end:
                 break
-            if (self.waiting or self._writing or self.close_when_sent) and not self._may_start(view, position + 4):
+            if (self.waiting or self._writing) and not self._may_start(view, position + 4):
                 self._pause()
                 break
             if frames == FRAMES_PER_TURN:
@@ -294,7 +292,7 @@ class Connection:
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""
-        if self._writing or self.close_when_sent:
+        if self._writing:
             return False
         if not self.waiting:
             return True
@@ -367,11 +365,6 @@ class Connection:
 
     # Writing
 
-    def send(self, reply: Reply) -> None:
-        """Queue a reply outside the order of requests: only for the last words before `close_when_sent`."""
-        self.outbox.put(reply)
-        self._flush()
-
     def _flush(self) -> None:
         try:
             done = self.outbox.flush()
@@ -387,8 +380,6 @@ class Connection:
                 self._want_writable(False)
                 if self._paused:
                     self.server.loop.call_soon(self.resume)
-            if self.close_when_sent:
-                self.close()
         else:
             self._writing = self._held_back = True
             # While a thread reads for the outbox there is nothing to write.
