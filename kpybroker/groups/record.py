@@ -1,0 +1,24 @@
+"""What the group coordinator writes: a key and a value of ``__consumer_offsets``, as messages; no value is a tombstone.
+
+(Kafka: ``CoordinatorRecord``, ``GroupCoordinatorRecordHelpers``, ``GroupCoordinatorRecordSerde``.)
+"""
+
+from typing import Any, NamedTuple
+
+from kpywire.coordinator_record import RecordFormat
+from kpywire.group_records.table import MODULES
+
+FORMAT = RecordFormat("kpywire.group_records", MODULES)
+
+
+class Record(NamedTuple):
+    """One record. ``value_version`` says in which version the value is written; it means nothing for a tombstone."""
+
+    key: Any
+    value: Any | None = None
+    value_version: int = 0
+
+    def encoded(self) -> tuple[bytes, bytes | None]:
+        """Key and value as they stand in the log."""
+        value = None if self.value is None else FORMAT.encode_value(self.value, self.value_version)
+        return FORMAT.encode_key(self.key), value

@@ -1,0 +1,14 @@
+"""The broker configs that rule groups (Kafka: ``GroupCoordinatorConfig``)."""
+
+from typing import NamedTuple
+
+
+class GroupSettings(NamedTuple):
+    """Read anew with every decision, so that a dynamic change counts at once."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    max_size: int = 2_147_483_647
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 1_800_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 3_600_000
