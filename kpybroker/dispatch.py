@@ -33,6 +33,10 @@ _HEADER_V0 = Struct(">ii")
 _HEADER_V1 = Struct(">iiB")
 
 
+Intercept = Callable[[int, Handle], Handle]
+"""(api key, its handler) -> what is called in its place."""
+
+
 class Served(NamedTuple):
     """One (api key, version) that is served: how its body is read, what answers it, how the answer is written."""
 
@@ -71,9 +75,19 @@ class ApiCounters:
 class Dispatcher:
     """Serves frames on connections. ``broker`` is what the handlers get as their context."""
 
-    def __init__(self, broker: Any, load: Callable[[int], Any], versions: Mapping[int, tuple[int, int]]) -> None:
-        """``load`` finds the handler module of an api key; ``versions`` are those served: ``{key: (first, last)}``."""
+    def __init__(
+        self,
+        broker: Any,
+        load: Callable[[int], Any],
+        versions: Mapping[int, tuple[int, int]],
+        intercept: Intercept | None = None,
+    ) -> None:
+        """``load`` finds the handler module of an api key; ``versions`` are those served: ``{key: (first, last)}``.
+
+        ``intercept`` may put something before a handler when it is first used; without it there is nothing in between.
+        """
         self.broker = broker
+        self.intercept = intercept
         self.load = load
         self.versions = versions
         self.counters: dict[int, ApiCounters] = {key: ApiCounters() for key in versions}
@@ -145,7 +159,7 @@ class Dispatcher:
             encode = encoder(api.response_class(api_key), api_version)
         served = Served(
             decode,
-            module.handle,
+            module.handle if self.intercept is None else self.intercept(api_key, module.handle),
             encode,
             response_header_version(api_key, api_version) == 1,
             self.counters[api_key],

@@ -27,7 +27,7 @@ from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
-from kpybroker.dispatch import Dispatcher
+from kpybroker.dispatch import Dispatcher, Intercept
 from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
 from kpybroker.io.limits import (
     descriptors_for_connections,
@@ -47,6 +47,7 @@ from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.server.listener import Server, SocketLimits
 from kpybroker.storage_start import StoredNode, open_storage
+from kpystorage.disk import Disk
 from kpystorage.errors import StorageError
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.errors import Malformed
@@ -69,12 +70,25 @@ PROGRESS_EVERY_MS = 1_000
 class Node:
     """A broker and controller in one loop. `start`, then serve until `stop`."""
 
-    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, failed: Callable[[str], None]) -> None:
-        """``failed`` is called with one line if the node cannot go on."""
+    def __init__(
+        self,
+        config: BrokerConfig,
+        loop: asyncio.AbstractEventLoop,
+        failed: Callable[[str], None],
+        *,
+        scheduler: LoopScheduler | None = None,
+        intercept: Intercept | None = None,
+    ) -> None:
+        """``failed`` is called with one line if the node cannot go on.
+
+        For brokers in tests: ``scheduler`` is another clock than the loop's, ``intercept`` stands before the handlers
+        of clients' requests.
+        """
         self.config = config
         self.loop = loop
         self.failed = failed
-        self.scheduler = LoopScheduler(loop)
+        self.scheduler = LoopScheduler(loop) if scheduler is None else scheduler
+        self._intercept = intercept
         self.rng = random.Random(random.SystemRandom().getrandbits(128))
         self.ports: dict[str, int] = {}
         self.http_port: int | None = None
@@ -87,7 +101,7 @@ class Node:
 
     # Starting
 
-    async def start(self, disk: RealDisk) -> None:
+    async def start(self, disk: Disk) -> None:
         """Ready for clients when this returns. Raises StartRefused, StorageError or OSError with one clear line."""
         config = self.config
         stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
@@ -160,7 +174,7 @@ class Node:
             self.scheduler, host.send, config.node_id, lambda: broker.lifecycle.broker_epoch
         )
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
-        broker.dispatcher = Dispatcher(broker, handlers.load, versions)
+        broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
         server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
         broker.when_reconfigured = lambda changed: server.change_limits(socket_limits(changed))
         return broker

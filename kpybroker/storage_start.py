@@ -5,7 +5,9 @@ directory, or without any directory at all, there is nothing to start. Everythin
 refused in one line that says what to do.
 """
 
+import errno
 import logging
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -58,8 +60,8 @@ def open_storage(
     """
     metadata_path = str(Path(config.metadata_log_dir).absolute())
     configured = list(dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs))
-    paths = [path for path in configured if _usable(path)]
-    if not _usable(metadata_path):
+    paths = [path for path in configured if _usable(disk, path)]
+    if metadata_path not in paths and not _usable(disk, metadata_path):
         raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
     every = [*paths, *([] if metadata_path in paths else [metadata_path])]
     log_config = _default_log_config(config)
@@ -94,15 +96,25 @@ def open_storage(
     )
 
 
-def _usable(path: str) -> bool:
+def _usable(disk: Disk, path: str) -> bool:
     try:
-        Path(path).mkdir(parents=True, exist_ok=True)
+        _make_directories(disk, path)
         with suppress(FileNotFoundError):
-            Path(path, "meta.properties").read_bytes()
+            disk.read(f"{path}/meta.properties")
     except OSError as error:
         log.error("the log directory %s cannot be used: %s", path, error.strerror)
         return False
     return True
+
+
+def _make_directories(disk: Disk, path: str) -> None:
+    status = disk.status(path)
+    if status is None:
+        _make_directories(disk, path.rpartition("/")[0] or "/")
+        with suppress(FileExistsError):
+            disk.make_directory(path)
+    elif not status.is_directory:
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
 def _recover(directory: LogDirectory, now_ms: int, progress: Progress | None) -> None:

@@ -81,7 +81,7 @@ class Server:
         self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
-        self.poller = poller_for(loop)
+        self.poller = poller_for(loop, scheduler.monotonic_ms)
         self.connections: set[Connection] = set()
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0

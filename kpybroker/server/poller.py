@@ -39,17 +39,18 @@ class Poller(Protocol):
     def close(self) -> None: ...
 
 
-def poller_for(loop: asyncio.AbstractEventLoop) -> Poller:
+def poller_for(loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> Poller:
     """The best one this system has."""
-    return EpollPoller(loop) if hasattr(select, "epoll") else LoopPoller(loop)
+    return EpollPoller(loop, monotonic_ms) if hasattr(select, "epoll") else LoopPoller(loop, monotonic_ms)
 
 
 class EpollPoller:
     """One epoll inside the loop's own (Linux)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> None:
         self.loop = loop
-        self._now_ms = loop.time() * 1000.0
+        self._monotonic_ms = monotonic_ms
+        self._now_ms = monotonic_ms()
         self._epoll = select.epoll()
         self._on_event: dict[int, OnEvent] = {}
         loop.add_reader(self._epoll.fileno(), self._ready)
@@ -74,7 +75,7 @@ class EpollPoller:
         self._epoll.close()
 
     def _ready(self) -> None:
-        self._now_ms = self.loop.time() * 1000.0
+        self._now_ms = self._monotonic_ms()
         known = self._on_event
         for descriptor, events in self._epoll.poll(0, EVENTS_PER_TURN):
             # Somebody before in this turn may have closed it.
@@ -86,13 +87,14 @@ class EpollPoller:
 class LoopPoller:
     """Every socket in the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> None:
         self.loop = loop
+        self._monotonic_ms = monotonic_ms
         self._on_event: dict[int, OnEvent] = {}
 
     @property
     def now_ms(self) -> float:
-        return self.loop.time() * 1000.0
+        return self._monotonic_ms()
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         self._on_event[descriptor] = on_event
