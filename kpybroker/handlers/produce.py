@@ -68,7 +68,7 @@ def _last_of_each(topics: Sequence[tuple[TopicKey, Partitions]]) -> Sequence[tup
 class Appending:
     """One request's way through its partitions."""
 
-    __slots__ = ("acks", "broker", "call", "codec", "failed", "now_ms", "uncommitted")
+    __slots__ = ("acks", "broker", "bytes_in", "call", "codec", "failed", "now_ms", "records_in", "uncommitted")
 
     def __init__(self, broker: Context, acks: int, call: Call) -> None:
         self.broker = broker
@@ -77,6 +77,7 @@ class Appending:
         self.codec: ProduceCodec = codec_for(call.api_version)
         self.now_ms = broker.scheduler.now_ms()
         self.failed = False
+        self.records_in = self.bytes_in = 0
         self.uncommitted: list[Uncommitted] = []
         """What the high watermark does not cover yet."""
 
@@ -96,6 +97,10 @@ class Appending:
                 if isinstance(error, DiskFailure):
                     replicas.directory_failed(error)
                 answers.append(self._refusal(held, index, error, error.error_code))
+        if held is not None:
+            held.records_in += self.records_in
+            held.bytes_in += self.bytes_in
+            self.records_in = self.bytes_in = 0
         return answers
 
     def _refusal(self, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int) -> bytes:
@@ -135,8 +140,8 @@ class Appending:
         if self.call.api_version < EVERY_CODEC_FROM:
             sole_batch(records, self.call.api_version)
         base_offset, next_offset, append_time_ms = leader.append(records, held.validation, self.now_ms)
-        held.records_in += next_offset - base_offset
-        held.bytes_in += len(records)
+        self.records_in += next_offset - base_offset
+        self.bytes_in += len(records)
         if replica.watchers or replica.commit_waits:
             replica.changed()
         if acks_all and next_offset > leader.high_watermark.offset:

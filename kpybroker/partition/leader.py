@@ -17,7 +17,15 @@ from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
-from kpywire.batch import TRANSACTIONAL_MASK
+from kpywire.batch import (
+    ATTRIBUTES,
+    LAST_OFFSET_DELTA,
+    MAX_TIMESTAMP,
+    NO_PRODUCER_ID,
+    PRODUCER_ID,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+)
 
 Appended = tuple[int, int, int]
 """Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics, else
@@ -88,19 +96,24 @@ class Leader:
         """
         log = self.log
         base_offset = log.end.offset
-        header, buffer, append_time_ms = validate(records, config, now_ms, self.epoch, base_offset, self.name)
-        if header.attributes & TRANSACTIONAL_MASK:
+        fields, buffer, append_time_ms = validate(records, config, now_ms, self.epoch, base_offset, self.name)
+        next_offset: int = base_offset + fields[LAST_OFFSET_DELTA] + 1
+        if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
             raise KafkaError(error_codes.INVALID_TXN_STATE)
-        if header.producer_id >= 0:
-            duplicate = log.producers.check(header)
-            if duplicate is not None:
-                return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
-        log.append_batch(header, buffer, now_ms)
+        if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
+            buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
+        ):
+            header = BatchHeader._make(fields)
+            if header.producer_id >= 0:
+                duplicate = log.producers.check(header)
+                if duplicate is not None:
+                    return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
+            log.append((header,), buffer, now_ms)
         if self._alone:
-            self.high_watermark = end = log.end
-            return base_offset, end.offset, append_time_ms
-        self.advance_high_watermark()
-        return base_offset, log.end.offset, append_time_ms
+            self.high_watermark = log.end
+        else:
+            self.advance_high_watermark()
+        return base_offset, next_offset, append_time_ms
 
     def advance_high_watermark(self) -> bool:
         """Take over what the in-sync replicas have reached; whether the high watermark moved."""

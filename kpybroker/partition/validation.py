@@ -16,12 +16,13 @@ Invariant: a batch comes out with its base offset, leader epoch and largest time
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
+    BATCH_LENGTH,
     CODEC_MASK,
     CONTROL_MASK,
     CREATE_TIME,
@@ -34,12 +35,13 @@ from kpywire.batch import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_TIMESTAMP,
+    OFFSET_LENGTH_EPOCH,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
     BatchHeader,
+    Fields,
     parse_header,
     stamp_max_timestamp,
-    stamp_offset_and_epoch,
 )
 from kpywire.compression import NAMES, NONE, ZSTD, TooLarge, compress, decompress
 from kpywire.crc import crc32c
@@ -112,16 +114,12 @@ class ValidationConfig:
         self.max_inflated_bytes = max_inflated_bytes or max(_INFLATED_BYTES, 8 * max_message_bytes)
 
 
-class Accepted(NamedTuple):
-    """A batch to append: its header as it now reads, its bytes (other ones, if it was compressed anew)."""
+Accepted = tuple[Fields, Buffer, int]
+"""A batch to append: its header as it now reads; its bytes, other ones if it was compressed anew; the time of every
+record on a LogAppendTime topic, else -1."""
 
-    header: BatchHeader
-    buffer: Buffer
-    log_append_time_ms: int
-    """The time of every record on a LogAppendTime topic, else -1."""
-
-
-_new: Final = tuple.__new__
+_fields_from: Final = HEADER.unpack_from
+_stamp: Final = OFFSET_LENGTH_EPOCH.pack_into
 _NO_FIELDS: Final = (0,) * len(BatchHeader._fields)
 
 
@@ -186,13 +184,12 @@ def validate(
         Refused: with Kafka's error code, and Kafka's record errors where records break the topic's rules.
     """
     size = len(records)
-    fields = HEADER.unpack_from(records) if size >= HEADER_BYTES else _NO_FIELDS
+    fields: Fields = _fields_from(records) if size >= HEADER_BYTES else _NO_FIELDS
     if fields[1] + LENGTH_END != size or fields[3] != MAGIC:
         fields = sole_batch(records)
         size = fields[1] + LENGTH_END
         records = records[:size]
     crc, attributes, last_delta, base_timestamp, claimed_timestamp, producer_id, _, sequence, count = fields[4:]
-    header = _new(BatchHeader, fields)
     codec = attributes & CODEC_MASK
     if (
         fields[0]
@@ -204,7 +201,7 @@ def validate(
         or attributes & CONTROL_MASK
         or (producer_id >= 0 and sequence < 0)
     ):
-        _refuse_header(records, header, config)
+        _refuse_header(records, BatchHeader._make(fields), config)
     target = codec if config.codec is None else config.codec
     section: Buffer = records[HEADER_BYTES:]
     if codec:
@@ -230,23 +227,23 @@ def validate(
         )
     if suspicious or (config.compacted and not keyed):
         kind = "PartialDefaultRecord" if codec and codec == target else "DefaultRecord"
-        _check_records(header, section, config, now_ms, topic_partition, kind)
+        _check_records(BatchHeader._make(fields), section, config, now_ms, topic_partition, kind)
 
     stamped: memoryview | bytearray = records
     if codec != target:
+        header = BatchHeader._make(fields)
         _check_rebuildable(header, lowest)
         attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
         stamped = _compressed_anew(header, section, in_order, attributes, max_timestamp, config)
-        header = parse_header(stamped)
+        fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
     elif codec and not in_order:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
-    if len(stamped) > config.segment_bytes:
-        raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {len(stamped)} bytes is larger than a segment")
-    stamp_offset_and_epoch(stamped, 0, base_offset, partition_leader_epoch)
-    if max_timestamp != header.max_timestamp or timestamp_type << 3 != header.attributes & TIMESTAMP_TYPE_MASK:
-        header = stamp_max_timestamp(stamped, header, max_timestamp, timestamp_type)
-    header = _new(BatchHeader, (base_offset, header[1], partition_leader_epoch) + header[3:])  # noqa: RUF005
-    return _new(Accepted, (header, stamped, log_append_time_ms))
+    if size > config.segment_bytes:
+        raise Refused(error_codes.RECORD_LIST_TOO_LARGE, f"a batch of {size} bytes is larger than a segment")
+    _stamp(stamped, 0, base_offset, size - LENGTH_END, partition_leader_epoch)
+    if max_timestamp != claimed_timestamp or timestamp_type << 3 != attributes & TIMESTAMP_TYPE_MASK:
+        fields = stamp_max_timestamp(stamped, BatchHeader._make(fields), max_timestamp, timestamp_type)
+    return (base_offset, fields[BATCH_LENGTH], partition_leader_epoch) + fields[3:], stamped, log_append_time_ms  # noqa: RUF005
 
 
 def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> NoReturn:

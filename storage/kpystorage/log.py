@@ -215,27 +215,28 @@ class Log:
         if last_offset - self.recovery_point >= self.config.flush_messages - 1:
             self.flush()
 
-    def append_batch(self, header: BatchHeader, data: Buffer, now_ms: int) -> None:
-        """:meth:`append` of one batch, which a leader does tens of thousands of times a second."""
-        base_offset, end, segment, size = header.base_offset, self.end, self.active, len(data)
-        usual = base_offset == end.offset and header.producer_id == NO_PRODUCER_ID and self.directory.failure is None
-        position = -1
-        if usual and header.partition_leader_epoch == self.epochs.latest:
-            try:
-                position = segment.append_batch(header, data, size, now_ms)
-            except OSError as error:
-                self._take_back(segment, end)
-                raise self.directory.fail(error) from error
+    def append_batch(self, data: Buffer, max_timestamp: int, next_offset: int, epoch: int, now_ms: int) -> bool:
+        """:meth:`append` of one batch at the log end, without a producer, which leaders do all the time.
+
+        False, and nothing is done, where it takes more than a write.
+        """
+        segment, size = self.active, len(data)
+        if self.directory.failure is not None or epoch != self.epochs.latest:
+            return False
+        try:
+            position = segment.append_batch(data, size, max_timestamp, next_offset - 1, now_ms)
+        except OSError as error:
+            self._take_back(segment, self.end)
+            raise self.directory.fail(error) from error
         if position < 0:
-            self.append((header,), data, now_ms)
-            return
-        next_offset = base_offset + header.last_offset_delta + 1
+            return False
         self.producers.end_offset = next_offset
         self.end = _new(LogOffset, (next_offset, segment.base_offset, position + size))
         self.unflushed_bytes += size
         self._unsnapshotted_bytes += size
         if next_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
+        return True
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
         place = LogOffset(header.base_offset, segment.base_offset, position)

@@ -281,7 +281,7 @@ class LogLoader:
             else:
                 self.report(f"{self.name}: the batch at offset {base_offset} is damaged; it had been flushed")
             position = at + len(data)
-            segment.note(header, at, len(data))
+            segment.note(header.max_timestamp, header.last_offset, at, len(data))
             if producers is not None and epoch > self.epochs.latest:
                 self._note_epoch(header, expected_offset)
             expected_offset = next_offset

@@ -7,6 +7,7 @@ at one of them.
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 from kpystorage import names, scan
 from kpystorage.disk import Disk, File
@@ -24,6 +25,7 @@ from kpywire.varint import Buffer
 
 _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 _NOT_ASKED = -1
+_new: Final = tuple.__new__
 
 
 class Segment:
@@ -177,33 +179,32 @@ class Segment:
         self.log.pwrite(data, position)
         for header in headers:
             size = header.batch_length + LENGTH_END
-            self.note(header, position, size)
+            self.note(header.max_timestamp, header.base_offset + header.last_offset_delta, position, size)
             position += size
         self._size = position
         return begin
 
-    def append_batch(self, header: BatchHeader, data: Buffer, size: int, now_ms: int) -> int:
+    def append_batch(self, data: Buffer, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> int:
         """:meth:`append` of one batch; -1, and nothing is written, if it belongs in a new segment."""
-        if self.must_roll(size, header.max_timestamp, header.base_offset + header.last_offset_delta, now_ms):
+        if self.must_roll(size, max_timestamp, last_offset, now_ms):
             return -1
         begin = self._size
         self.log.pwrite(data, begin)
-        self.note(header, begin, size)
+        self.note(max_timestamp, last_offset, begin, size)
         self._size = begin + size
         return begin
 
-    def note(self, header: BatchHeader, position: int, size: int) -> None:
+    def note(self, timestamp: int, last_offset: int, position: int, size: int) -> None:
         """Account for a batch that is in the file: largest timestamp and, every so many bytes, index entries."""
-        timestamp = header.max_timestamp
         largest = self._max
         if largest is None:
             largest = self.max_timestamp
-        if timestamp > largest.timestamp:
-            self._max = largest = TimestampOffset(timestamp, header.base_offset + header.last_offset_delta)
+        if timestamp > largest[0]:
+            self._max = largest = _new(TimestampOffset, (timestamp, last_offset))
         if self._since_index_bytes > self._index_interval_bytes:
             time_index = self.time_index
             time_index.append_if_later(largest.timestamp, largest.offset)
-            if self.offset_index.append(header.base_offset + header.last_offset_delta, position):
+            if self.offset_index.append(last_offset, position):
                 self.flush_indexes()
             self._since_index_bytes = 0
             self._full = None
@@ -280,7 +281,7 @@ class Segment:
         self.time_index.reset()
         self.restart_index()
         for position, header in scan.headers(self.log, 0, self.size):
-            self.note(header, position, header.size)
+            self.note(header.max_timestamp, header.last_offset, position, header.size)
         self.seal()
 
     def restart_index(self, indexed_bytes: int = 0) -> None:

@@ -36,8 +36,13 @@ class Accepted(NamedTuple):
     log_append_time_ms: int
 
 
+def accepted(records: memoryview, config: ValidationConfig) -> Accepted:
+    fields, buffer, log_append_time_ms = validate(records, config, NOW, 7, 1000, "t-0")
+    return Accepted(BatchHeader._make(fields), buffer, log_append_time_ms)
+
+
 def accept(batch: bytes, config: ValidationConfig | None = None) -> Accepted:
-    return Accepted(*validate(memoryview(bytearray(batch)), config or ValidationConfig(), NOW, 7, 1000, "t-0"))
+    return accepted(memoryview(bytearray(batch)), config or ValidationConfig())
 
 
 def refusal(batch: bytes, config: ValidationConfig | None = None) -> Refused:
@@ -48,11 +53,11 @@ def refusal(batch: bytes, config: ValidationConfig | None = None) -> Refused:
 
 def test_a_batch_is_stamped_where_it_lies() -> None:
     buffer = bytearray(b"request " + batch_of(b"a", b"b") + b" rest")
-    accepted = Accepted(*validate(memoryview(buffer)[8:-5], ValidationConfig(), NOW, 7, 1000))
-    assert parse_header(buffer, 8) == accepted.header
-    assert (accepted.header.base_offset, accepted.header.partition_leader_epoch) == (1000, 7)
-    assert accepted.log_append_time_ms == -1
-    assert check_crc(buffer, accepted.header, 8)
+    header, _, log_append_time_ms = accepted(memoryview(buffer)[8:-5], ValidationConfig())
+    assert parse_header(buffer, 8) == header
+    assert (header.base_offset, header.partition_leader_epoch) == (1000, 7)
+    assert log_append_time_ms == -1
+    assert check_crc(buffer, header, 8)
     assert buffer.startswith(b"request ")
     assert buffer.endswith(b" rest")
 

@@ -8,7 +8,16 @@ import pytest
 
 from kpybroker.partition.validation import Refused, ValidationConfig, sole_batch, validate
 from kpywire import error_codes
-from kpywire.batch import ATTRIBUTES_POSITION, CRC_POSITION, HEADER_BYTES, BatchHeader, check_crc, parse_header
+from kpywire.batch import (
+    ATTRIBUTES_POSITION,
+    BATCH_LENGTH,
+    CRC_POSITION,
+    HEADER_BYTES,
+    LENGTH_END,
+    BatchHeader,
+    check_crc,
+    parse_header,
+)
 from kpywire.compression import NAMES, compress
 from kpywire.crc import crc32c
 from kpywire.record import assemble, encode_record, read_records
@@ -250,13 +259,13 @@ def our_verdict(case: Case, config: ValidationConfig, base_offset: int) -> batch
     records = memoryview(bytearray(case.batch))
     try:
         sole_batch(records, case.version)
-        header, buffer, log_append_time_ms = validate(records, config, NOW, EPOCH, base_offset, "t-0")
+        fields, buffer, log_append_time_ms = validate(records, config, NOW, EPOCH, base_offset, "t-0")
     except Refused as refused:
         return batches.Verdict(
             error_code=refused.code, message=refused.message, record_errors=tuple(refused.record_errors)
         )
-    assert header == parse_header(buffer)
-    assert header.size == len(buffer)
+    assert fields == parse_header(buffer)
+    assert fields[BATCH_LENGTH] + LENGTH_END == len(buffer)
     return batches.Verdict(base_offset, log_append_time_ms, bytes(buffer))
 
 

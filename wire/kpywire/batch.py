@@ -46,6 +46,7 @@ DELETE_HORIZON_MASK: Final = 0x40
 KNOWN_ATTRIBUTES: Final = 0x7F
 
 HEADER: Final = Struct(">qiibIhiqqqhii")
+OFFSET_LENGTH_EPOCH: Final = Struct(">qii")
 _OFFSET: Final = Struct(">q")
 _EPOCH: Final = Struct(">i")
 _CRC: Final = Struct(">I")
@@ -117,6 +118,16 @@ class BatchHeader(NamedTuple):
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return self.base_sequence + self.last_offset_delta & 0x7FFF_FFFF
+
+
+Fields = tuple[int, ...]
+"""The same as a plain tuple, for callers that count tuples; these are places in it."""
+BATCH_LENGTH: Final = 1
+LEADER_EPOCH: Final = 2
+ATTRIBUTES: Final = 5
+LAST_OFFSET_DELTA: Final = 6
+MAX_TIMESTAMP: Final = 8
+PRODUCER_ID: Final = 9
 
 
 def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:

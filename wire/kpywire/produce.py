@@ -45,8 +45,8 @@ Answers = Sequence[tuple[TopicKey, Sequence[bytes]]]
 
 _new: Final = tuple.__new__
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
-_INDEX: Final = Struct(">i")
-_SUCCESS: Final = Struct(">ihqqqBBB")
+_index_and_size_from: Final = Struct(">iBB").unpack_from
+_pack_success: Final = Struct(">ihqqqBBB").pack
 _THROTTLE_AND_TAGS: Final = b"\0\0\0\0\0"
 _EMPTY_ARRAY: Final = 1
 _NULL: Final = 0
@@ -110,11 +110,10 @@ class ProduceCodec:
                 return None
             partitions = []
             for _ in range(partition_count - 1):
-                (index,) = _INDEX.unpack_from(frame, position)
-                size = frame[position + 4]
+                index, size, more = _index_and_size_from(frame, position)
                 position += 5
                 if size > 127:
-                    size += (frame[position] << 7) - 128
+                    size += (more << 7) - 128
                     position += 1
                     if size > 16383:
                         size += (frame[position] << 14) - 16384
@@ -141,7 +140,7 @@ class ProduceCodec:
     def success(self, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
         """The answer of a partition that took its records."""
         if self.flexible:
-            return _SUCCESS.pack(
+            return _pack_success(
                 index, 0, base_offset, log_append_time_ms, log_start_offset, _EMPTY_ARRAY, _NULL, _NO_TAGS
             )
         answer = PartitionProduceResponse(
