@@ -115,6 +115,11 @@ class Replica:
         return leader
 
     @property
+    def is_led_here(self) -> bool:
+        """Whether this node leads the partition and can: :meth:`led` gives the role."""
+        return self.partition.leader == self._node_id and not self.gone and not self.offline
+
+    @property
     def log(self) -> Log | None:
         """The log, if it was needed yet."""
         return None if self.leader is None else self.leader.log

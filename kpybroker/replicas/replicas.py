@@ -16,6 +16,7 @@ from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replica import HeldTopic, Replica
+from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
@@ -141,6 +142,21 @@ class Replicas:
     def find_log(self, replica: Replica) -> Log | None:
         """The log of a replica where it is on disk, opened or not."""
         return self.directories.find(replica.topic.name, replica.index)
+
+    def is_known_empty(self, replica: Replica) -> bool:
+        """Whether a log never held a record. Opens nothing; False where only opening it could tell."""
+        found = self.find_log(replica)
+        if found is None:
+            # It may be in a directory that does not work.
+            return not self.directories.failed_paths
+        if found.is_open:
+            return found.log_end_offset == 0
+        try:
+            first = found.directory.disk.status(f"{found.path}/{names.segment_file(0, names.LOG)}")
+        except OSError:
+            return False
+        recovered_to = found.directory.recovery_points.get((found.topic, found.partition), 0)
+        return first is not None and first.size == 0 and recovered_to == 0
 
     def _open_log(self, replica: Replica) -> Log:
         """The log of a replica, made where it is missing."""
