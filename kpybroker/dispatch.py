@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns
-from typing import Any, NamedTuple
+from typing import Any
 
+from kpybroker.answered_errors import Errors, errors_in
+from kpybroker.counters import UNCOUNTED, ApiCounters, Due
 from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection, Connection
 from kpybroker.server.outbox import Reply
@@ -25,9 +27,12 @@ from kpywire.header import decode_request_header, response_header_version
 log = logging.getLogger("kpybroker.dispatch")
 
 API_VERSIONS = 18
+FETCH = 1
 LONGEST_KNOWN_HEADER_BYTES = 512
 MOST_KNOWN_CALLS = 32
 """Of one connection: a client sends few kinds of requests in one version each."""
+SLOW_NS = 10_000_000
+"""What takes less is not remembered by name."""
 _HEADER = Struct(">hhih")
 _HEADER_V0 = Struct(">ii")
 _HEADER_V1 = Struct(">iiB")
@@ -37,14 +42,28 @@ Intercept = Callable[[int, Handle], Handle]
 """(api key, its handler) -> what is called in its place."""
 
 
-class Served(NamedTuple):
+class Served:
     """One (api key, version) that is served: how its body is read, what answers it, how the answer is written."""
 
-    decode: Callable[[memoryview, int], tuple[Any, int]]
-    handle: Handle
-    encode: Callable[[Any, list[Any]], None]
-    header_v1: bool
-    counters: "ApiCounters"
+    __slots__ = ("counters", "decode", "encode", "errors_in", "handle", "header_v1", "requests")
+
+    def __init__(
+        self,
+        decode: Callable[[memoryview, int], tuple[Any, int]],
+        handle: Handle,
+        encode: Callable[[Any, list[Any]], None],
+        header_v1: bool,
+        counters: ApiCounters,
+        errors: Errors | None,
+    ) -> None:
+        """``errors`` finds Kafka's errors in its answers, where the handler does not count them itself."""
+        self.decode = decode
+        self.handle = handle
+        self.encode = encode
+        self.header_v1 = header_v1
+        self.counters = counters
+        self.errors_in = errors
+        self.requests = 0
 
 
 class KnownCall:
@@ -61,15 +80,6 @@ class KnownCall:
         self.id_bytes: int = _HEADER.unpack_from(frame)[3]
         self.header_end = header_end
         self.header_rest = bytes(frame[10:header_end])
-
-
-class ApiCounters:
-    """Plain integers for the metrics of one api key."""
-
-    __slots__ = ("errors", "local_time_ns", "request_bytes", "requests", "response_bytes")
-
-    def __init__(self) -> None:
-        self.requests = self.errors = self.local_time_ns = self.request_bytes = self.response_bytes = 0
 
 
 class Dispatcher:
@@ -91,7 +101,12 @@ class Dispatcher:
         self.load = load
         self.versions = versions
         self.counters: dict[int, ApiCounters] = {key: ApiCounters() for key in versions}
-        self._served: dict[tuple[int, int], Served] = {}
+        self.served: dict[tuple[int, int], Served] = {}
+        """By api key and version, as far as they were used."""
+        self.slow_ns = SLOW_NS
+        """What the longest request of late took. Whoever reads it sets it back."""
+        self.slowest: tuple[int, str] | None = None
+        """Its api key and peer."""
 
     def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
         """Serve one frame. Raises `CloseConnection` where Kafka closes."""
@@ -109,7 +124,7 @@ class Dispatcher:
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
         counters = served.counters
-        counters.requests += 1
+        served.requests += 1
         counters.request_bytes += len(frame)
         try:
             response = served.handle(self.broker, request, call)
@@ -119,12 +134,24 @@ class Dispatcher:
             else:
                 reply = None if response is None else _encode(served, correlation_id, response)
         except CloseConnection:
-            counters.errors += 1
+            counters.failures += 1
             raise
         except Exception as error:
-            counters.errors += 1
+            counters.failures += 1
             raise _failed(api_key, api_version, error) from None
-        counters.local_time_ns += perf_counter_ns() - started_ns
+        # Written out: a function call would cost as much as all of it.
+        now_ns = perf_counter_ns()
+        queue_ns = started_ns - connection.arrived_ns
+        local_ns = now_ns - started_ns
+        counters.queue[(queue_ns * queue_ns).bit_length()] += 1
+        counters.local[(local_ns * local_ns).bit_length()] += 1
+        counters.local_ns += local_ns
+        connection.counters = counters
+        connection.answered_ns = now_ns
+        if local_ns > self.slow_ns:
+            self.slow_ns, self.slowest = local_ns, (api_key, str(connection))
+        if reply is response:
+            _unsent((counters, connection.arrived_ns, now_ns, now_ns), reply)
         return reply
 
     def _read_header(self, connection: Connection, frame: memoryview) -> tuple[Served | None, Call, int, int]:
@@ -132,8 +159,9 @@ class Dispatcher:
         this kind finds the first two on its connection."""
         header = decode_request_header(frame, 0)
         key = (header.api_key, header.api_version)
-        call = Call(header.api_key, header.api_version, header.client_id, connection, self.versions)
-        served = self._served.get(key) or self._find(*key)
+        served = self.served.get(key) or self._find(*key)
+        counters = UNCOUNTED if served is None else served.counters
+        call = Call(header.api_key, header.api_version, header.client_id, connection, self.versions, counters)
         known = connection.calls
         if served is not None and header.end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
             known[key] = KnownCall(served, call, frame, header.end)
@@ -153,8 +181,9 @@ class Dispatcher:
         module = self.load(api_key)
         if hasattr(module, "codec"):
             codec = module.codec(api_version)
-            decode, encode = codec.decode, codec.encode
+            decode, encode, errors = codec.decode, codec.encode, None
         else:
+            errors = errors_in(api.response_class(api_key)) if api_key != FETCH else None
             decode = decoder(api.request_class(api_key), api_version)
             encode = encoder(api.response_class(api_key), api_version)
         served = Served(
@@ -162,9 +191,10 @@ class Dispatcher:
             module.handle if self.intercept is None else self.intercept(api_key, module.handle),
             encode,
             response_header_version(api_key, api_version) == 1,
-            self.counters[api_key],
+            self.counters[api_key].prepare(),
+            errors,
         )
-        self._served[(api_key, api_version)] = served
+        self.served[(api_key, api_version)] = served
         return served
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int) -> Reply:
@@ -177,7 +207,22 @@ class Dispatcher:
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
 
 
+def _unsent(due: Due, pending: Any) -> None:
+    """A request that is not answered now: it has left to wait, or there is no answer at all (acks=0)."""
+    if pending is not None:
+        pending.due = due
+        return
+    counters, arrived_ns, _, answered_ns = due
+    total_ns = answered_ns - arrived_ns
+    counters.total[(total_ns * total_ns).bit_length()] += 1
+
+
 def _encode(served: Served, correlation_id: int, response: Any) -> Reply:
+    if served.errors_in is not None:
+        codes: list[int] = []
+        served.errors_in(response, codes)
+        for code in codes:
+            served.counters.count_error(code)
     parts: list[Any] = []
     served.encode(response, parts)
     if len(parts) == 1 and type(parts[0]) is bytes:

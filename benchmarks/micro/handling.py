@@ -99,4 +99,6 @@ def create_topic(node: Node) -> None:
 
 
 def any_connection() -> Any:
-    return SimpleNamespace(calls={}, listener_name="PLAINTEXT", principal="User:ANONYMOUS", client_host="127.0.0.1")
+    return SimpleNamespace(
+        arrived_ns=0, calls={}, listener_name="PLAINTEXT", principal="User:ANONYMOUS", client_host="127.0.0.1"
+    )

@@ -4,6 +4,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.counters import UNCOUNTED, ApiCounters
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
@@ -15,7 +16,7 @@ from kpybroker.server.connection import Connection
 class Call:
     """What a handler may know about one request besides its body."""
 
-    __slots__ = ("api_key", "api_version", "client_id", "connection", "listener_name", "versions")
+    __slots__ = ("api_key", "api_version", "client_id", "connection", "counters", "listener_name", "versions")
 
     def __init__(
         self,
@@ -24,9 +25,11 @@ class Call:
         client_id: str | None,
         connection: Connection,
         versions: Mapping[int, tuple[int, int]],
+        counters: ApiCounters = UNCOUNTED,
     ) -> None:
-        """``versions``: what the listener serves, ``{api key: (first, last)}``."""
+        """``versions``: what the listener serves, ``{api key: (first, last)}``; ``counters``: those of the api key."""
         self.versions = versions
+        self.counters = counters
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
@@ -36,6 +39,14 @@ class Call:
 
 class Controller(Protocol):
     """The way to the active controller: the messages a broker of a cluster would send over the network."""
+
+    @property
+    def controller_id(self) -> int:
+        """The node whose controller is active; -1 when this node knows of none."""
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalised level of ``kraft.version``, which the quorum keeps beside the metadata."""
 
     def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
         """Send a request, in the latest version if none is given; ``reply`` gets the response, later, on the loop."""
@@ -58,6 +69,11 @@ class Context(Protocol):
 
     def random_alive_broker(self) -> int:
         """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""
+
+
+def is_asked_as_controller(broker: Context, call: Call) -> bool:
+    """Whether the request came in by a listener of the node's controller, not of its broker."""
+    return call.listener_name in broker.config.controller_listener_names
 
 
 Handle = Callable[[Any, Any, Call], Any]

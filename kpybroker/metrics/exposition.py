@@ -118,9 +118,9 @@ def _requests(broker: "Broker") -> Iterator[Metric]:
     )
     for key, counters in broker.dispatcher.counters.items():
         name = [API_KEYS[key].name]
-        requests.add_metric(name, counters.requests)
-        errors.add_metric(name, counters.errors)
-        local.add_metric(name, counters.local_time_ns / NANOSECONDS_PER_MS)
+        requests.add_metric(name, sum(counters.local))
+        errors.add_metric(name, counters.failures)
+        local.add_metric(name, counters.local_ns / NANOSECONDS_PER_MS)
     yield from (requests, errors, local)
 
 

@@ -12,8 +12,10 @@ import socket
 from collections import deque
 from contextlib import suppress
 from struct import Struct
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kpybroker.counters import UNCOUNTED, Due
 from kpybroker.server.backlog import Held
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
@@ -62,14 +64,19 @@ class Connection:
         "_held_back",
         "_paused",
         "_reading",
+        "_send_began_ns",
+        "_unsent",
         "_wants_writable",
         "_writing",
+        "answered_ns",
+        "arrived_ns",
         "body_since_ms",
         "calls",
         "client_host",
         "client_port",
         "client_software",
         "closed",
+        "counters",
         "dispatch",
         "last_active_ms",
         "listener_name",
@@ -101,6 +108,14 @@ class Connection:
         self._body_size = 0
         self.body_since_ms = 0.0
         """When the bytes that are kept began to come."""
+        self.arrived_ns = 0
+        """When the bytes that are being served were found to be readable."""
+        self.answered_ns = 0
+        """When the dispatcher was done with the request it has served last; ``counters`` are those of its kind."""
+        self.counters = UNCOUNTED
+        self._unsent: list[Due] = []
+        """Of the replies in the outbox."""
+        self._send_began_ns = 0
         self._held_back = False
         self._paused = False
         self._reading = True
@@ -132,7 +147,9 @@ class Connection:
         if self._paused:
             self._stop_reading()
             return
-        self.last_active_ms = self.server.poller.now_ms
+        poller = self.server.poller
+        self.last_active_ms = poller.now_ms
+        self.arrived_ns = poller.turn_ns
         try:
             if self._body is None:
                 self._read_frames()
@@ -169,7 +186,7 @@ class Connection:
             self.waiting.append(reply)
             reply.when_resolved(self._on_resolved)
         elif reply is not None and not self.closed:
-            self.outbox.put(reply)
+            self._put(reply, self._due())
             self._flush()
 
     def _send_at_once(self, reply: bytes) -> None:
@@ -180,8 +197,25 @@ class Connection:
             sent = 0
         self.outbox.sent_bytes += sent
         if sent < len(reply):
-            self.outbox.put(reply[sent:])
+            self._put(reply[sent:], self._due())
             self._flush()
+            return
+        # As in the dispatcher: most replies go this way.
+        counters = self.counters
+        now_ns = perf_counter_ns()
+        send_ns = now_ns - self.answered_ns
+        total_ns = now_ns - self.arrived_ns
+        counters.send[(send_ns * send_ns).bit_length()] += 1
+        counters.total[(total_ns * total_ns).bit_length()] += 1
+
+    def _due(self) -> Due:
+        """Of the request that was served last, which was answered at once."""
+        return self.counters, self.arrived_ns, self.answered_ns, self.answered_ns
+
+    def _put(self, reply: Reply, due: Due) -> None:
+        """Queue a reply, and remember whose it is."""
+        self._unsent.append(due)
+        self.outbox.put(reply)
 
     def _read_body(self) -> None:
         """Go on filling the buffer of an incomplete frame; serve it when it is whole."""
@@ -281,7 +315,7 @@ class Connection:
                 elif self.waiting:
                     self._queue_resolved(reply)
                 else:
-                    outbox.put(reply)
+                    self._put(reply, self._due())
                     if outbox.queued_bytes > FLUSH_BYTES:
                         self._flush()
             if self.closed:
@@ -301,6 +335,7 @@ class Connection:
 
     def _queue_resolved(self, reply: "Reply") -> None:
         behind = Pending(overlaps=True)
+        behind.due = self._due()
         behind.resolve(reply)
         self.waiting.append(behind)
 
@@ -310,9 +345,10 @@ class Connection:
         waiting = self.waiting
         try:
             while waiting and waiting[0].resolved:
-                reply = waiting.popleft().response
-                if reply is not None:
-                    self.outbox.put(reply)
+                pending = waiting.popleft()
+                if pending.response is not None:
+                    counters, arrived_ns, parked_ns, _ = pending.due
+                    self._put(pending.response, (counters, arrived_ns, parked_ns, pending.resolved_ns))
         except Exception as error:
             self._end_with(error)
             return
@@ -343,6 +379,7 @@ class Connection:
         if self.closed or not self._paused:
             return
         self._paused = False
+        self.arrived_ns = perf_counter_ns()
         try:
             if self._body is not None:
                 self._serve_or_grow()
@@ -366,12 +403,16 @@ class Connection:
     # Writing
 
     def _flush(self) -> None:
+        if self._unsent and not self._send_began_ns:
+            self._send_began_ns = perf_counter_ns()
         try:
             done = self.outbox.flush()
         except OSError as error:
             self._lost(error)
             return
         if done:
+            if self._unsent:
+                self._count_sent()
             if self._held_back:
                 self._held_back = False
                 self.server.backlog.release(self)
@@ -385,6 +426,23 @@ class Connection:
             # While a thread reads for the outbox there is nothing to write.
             self._want_writable(not self.outbox.waits_for_disk)
             self.server.backlog.hold(self, Held(*self.outbox.held()))
+
+    def _count_sent(self) -> None:
+        """The outbox is empty: its requests are done. Replies that left together took the same time to leave."""
+        now_ns = perf_counter_ns()
+        began_ns, self._send_began_ns = self._send_began_ns, 0
+        send_ns = now_ns - began_ns
+        sent_bucket = (send_ns * send_ns).bit_length()
+        for counters, arrived_ns, parked_ns, answered_ns in self._unsent:
+            remote_ns = answered_ns - parked_ns
+            if remote_ns > 0:
+                counters.remote[(remote_ns * remote_ns).bit_length()] += 1
+            waiting_ns = began_ns - answered_ns
+            counters.waiting[(waiting_ns * waiting_ns).bit_length()] += 1
+            counters.send[sent_bucket] += 1
+            total_ns = now_ns - arrived_ns
+            counters.total[(total_ns * total_ns).bit_length()] += 1
+        self._unsent.clear()
 
     def _want_writable(self, wanted: bool) -> None:
         if wanted != self._wants_writable:
@@ -432,6 +490,7 @@ class Connection:
             pending.cancel()
         self.waiting.clear()
         self.outbox.clear()
+        self._unsent.clear()
         self.calls.clear()  # they name this connection: without them it is gone at once, not at the next collection
         self._body = None
         self.server.budget.release(self)

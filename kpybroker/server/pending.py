@@ -5,7 +5,12 @@ connection keeps its place in the order of replies.
 """
 
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Any
+
+from kpybroker.counters import UNCOUNTED, Due
+
+NOBODYS: Due = (UNCOUNTED, 0, 0, 0)
 
 
 class Pending:
@@ -15,11 +20,14 @@ class Pending:
     (only a Produce whose order is already fixed by its append).
     """
 
-    __slots__ = ("_deliver", "_encode", "_forget", "overlaps", "resolved", "response")
+    __slots__ = ("_deliver", "_encode", "_forget", "due", "overlaps", "resolved", "resolved_ns", "response")
 
     def __init__(self, *, overlaps: bool = False) -> None:
         self.overlaps = overlaps
         self.resolved = False
+        self.due: Due = NOBODYS
+        """Whose time it takes; told by the dispatcher."""
+        self.resolved_ns = 0
         self.response: Any = None
         self._encode: Callable[[Any], Any] | None = None
         self._deliver: Callable[[Any], None] | None = None
@@ -30,6 +38,7 @@ class Pending:
         assert not self.resolved, "a reply was resolved twice"
         self.resolved = True
         self.response = response if self._encode is None else self._encode(response)
+        self.resolved_ns = perf_counter_ns()
         deliver, self._deliver, self._forget = self._deliver, None, None
         if deliver is not None:
             deliver(self.response)

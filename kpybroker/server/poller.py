@@ -8,6 +8,7 @@ watches every socket.
 import asyncio
 import select
 from collections.abc import Callable
+from time import perf_counter_ns
 from typing import Protocol
 
 READABLE = 1
@@ -26,6 +27,10 @@ class Poller(Protocol):
     @property
     def now_ms(self) -> float:
         """The monotonic time of this turn, for those who need no better."""
+
+    @property
+    def turn_ns(self) -> int:
+        """When this turn found out who is readable, in ns of ``perf_counter_ns``."""
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Watch a socket for being readable."""
@@ -51,6 +56,7 @@ class EpollPoller:
         self.loop = loop
         self._monotonic_ms = monotonic_ms
         self._now_ms = monotonic_ms()
+        self.turn_ns = perf_counter_ns()
         self._epoll = select.epoll()
         self._on_event: dict[int, OnEvent] = {}
         loop.add_reader(self._epoll.fileno(), self._ready)
@@ -77,7 +83,9 @@ class EpollPoller:
     def _ready(self) -> None:
         self._now_ms = self._monotonic_ms()
         known = self._on_event
-        for descriptor, events in self._epoll.poll(0, EVENTS_PER_TURN):
+        ready = self._epoll.poll(0, EVENTS_PER_TURN)
+        self.turn_ns = perf_counter_ns()
+        for descriptor, events in ready:
             # Somebody before in this turn may have closed it.
             on_event = known.get(descriptor)
             if on_event is not None:
@@ -95,6 +103,10 @@ class LoopPoller:
     @property
     def now_ms(self) -> float:
         return self._monotonic_ms()
+
+    @property
+    def turn_ns(self) -> int:
+        return perf_counter_ns()
 
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         self._on_event[descriptor] = on_event

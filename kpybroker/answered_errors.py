@@ -1,0 +1,38 @@
+"""Which of Kafka's errors a response holds: the top one and those of its topics, partitions, groups and so on.
+
+For counting. Not for Produce and Fetch, whose handlers know when something failed and do not look otherwise.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Any
+
+from kpywire.schema import fields_of
+
+ERROR_CODE = "error_code"
+Errors = Callable[[Any, list[int]], None]
+"""Appends the error codes of a message that are not 0."""
+
+
+@cache
+def errors_in(message: type) -> Errors | None:
+    """What finds the errors in messages of this class; None if there is no place for any."""
+    has_code = False
+    nested: list[tuple[str, Errors]] = []
+    for field in fields_of(message):
+        has_code = has_code or field.name == ERROR_CODE
+        shape = field.shape.element if field.shape.kind == "array" else None
+        below = errors_in(shape.struct) if shape is not None and shape.struct is not None else None
+        if below is not None:
+            nested.append((field.name, below))
+    if not has_code and not nested:
+        return None
+
+    def append_errors(answer: Any, codes: list[int]) -> None:
+        if has_code and answer.error_code:
+            codes.append(answer.error_code)
+        for name, below in nested:
+            for each in getattr(answer, name) or ():
+                below(each, codes)
+
+    return append_errors
