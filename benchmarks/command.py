@@ -11,7 +11,7 @@ from benchmarks import CHECKOUT, report
 from benchmarks.match import Result, play, warm
 from benchmarks.page import page
 from benchmarks.raw import load
-from benchmarks.rows import Row, all_rows
+from benchmarks.rows import SUITES, Row, RowsOf
 from benchmarks.rows.row import FULL, QUICK, Effort
 from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
 
@@ -22,6 +22,7 @@ OUTPUT = CHECKOUT / "build" / "bench"
 
 @click.command()
 @click.option("--quick", is_flag=True, help="Small rounds and a short warm-up: about five minutes.")
+@click.option("--suite", type=click.Choice(list(SUITES)), default="speed", show_default=True)
 @click.option("--rows", "patterns", default="", help="Beginnings of row keys, as in produce,round-trip.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds per row and side.")
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
@@ -29,11 +30,12 @@ OUTPUT = CHECKOUT / "build" / "bench"
 @click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
 @click.option("--kpybroker", type=COMMAND, help="The kpybroker command of another environment than this one.")
 @click.option("--partitions", type=click.IntRange(1), help="Partitions of the throughput topics.")
-@click.option("--output", type=DIRECTORY, default=OUTPUT, help="Where the results go.")
+@click.option("--output", type=DIRECTORY, help="Where the results go; build/bench/SUITE without.")
 @click.option("--data", type=DIRECTORY, help="An existing directory for the brokers' data.")
 @click.option("--list", "listed", is_flag=True, help="Print the keys of all rows and end.")
 def main(
     quick: bool,
+    suite: str,
     patterns: str,
     rounds: int | None,
     warm_s: float | None,
@@ -41,7 +43,7 @@ def main(
     b_program: str,
     kpybroker: Path | None,
     partitions: int | None,
-    output: Path,
+    output: Path | None,
     data: Path | None,
     listed: bool,
 ) -> None:
@@ -55,10 +57,11 @@ def main(
         warm_s=effort.warm_s if warm_s is None else warm_s,
         partitions=partitions or effort.partitions,
     )
-    rows = selected(effort, patterns)
+    rows = selected(SUITES[suite](effort), patterns)
     if listed:
         click.echo("\n".join(row.key for row in rows))
         return
+    output = output or OUTPUT / suite
     output.mkdir(parents=True, exist_ok=True)
     if kpybroker is not None:
         Kpybroker.path = kpybroker.absolute()
@@ -67,14 +70,13 @@ def main(
         versions = (version(a_program), version(b_program))
     except (load.LoadError, SideError) as problem:
         raise click.ClickException(str(problem)) from None
-    results = run(rows, effort, (a_program, b_program), data, output, Console(stderr=True))
+    results = run(rows, SUITES[suite], effort, (a_program, b_program), data, output, Console(stderr=True))
     publish(results, (a_program, b_program), versions, effort.rounds, output)
     raise SystemExit(1 if report.missed(results) else 0)
 
 
-def selected(effort: Effort, patterns: str) -> list[Row]:
+def selected(rows: list[Row], patterns: str) -> list[Row]:
     """The rows whose key is one of the patterns or begins with one; all without any. Raises click.BadParameter."""
-    rows = all_rows(effort)
     beginnings = [part.strip() for part in patterns.split(",") if part.strip()]
     for beginning in beginnings:
         if not any(row.key.startswith(beginning) for row in rows):
@@ -85,7 +87,13 @@ def selected(effort: Effort, patterns: str) -> list[Row]:
 
 
 def run(
-    rows: list[Row], effort: Effort, programs: tuple[str, str], data: Path | None, output: Path, console: Console
+    rows: list[Row],
+    rows_of: RowsOf,
+    effort: Effort,
+    programs: tuple[str, str],
+    data: Path | None,
+    output: Path,
+    console: Console,
 ) -> list[Result]:
     """Starts both brokers, warms them, plays every row."""
     results = []
@@ -98,7 +106,7 @@ def run(
 
             with Side("A", programs[0], root / "a") as a, Side("B", programs[1], root / "b") as b:
                 for side in (a, b):
-                    warm(side, [row.key for row in rows], effort.warm_s, say)
+                    warm(side, rows_of, [row.key for row in rows], effort.warm_s, say)
                 for row in rows:
                     result = play(row, a, b, say)
                     results.append(result)

@@ -13,7 +13,7 @@ from confluent_kafka import KafkaException
 from benchmarks.clients.running import ClientError
 from benchmarks.figures import Comparison, Figure, compare
 from benchmarks.raw.load import LoadError
-from benchmarks.rows import Effort, RoundError, Row, all_rows
+from benchmarks.rows import Effort, RoundError, Row, RowsOf
 from benchmarks.sides import Side, SideError
 from oracle import BrokerProcessError
 
@@ -43,13 +43,13 @@ class Result:
         return [] if self.failure else compare(self.title, self.figures, self.a, self.b)
 
 
-def warm(side: Side, keys: Sequence[str], seconds: float, say: Say) -> None:
+def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: Say) -> None:
     """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through.
 
     What fails here fails again where it is reported.
     """
     began, passes = time.monotonic(), 0
-    rows = [row for row in all_rows(SMALL_EFFORT) if row.key in keys and row.warms_up]
+    rows = [row for row in rows_of(SMALL_EFFORT) if row.key in keys and row.warms_up]
     while rows and (not passes or (side.program == COLD_JVM and time.monotonic() - began < seconds)):
         passes += 1
         for row in rows:

@@ -20,7 +20,7 @@ from typing import Final
 import click
 
 from benchmarks.figures import shown
-from benchmarks.rows import Row, all_rows
+from benchmarks.rows import SUITES, Row
 from benchmarks.rows.row import QUICK
 from benchmarks.sides import Kpybroker, Side
 
@@ -48,7 +48,8 @@ def launcher(by: str, output: Path) -> Sequence[str]:
 @click.option("--top", type=click.IntRange(1), default=25, show_default=True, help="Lines to print of each list.")
 def main(row_key: str, by: str, rounds: int, top: int) -> None:
     """Play the row whose key begins with ROW on a kpybroker under observation and print where its time goes."""
-    row = next((row for row in all_rows(QUICK) if row.key.startswith(row_key)), None)
+    rows = [row for suite in SUITES.values() for row in suite(QUICK)]
+    row = next((row for row in rows if row.key.startswith(row_key)), None)
     if row is None:
         raise click.BadParameter(f"no row begins with {row_key}")
     if by in ("perf", "strace") and not shutil.which(by):

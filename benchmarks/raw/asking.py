@@ -1,8 +1,9 @@
-"""One request and its answer on a connection of its own, for what is not measured."""
+"""Requests and their answers, one at a time, for what is not measured or takes long by itself."""
 
 import socket
 import struct
-from typing import NamedTuple
+from types import TracebackType
+from typing import NamedTuple, Self
 
 ANSWER_TIMEOUT_S = 30
 
@@ -12,15 +13,36 @@ class Address(NamedTuple):
     port: int
 
 
-def ask(address: Address, frame: bytes) -> bytes:
-    """The answer without its size prefix. Raises OSError when the broker does not give a whole one."""
-    with socket.create_connection(address, ANSWER_TIMEOUT_S) as connection, connection.makefile("rb") as stream:
-        connection.sendall(frame)
-        prefix = stream.read(4)
+class Conversation:
+    """One connection, used as a context manager: one request and its answer after the other."""
+
+    def __init__(self, address: Address) -> None:
+        self._connection = socket.create_connection(address, ANSWER_TIMEOUT_S)
+        self._stream = self._connection.makefile("rb")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._stream.close()
+        self._connection.close()
+
+    def ask(self, framed: bytes) -> bytes:
+        """The answer without its size prefix. Raises OSError when the broker does not give a whole one."""
+        self._connection.sendall(framed)
+        prefix = self._stream.read(4)
         if len(prefix) < 4:
             raise ConnectionError("the broker closed the connection")
         (size,) = struct.unpack(">i", prefix)
-        answer = stream.read(size)
-    if len(answer) < size:
-        raise ConnectionError("the broker closed the connection within its answer")
-    return answer
+        answer = self._stream.read(size)
+        if len(answer) < size:
+            raise ConnectionError("the broker closed the connection within its answer")
+        return answer
+
+
+def ask(address: Address, framed: bytes) -> bytes:
+    """One answer on a connection of its own. Raises OSError when the broker does not give a whole one."""
+    with Conversation(address) as conversation:
+        return conversation.ask(framed)

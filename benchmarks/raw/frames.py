@@ -82,7 +82,7 @@ def produce(topic: str, partitions: Sequence[int], records: bytes, *, acks: int 
     first = 4 + 1 + 1 + len(name) + len(uvarint(len(partitions) + 1)) + 4
     answered_partition = 4 + 2 + 8 + 8 + 8 + 1 + 1 + 1
     offsets = tuple(first + i * answered_partition for i in range(len(partitions)))
-    return Produce(_frame(0, PRODUCE_VERSION, body), offsets)
+    return Produce(frame(0, PRODUCE_VERSION, body), offsets)
 
 
 def fetch(topic: str, partition: int, offset: int, *, max_bytes: int, min_bytes: int, max_wait_ms: int) -> Fetch:
@@ -90,13 +90,13 @@ def fetch(topic: str, partition: int, offset: int, *, max_bytes: int, min_bytes:
     head = struct.pack(">iiiibii", -1, max_wait_ms, min_bytes, max_bytes, 0, 0, -1)
     head += uvarint(2) + compact(topic.encode()) + uvarint(2) + struct.pack(">ii", partition, -1)
     tail = struct.pack(">qiqi", offset, -1, -1, max_bytes) + NO_TAGS + NO_TAGS + uvarint(1) + compact(b"") + NO_TAGS
-    frame = _frame(1, FETCH_VERSION, head + tail)
-    return Fetch(frame, len(frame) - len(tail))
+    framed = frame(1, FETCH_VERSION, head + tail)
+    return Fetch(framed, len(framed) - len(tail))
 
 
 def api_versions() -> bytes:
     """ApiVersions v0, which every broker answers."""
-    return _frame(18, 0, b"", header_end=b"")
+    return frame(18, 0, b"", header_end=b"")
 
 
 def latest_offsets(topic: str, partitions: int) -> bytes:
@@ -104,7 +104,7 @@ def latest_offsets(topic: str, partitions: int) -> bytes:
     name = topic.encode()
     entries = b"".join(struct.pack(">iiq", index, -1, LATEST) for index in range(partitions))
     body = struct.pack(">ibih", -1, 0, 1, len(name)) + name + struct.pack(">i", partitions) + entries
-    return _frame(2, LIST_OFFSETS_VERSION, body, header_end=b"")
+    return frame(2, LIST_OFFSETS_VERSION, body, header_end=b"")
 
 
 def answered_offsets(topic: str, partitions: int, answer: bytes) -> list[tuple[int, int]]:
@@ -115,7 +115,7 @@ def answered_offsets(topic: str, partitions: int, answer: bytes) -> list[tuple[i
     return [(error_code, offset) for error_code, _, offset, _ in entries]
 
 
-def _frame(api_key: int, version: int, body: bytes, header_end: bytes = NO_TAGS) -> bytes:
-    """With request header v2, or v1 without ``header_end``; the client id is a plain string in both."""
+def frame(api_key: int, version: int, body: bytes, header_end: bytes = NO_TAGS) -> bytes:
+    """A request, its header v2, or v1 without ``header_end``; the client id is a plain string in both."""
     header = struct.pack(">hhih", api_key, version, 7, len(CLIENT_ID)) + CLIENT_ID + header_end
     return struct.pack(">i", len(header) + len(body)) + header + body

@@ -29,10 +29,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { ANSWER_BYTES = 65536, MOST_FRAMES = 4096, MOST_ERRORS = 1024, MOST_OFFSETS = 1 << 20, SUB_BITS = 6, BUCKETS = 64 << SUB_BITS };
+enum { FIRST_ANSWER_BYTES = 65536, MOST_ANSWER_BYTES = 64 << 20, MOST_FRAMES = 4096, MOST_ERRORS = 1024, MOST_OFFSETS = 1 << 20, SUB_BITS = 6, BUCKETS = 64 << SUB_BITS };
 
 struct frame { char *bytes; size_t size; };
-struct connection { int fd; struct frame *frame; uint64_t sent_ns; uint32_t got; uint32_t size; int waiting; unsigned char *answer; };
+struct connection { int fd; struct frame *frame; uint64_t sent_ns; uint32_t got; uint32_t size; uint32_t room; int waiting; unsigned char *answer; };
 
 static struct frame frames[MOST_FRAMES];
 static int frame_count, error_offsets[MOST_ERRORS], error_count;
@@ -118,7 +118,8 @@ static void open_connection(struct connection *connection, const char *host, int
     connection->fd = socket(AF_INET, SOCK_STREAM, 0);
     if (connect(connection->fd, (struct sockaddr *)&address, sizeof address)) fail("connect to %s:%d: %s", host, port, strerror(errno));
     setsockopt(connection->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    connection->answer = malloc(ANSWER_BYTES);
+    connection->room = FIRST_ANSWER_BYTES;
+    connection->answer = malloc(connection->room);
     connection->frame = frame;
 }
 
@@ -136,7 +137,7 @@ static void send_frame(struct connection *connection) {
 
 /* What can be read now; true once the answer is whole. */
 static int receive_answer(struct connection *connection, int flags) {
-    ssize_t n = recv(connection->fd, connection->answer + connection->got, ANSWER_BYTES - connection->got, flags);
+    ssize_t n = recv(connection->fd, connection->answer + connection->got, connection->room - connection->got, flags);
     if (n == 0) fail("the broker closed the connection");
     if (n < 0) {
         if (errno == EAGAIN) return 0;
@@ -145,7 +146,13 @@ static int receive_answer(struct connection *connection, int flags) {
     connection->got += (uint32_t)n;
     if (connection->got < 4) return 0;
     uint32_t size = ntohl(*(uint32_t *)connection->answer);
-    if (size + 4 > ANSWER_BYTES) fail("an answer of %u bytes", size);
+    if (size > MOST_ANSWER_BYTES) fail("an answer of %u bytes", size);
+    if (size + 4 > connection->room) {
+        connection->room = size + 4;
+        connection->answer = realloc(connection->answer, connection->room);
+        if (!connection->answer) fail("no memory for an answer of %u bytes", size);
+        return 0;
+    }
     if (connection->got < size + 4) return 0;
     if (connection->got > size + 4) fail("more than one answer to one request");
     connection->size = size;
