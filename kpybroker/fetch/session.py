@@ -95,6 +95,7 @@ class Session:
 
     __slots__ = (
         "changed",
+        "client_id",
         "created_ms",
         "entries",
         "epoch",
@@ -107,6 +108,8 @@ class Session:
 
     def __init__(self, session_id: int, uses_ids: bool, now_ms: float, *, is_follower: bool = False) -> None:
         self.id = session_id
+        self.client_id: str | None = None
+        """Of the client that opened it: a name for a reader that is in no group."""
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.is_follower = is_follower

@@ -37,6 +37,8 @@ SMALL_SLICE_BYTES = 16 * 1024
 MOST_COPIED_BYTES = 1024 * 1024
 MOST_ERRORS = 1000
 """Of partitions in a session, which would all be told again at each request, however short: the session ends."""
+MOST_NOTED = 200
+"""Partitions of a reader without a session whose positions are remembered, for its lag."""
 MOST_FILES = 128
 """An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
 
@@ -52,7 +54,9 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
-    reading = Reading(broker, request, session, incremental, replica_id, version)
+    if not incremental:
+        _note_reader(session, request, call, is_follower=replica_id >= 0)
+    reading = Reading(broker, request, session, incremental, replica_id, call)
     if reading.collect(session.changed if incremental else session.entries.values()):
         return reading.response()
     if request.max_wait_ms <= 0 or not session.entries:
@@ -72,6 +76,7 @@ class Reading:
         "_epoch",
         "_timer",
         "broker",
+        "counters",
         "incremental",
         "isolation",
         "max_bytes",
@@ -90,14 +95,15 @@ class Reading:
         session: Session,
         incremental: bool,
         replica_id: int,
-        version: int,
+        call: Call,
     ) -> None:
         self.broker = broker
         self.request = request
         self.session = session
         self.incremental = incremental
         self.replica_id = replica_id
-        self.version = version
+        self.version = call.api_version
+        self.counters = call.counters
         self.isolation = request.isolation_level
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
@@ -211,7 +217,9 @@ class Reading:
         topics: dict[str | bytes, FetchableTopicResponse] = {}
         errors = 0
         for entry, answer in self._answers.items():
-            errors += answer.error_code != error_codes.NONE
+            if answer.error_code != error_codes.NONE:
+                errors += 1
+                self.counters.count_error(answer.error_code)
             more = bool(answer.records) or _must_not_wait(answer)
             session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
             topic = topics.get(entry.topic)
@@ -223,8 +231,13 @@ class Reading:
                     topic.topic = entry.topic
                 topics[entry.topic] = topic
             topic.partitions.append(answer)
-            if answer.records and entry.replica is not None:
-                entry.replica.topic.bytes_out += len(answer.records)
+            if entry.replica is not None:
+                held = entry.replica.topic
+                held.fetches += 1
+                if answer.records:
+                    held.bytes_out += len(answer.records)
+                elif answer.error_code == error_codes.UNKNOWN_SERVER_ERROR:
+                    held.failed_fetches += 1
         if errors > MOST_ERRORS and session.id != NO_SESSION:
             self.broker.fetch_sessions.end(session)
         return FetchResponse(
@@ -281,6 +294,13 @@ class Reading:
             session.wake = None
         if session.id == NO_SESSION:
             session.close()
+
+
+def _note_reader(session: Session, request: FetchRequest, call: Call, *, is_follower: bool) -> None:
+    """Remember who reads this, for its lag: in the session, or on the connection of those who have none."""
+    session.client_id = call.client_id
+    outside = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
+    call.connection.reading = (call.client_id, request.topics) if outside else None
 
 
 def _failed(request: FetchRequest, version: int) -> FetchResponse:

@@ -29,7 +29,21 @@ class Waiter(Protocol):
 class HeldTopic:
     """A topic of which this node holds partitions, with the configuration they share."""
 
-    __slots__ = ("bytes_in", "bytes_out", "config", "id", "is_internal", "name", "records_in", "replicas", "validation")
+    __slots__ = (
+        "bytes_in",
+        "bytes_out",
+        "config",
+        "failed_fetches",
+        "failed_produces",
+        "fetches",
+        "id",
+        "is_internal",
+        "name",
+        "produces",
+        "records_in",
+        "replicas",
+        "validation",
+    )
 
     def __init__(self, name: str, topic_id: bytes, config: "TopicConfig", validation: ValidationConfig) -> None:
         self.name = name
@@ -39,6 +53,8 @@ class HeldTopic:
         self.is_internal = name in INTERNAL
         self.replicas: dict[int, Replica] = {}
         self.records_in = self.bytes_in = self.bytes_out = 0
+        self.produces = self.failed_produces = self.fetches = self.failed_fetches = 0
+        """Partitions in requests, as Kafka counts them; failed are those with an error that Kafka did not expect."""
 
     def replica(self, index: int) -> "Replica":
         """The replica of a partition; raises KafkaError when this node has none of it."""

@@ -82,6 +82,7 @@ class Connection:
         "listener_name",
         "outbox",
         "principal",
+        "reading",
         "server",
         "sock",
         "waiting",
@@ -99,6 +100,8 @@ class Connection:
         """Where the dispatcher keeps what it knows of this client's requests."""
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.principal = "User:ANONYMOUS"
+        self.reading: Any = None
+        """What it fetched last outside of a fetch session."""
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
