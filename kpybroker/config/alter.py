@@ -89,6 +89,25 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settled:
     return settled
 
 
+def settle_on_controller(
+    request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: View
+) -> Settled:
+    """What the controller's listener of a node answers itself: loggers (Kafka's ``ControllerApis``)."""
+    settled: Settled = {}
+    resources: Sequence[Any] = request.resources
+    for place, resource in enumerate(resources):
+        if resource.resource_type != BROKER_LOGGER:
+            continue
+        try:
+            if not isinstance(resource, incremental.AlterConfigsResource):
+                raise _invalid_request("Unexpected resource type BROKER_LOGGER.")
+            _set_loggers(resource, view, validate_only=request.validate_only)
+            settled[place] = None
+        except ConfigError as error:
+            settled[place] = error
+    return settled
+
+
 def without(resources: Sequence[Any], settled: Settled) -> list[Any]:
     """The resources of a request that the controller has to see."""
     return [resource for place, resource in enumerate(resources) if place not in settled]

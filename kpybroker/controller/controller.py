@@ -7,7 +7,16 @@ events below. Exists on the active controller only, made from the committed imag
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.controller import brokers, configs, directories, features, partitions, producer_ids, topics
+from kpybroker.controller import (
+    brokers,
+    configs,
+    directories,
+    features,
+    partitions,
+    producer_ids,
+    reassignments,
+    topics,
+)
 from kpybroker.controller.activation import activation_records
 from kpybroker.controller.error_responses import error_response, plain_error_response
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
@@ -28,6 +37,7 @@ from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.elect_leaders import ElectLeadersRequest
 from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
+from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import UpdateFeaturesRequest
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -73,11 +83,12 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     DeleteTopicsRequest: topics.delete_topics,
     ElectLeadersRequest: partitions.elect_leaders,
     IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
+    ListPartitionReassignmentsRequest: reassignments.list_partition_reassignments,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
 }
 
-_WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest)
+_WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 
 
 def serves(request_class: type) -> bool:

@@ -24,6 +24,10 @@ from kpywire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from kpywire.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -68,34 +72,22 @@ def _create_partitions(request: CreatePartitionsRequest, code: int, message: str
     )
 
 
-def _alter_configs(
-    request: alter_configs.AlterConfigsRequest, code: int, message: str | None
-) -> alter_configs.AlterConfigsResponse:
-    responses = [
-        alter_configs.AlterConfigsResourceResponse(
-            error_code=code,
-            error_message=message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource in request.resources
-    ]
-    return alter_configs.AlterConfigsResponse(throttle_time_ms=0, responses=responses)
+def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Callable[[Any, int, str | None], Any]:
+    """The refusal of AlterConfigs or IncrementalAlterConfigs: messages of one shape, in classes of their own."""
 
+    def refuse(request: Any, code: int, message: str | None) -> Any:
+        responses = [
+            result_class(
+                error_code=code,
+                error_message=message,
+                resource_type=resource.resource_type,
+                resource_name=resource.resource_name,
+            )
+            for resource in request.resources
+        ]
+        return response_class(throttle_time_ms=0, responses=responses)
 
-def _incremental_alter_configs(
-    request: incremental_alter_configs.IncrementalAlterConfigsRequest, code: int, message: str | None
-) -> incremental_alter_configs.IncrementalAlterConfigsResponse:
-    responses = [
-        incremental_alter_configs.AlterConfigsResourceResponse(
-            error_code=code,
-            error_message=message,
-            resource_type=resource.resource_type,
-            resource_name=resource.resource_name,
-        )
-        for resource in request.resources
-    ]
-    return incremental_alter_configs.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=responses)
+    return refuse
 
 
 def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
@@ -116,9 +108,17 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
     CreatePartitionsRequest: _create_partitions,
-    alter_configs.AlterConfigsRequest: _alter_configs,
-    incremental_alter_configs.IncrementalAlterConfigsRequest: _incremental_alter_configs,
+    alter_configs.AlterConfigsRequest: _configs_refused(
+        alter_configs.AlterConfigsResponse, alter_configs.AlterConfigsResourceResponse
+    ),
+    incremental_alter_configs.IncrementalAlterConfigsRequest: _configs_refused(
+        incremental_alter_configs.IncrementalAlterConfigsResponse,
+        incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
     ElectLeadersRequest: _elect_leaders,
+    ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
+        throttle_time_ms=0, error_code=code, error_message=message, topics=[]
+    ),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=code, error_message=message
     ),

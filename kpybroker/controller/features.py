@@ -20,15 +20,12 @@ DISABLED = FeatureRange(0, 0)
 
 
 def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
-    """Change all features of a request, or none."""
+    """Change all features of a request, or none. As in Kafka, a request of version 0 can only upgrade."""
     message: UpdateFeaturesRequest = request.message
     records = []
-    for update in message.feature_updates:
-        upgrade_type = update.upgrade_type
-        if request.api_version == 0:
-            upgrade_type = SAFE_DOWNGRADE if update.allow_downgrade else UPGRADE
+    for update in {update.feature: update for update in message.feature_updates}.values():
         try:
-            record = _update(state, update.feature, update.max_version_level, upgrade_type)
+            record = _update(state, update.feature, update.max_version_level, update.upgrade_type)
         except KafkaError as error:
             text = f"The update failed for all features since the following feature had an error: {error.message}"
             return [], UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=text)
@@ -59,6 +56,8 @@ def _update(state: ControllerState, name: str, level: int, upgrade_type: int) ->
     if level < 0:
         raise _refuse(name, level, "A feature version cannot be less than 0.")
     reason = _why_unsupported(state, name, level)
+    if reason is None and name not in features.SUPPORTED and name not in features.KNOWN_TO_KAFKA:
+        reason = f"Feature {name} not found."
     if reason is not None:
         raise _refuse(name, level, reason)
     current = state.finalized_level(name)

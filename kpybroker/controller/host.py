@@ -36,12 +36,14 @@ from kpybroker.metadata.features import SUPPORTED
 from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.loader import Subscriber
+from kpybroker.raft.description import describe_quorum
 from kpybroker.raft.quorum import ElectionPersisted, LogSynced, NotLeader, Quorum, Ready, RecordsTooLarge
 from kpybroker.raft.voters import Voter
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush
 from kpywire import error_codes
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, Feature, Listener
+from kpywire.messages.describe_quorum import DescribeQuorumRequest
 from kpywire.metadata_records import encode_record
 from kpywire.uuid import UUID_BYTES
 
@@ -179,9 +181,15 @@ class ControllerHost:
     def send(
         self, request: Any, reply: Reply, *, api_version: int | None = None, principal: str = "User:ANONYMOUS"
     ) -> None:
-        """Have a request decided; ``reply`` gets the response once it is durable. Waits for a controller to start."""
+        """Have a request decided; ``reply`` gets the response once it is durable. Waits for a controller to start.
+
+        What is asked of the quorum, not of its controller, is answered at once.
+        """
         if api_version is None:
             api_version = request.VERSIONS[-1]
+        if isinstance(request, DescribeQuorumRequest):
+            reply(describe_quorum(self._quorum, request, api_version, self._scheduler.now_ms()))
+            return
         call = _Call(request, api_version, reply)
         controller_request = ControllerRequest(call, request, api_version, principal)
         if self._journal is None and self._failed is not None:
@@ -208,8 +216,8 @@ class ControllerHost:
             call.fail(error_codes.NOT_CONTROLLER)
             return
         now_ms = int(self._scheduler.monotonic_ms())
-        timeout_ms = getattr(request.message, "timeout_ms", None)
-        deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
+        timeout_ms = getattr(request.message, "timeout_ms", 0)
+        deadline_ms = now_ms + timeout_ms if timeout_ms > 0 else None
         self._decide(request, now_ms, ticket=call, deadline_ms=deadline_ms)
 
     def _decide(self, event: Any, now_ms: int, **options: Any) -> None:

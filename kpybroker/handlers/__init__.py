@@ -9,24 +9,41 @@ from typing import Any
 from kpywire import api
 
 SERVED = (
+    "alter_configs",
     "api_versions",
+    "create_acls",
+    "create_delegation_token",
     "create_partitions",
     "create_topics",
+    "delete_acls",
     "delete_records",
     "delete_topics",
+    "describe_acls",
     "describe_cluster",
     "describe_configs",
+    "describe_delegation_token",
     "describe_log_dirs",
+    "describe_producers",
+    "describe_quorum",
     "describe_topic_partitions",
+    "describe_user_scram_credentials",
+    "elect_leaders",
+    "expire_delegation_token",
     "fetch",
     "find_coordinator",
-    "alter_configs",
     "incremental_alter_configs",
     "init_producer_id",
+    "list_config_resources",
     "list_offsets",
+    "list_partition_reassignments",
     "metadata",
     "offset_for_leader_epoch",
     "produce",
+    "renew_delegation_token",
+    "sasl_authenticate",
+    "sasl_handshake",
+    "unregister_broker",
+    "update_features",
 )
 
 ADVERTISED_FROM_ZERO = frozenset({0})
@@ -42,15 +59,30 @@ def served_versions() -> dict[int, tuple[int, int]]:
 
 CONTROLLER_SERVED = frozenset(
     {
-        "api_versions",
         "alter_configs",
+        "api_versions",
+        "create_acls",
+        "create_delegation_token",
         "create_partitions",
         "create_topics",
+        "delete_acls",
         "delete_topics",
+        "describe_acls",
+        "describe_cluster",
+        "describe_configs",
+        "describe_quorum",
+        "elect_leaders",
+        "expire_delegation_token",
         "incremental_alter_configs",
+        "list_partition_reassignments",
+        "renew_delegation_token",
+        "sasl_authenticate",
+        "sasl_handshake",
+        "unregister_broker",
+        "update_features",
     }
 )
-"""Of these, what a controller listener serves: requests that the controller decides."""
+"""Of these, what a controller listener serves: what the controller decides, and what any node answers."""
 
 
 def controller_versions() -> dict[int, tuple[int, int]]:

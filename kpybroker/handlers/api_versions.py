@@ -11,6 +11,7 @@ import re
 
 from kpybroker.handlers import ADVERTISED_FROM_ZERO
 from kpybroker.handlers.context import Call, Context
+from kpybroker.metadata.image import KRAFT_VERSION
 from kpywire import error_codes
 from kpywire.messages.api_versions import (
     ApiVersion,
@@ -32,7 +33,8 @@ def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersi
             return ApiVersionsResponse(error_code=error_codes.INVALID_REQUEST, api_keys=[])
         call.connection.client_software = (name, version)
     image = broker.image
-    finalized = {name: level for name, level in image.finalized_features.items() if level > 0}
+    features = {**image.finalized_features, KRAFT_VERSION: broker.controller.kraft_version}
+    finalized = {name: level for name, level in features.items() if level > 0}
     return ApiVersionsResponse(
         error_code=error_codes.NONE,
         api_keys=[_advertised(key, first, last) for key, (first, last) in sorted(call.versions.items())],

@@ -293,4 +293,10 @@ def test_old_versions_list_the_features_they_changed(world: ControllerWorld) -> 
     assert update(world, "kraft.version", 1).results == []
     allowed = FeatureUpdateKey(feature="metadata.version", max_version_level=29, allow_downgrade=True)
     request = UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=[allowed], validate_only=False)
-    assert "Refusing" in world.send(request, 0).error_message
+    assert (
+        "without setting the upgrade type" in world.send(request, 0).error_message
+    )  # as in Kafka, the flag is ignored
+    refused = update(world, "nope.version", 0, SAFE_DOWNGRADE)
+    assert refused.error_message.endswith(
+        "Invalid update version 0 for feature nope.version. Feature nope.version not found."
+    )

@@ -1,0 +1,32 @@
+"""CreateDelegationToken (38), versions 1-3: a token to log in with (KIP-48).
+
+- Who has not logged in gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+- The answer names the owner who was asked for (v3, KIP-373), else who asks.
+"""
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.no_security import NO_TIMESTAMP, PRINCIPAL_NAME, PRINCIPAL_TYPE, TOKENS_NOT_ALLOWED
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+
+OWNED_FROM = 3
+
+
+def handle(_broker: Context, request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:
+    """No token is made."""
+    kind, name = PRINCIPAL_TYPE, PRINCIPAL_NAME
+    if request.owner_principal_name:
+        kind, name = request.owner_principal_type or "", request.owner_principal_name
+    answer = CreateDelegationTokenResponse(
+        throttle_time_ms=0,
+        error_code=TOKENS_NOT_ALLOWED,
+        principal_type=kind,
+        principal_name=name,
+        issue_timestamp_ms=NO_TIMESTAMP,
+        expiry_timestamp_ms=NO_TIMESTAMP,
+        max_timestamp_ms=NO_TIMESTAMP,
+        token_id="",
+        hmac=b"",
+    )
+    if call.api_version >= OWNED_FROM:
+        answer.token_requester_principal_type, answer.token_requester_principal_name = PRINCIPAL_TYPE, PRINCIPAL_NAME
+    return answer

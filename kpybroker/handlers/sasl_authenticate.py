@@ -1,0 +1,14 @@
+"""SaslAuthenticate (36), versions 0-2: log in. On a listener without SASL: ILLEGAL_SASL_STATE."""
+
+from kpybroker.handlers.context import Call, Context
+from kpywire import error_codes
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+
+
+def handle(_broker: Context, _request: SaslAuthenticateRequest, _call: Call) -> SaslAuthenticateResponse:
+    """Nobody has to log in."""
+    return SaslAuthenticateResponse(
+        error_code=error_codes.ILLEGAL_SASL_STATE,
+        error_message="SaslAuthenticate request received after successful authentication",
+        auth_bytes=b"",
+    )
