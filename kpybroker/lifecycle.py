@@ -137,6 +137,8 @@ class Lifecycle:
             wait_ms = 1 if response.is_caught_up else RETRY_MS / 10
         elif self.state == BrokerState.RECOVERY:
             self.state = BrokerState.RUNNING
+            # In Kafka's words: scripts wait for them.
+            log.info("The broker has been unfenced. Transitioning from RECOVERY to RUNNING.")
             unfenced, self._unfenced = self._unfenced, []
             for callback in unfenced:
                 callback()

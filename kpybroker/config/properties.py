@@ -4,6 +4,7 @@ Only text becomes pairs here; what the pairs mean is not known. A key that comes
 UTF-8; one that is not is read as Latin-1, which is what Java does with every file.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,6 +44,16 @@ def parse_properties(text: str, source: str = "properties") -> dict[str, Propert
         except ValueError:
             raise ConfigError(f"{source}:{number}: malformed \\uxxxx escape") from None
     return properties
+
+
+def written_properties(properties: Mapping[str, str]) -> str:
+    """A text that `parse_properties` reads as these pairs, one line each; keys are names of configs."""
+    return "".join(f"{key}={_escape(value)}\n" for key, value in properties.items())
+
+
+def _escape(value: str) -> str:
+    text = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r").replace("\f", "\\f")
+    return f"\\{text}" if text[:1] in (" ", "\t", "=", ":") else text
 
 
 def _logical_lines(text: str) -> list[tuple[int, str]]:

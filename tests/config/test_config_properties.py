@@ -4,9 +4,11 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kpybroker.config.definition import ConfigError
-from kpybroker.config.properties import parse_properties, read_properties
+from kpybroker.config.properties import parse_properties, read_properties, written_properties
 from oracle.configs import ask
 
 
@@ -84,3 +86,8 @@ def test_random_texts_are_read_as_by_java():
                 parse_properties(text)
         else:
             assert named(values(text)) == named(expected), repr(text)
+
+
+@given(st.dictionaries(st.from_regex(r"\A[a-z][a-z.-]{0,20}\Z"), st.text(st.characters(exclude_categories=["Cs"]))))
+def test_what_is_written_is_read_again(pairs):
+    assert named(values(written_properties(pairs))) == named(pairs)

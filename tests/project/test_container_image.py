@@ -3,12 +3,14 @@
 import os
 import re
 import shutil
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
@@ -17,7 +19,9 @@ from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
 READY = "Kafka Server started"
-SCRIPT = ROOT / "docker" / "run"
+DOCKER = ROOT / "docker"
+PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin": "opt/kafka/bin"}
+"""Where the image has the folders of docker/."""
 
 
 def free_address() -> str:
@@ -25,32 +29,49 @@ def free_address() -> str:
         return f"127.0.0.1:{probe.getsockname()[1]}"
 
 
+@pytest.fixture
+def image(tmp_path: Path) -> Path:
+    """The root of a file system with what the image adds to one."""
+    root = tmp_path / "image"
+    for folder, place in PLACES.items():
+        shutil.copytree(DOCKER / folder, root / place)
+    return root
+
+
 @contextmanager
-def started(directory: Path, *arguments: str, **variables: str) -> Iterator[None]:
-    """The start script in an environment of its own, until the broker says that it is there."""
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+def started(image: Path, command: Sequence[str], **variables: str) -> Iterator[list[str]]:
+    """A command in the image, until it says that the broker is there; the lines that were said so far."""
+    binaries = [str(image / PLACES["bin"]), str(Path(sys.executable).parent), os.environ["PATH"]]
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("KAFKA_")}
-    environment = {**inherited, "PATH": path, "KPYBROKER_HTTP": "off", "KAFKA_LOG_DIRS": str(directory / "data")}
+    environment = {
+        **inherited,
+        "PATH": os.pathsep.join(binaries),
+        "KPYBROKER_HTTP": "off",
+        "KPYBROKER_PROPERTIES": str(image / "etc/kafka/kafka.properties"),
+        "KPYBROKER_GIVEN_PROPERTIES": str(image / "mnt/shared/config/server.properties"),
+        "KAFKA_LOG_DIRS": str(image / "data"),
+        **variables,
+    }
     process = subprocess.Popen(
-        ["sh", str(SCRIPT), *arguments],
-        env={name: value for name, value in {**environment, **variables}.items() if value},
+        command,
+        cwd=image,
+        env={name: value for name, value in environment.items() if value},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
+        start_new_session=True,
     )
     try:
         assert process.stdout is not None
-        said = ""
-        while READY not in said:
-            line = process.stdout.readline()
-            assert line, f"the broker ended:\n{said}"
-            said += line
-        yield
-        process.terminate()
-        assert process.wait(20) == 0
+        said: list[str] = []
+        while not said or READY not in said[-1]:
+            said.append(process.stdout.readline())
+            assert said[-1], f"the broker ended:\n{''.join(said)}"
+        yield said
     finally:
-        process.kill()
-        process.communicate()
+        # The whole session, as when a container ends: scripts leave things in the background.
+        os.killpg(process.pid, signal.SIGTERM)
+        process.communicate(timeout=20)
 
 
 def echoed(address: str) -> bytes:
@@ -66,11 +87,15 @@ def echoed(address: str) -> bytes:
     return value
 
 
-def test_variables_of_kafkas_images_configure_the_broker(tmp_path: Path) -> None:
+RUN = "etc/kafka/docker/run"
+
+
+def test_variables_of_kafkas_images_configure_the_broker(image: Path) -> None:
     inside, outside = free_address(), free_address()
     listeners = f"PLAINTEXT://{inside},PLAINTEXT_HOST://{outside}"
     with started(
-        tmp_path,
+        image,
+        [RUN],
         KAFKA_LISTENERS=listeners,
         KAFKA_ADVERTISED_LISTENERS=listeners,
         KAFKA_LISTENER_SECURITY_PROTOCOL_MAP="PLAINTEXT:PLAINTEXT,PLAINTEXT_HOST:PLAINTEXT",
@@ -82,29 +107,151 @@ def test_variables_of_kafkas_images_configure_the_broker(tmp_path: Path) -> None
         consumer = KafkaConsumer(bootstrap_servers=inside)
         assert consumer.partitions_for_topic("hello") == {0, 1, 2}
         consumer.close()
-    assert (tmp_path / "data" / "meta.properties").exists()
+    assert (image / "data" / "meta.properties").exists()
 
 
-def test_arguments_go_to_the_start_command(tmp_path: Path) -> None:
+def test_arguments_go_to_the_start_command(image: Path) -> None:
     address = free_address()
     listener = f"PLAINTEXT://{address}"
-    with started(tmp_path, "--override", "num.partitions=2", KAFKA_LISTENERS=listener, KAFKA_NUM_PARTITIONS="3"):
+    command = [RUN, "--override", "num.partitions=2"]
+    with started(image, command, KAFKA_LISTENERS=listener, KAFKA_NUM_PARTITIONS="3"):
         assert echoed(address) == b"world"
         consumer = KafkaConsumer(bootstrap_servers=address)
         assert consumer.partitions_for_topic("hello") == {0, 1}
         consumer.close()
 
 
-def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(tmp_path: Path) -> None:
+def test_what_a_mounted_file_says_is_not_overridden_by_the_images_own_defaults(image: Path) -> None:
     address = free_address()
-    file = tmp_path / "server.properties"
-    file.write_text(f"listeners = PLAINTEXT://{address}\nlog.dirs: {tmp_path / 'mine'}\nnum.partitions=2\n")
-    with started(tmp_path, KPYBROKER_PROPERTIES=str(file), KAFKA_LOG_DIRS="", KAFKA_NUM_PARTITIONS="3"):
+    file = image / "mnt/shared/config/server.properties"
+    file.parent.mkdir(parents=True)
+    file.write_text(f"listeners = PLAINTEXT://{address}\nlog.dirs: {image / 'mine'}\nnum.partitions=2\n")
+    with started(image, [RUN], KAFKA_LOG_DIRS="", KAFKA_NUM_PARTITIONS="3"):
         assert echoed(address) == b"world"
         consumer = KafkaConsumer(bootstrap_servers=address)
         assert consumer.partitions_for_topic("hello") == {0, 1, 2}
         consumer.close()
-    assert (tmp_path / "mine" / "meta.properties").exists()
+    assert (image / "mine" / "meta.properties").exists()
+
+
+# What testcontainers' modules set, and what their scripts do in a container (python 4.15, java 1.21, go 0.39, node 11).
+
+OF_ALL = {
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "BROKER",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_OFFSETS_TOPIC_NUM_PARTITIONS": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_LOG_FLUSH_INTERVAL_MESSAGES": "9223372036854775807",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_CONFLUENT_SUPPORT_METRICS_ENABLE": "false",
+}
+KRAFT = {
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+}
+FORMAT = "kafka-storage format --ignore-formatted -c /etc/kafka/kafka.properties"
+EMBEDDED_ZOOKEEPER = """
+echo 'clientPort={zookeeper}' > zookeeper.properties
+echo 'dataDir=/var/lib/zookeeper/data' >> zookeeper.properties
+zookeeper-server-start zookeeper.properties &
+"""
+PYTHON = """
+export KAFKA_ADVERTISED_LISTENERS={advertised}
+. /etc/confluent/docker/bash-config
+/etc/confluent/docker/configure
+/etc/confluent/docker/launch
+"""
+PYTHON_KRAFT = """
+sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' /etc/confluent/docker/configure
+echo '{format} -t MkU3OEVBNTcwNTJENDM2Qk' >> /etc/confluent/docker/configure
+"""
+GO = """#!/bin/bash
+source /etc/confluent/docker/bash-config
+export KAFKA_ADVERTISED_LISTENERS="{advertised}${{EXTRA_ADVERTISED_LISTENERS:+,${{EXTRA_ADVERTISED_LISTENERS}}}}"
+sed -i '/KAFKA_ZOOKEEPER_CONNECT/d' /etc/confluent/docker/configure
+echo '{format} -t "$(kafka-storage random-uuid)"' >> /etc/confluent/docker/configure
+echo '' > /etc/confluent/docker/ensure
+/etc/confluent/docker/configure
+/etc/confluent/docker/launch
+"""
+RUNS = """#!/bin/bash
+export KAFKA_ADVERTISED_LISTENERS={advertised}
+echo '' > /etc/confluent/docker/ensure
+{run}
+"""
+ZOOKEEPER_READY = r"\[KafkaServer id=\d+\] started"
+KRAFT_READY = "Transitioning from RECOVERY to RUNNING"
+
+
+class Module(NamedTuple):
+    """How one of testcontainers' modules boots Kafka: shell, script, whether as KRaft, and the line it waits for."""
+
+    shell: str
+    script: str
+    kraft: bool
+    ready: str
+
+
+RUN_APACHE = RUNS.replace("{run}", "/etc/kafka/docker/run")
+RUN_CONFLUENT = RUNS.replace("{run}", "/etc/confluent/docker/run")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param(Module("sh", EMBEDDED_ZOOKEEPER + PYTHON, False, ZOOKEEPER_READY), id="python"),
+        pytest.param(Module("sh", PYTHON_KRAFT + PYTHON, True, READY), id="python-kraft"),
+        pytest.param(Module("bash", RUN_APACHE, True, KRAFT_READY), id="java-apache"),
+        pytest.param(Module("bash", RUN_CONFLUENT, True, KRAFT_READY), id="java-confluent"),
+        pytest.param(Module("bash", EMBEDDED_ZOOKEEPER + RUN_CONFLUENT, False, ZOOKEEPER_READY), id="node"),
+        pytest.param(Module("bash", GO, True, KRAFT_READY), id="go"),
+    ],
+)
+def test_testcontainers_boots_the_image(image: Path, module: Module) -> None:
+    outside, inside, controller, zookeeper = (free_address() for _ in range(4))
+    variables = {
+        **OF_ALL,
+        "KAFKA_BROKER_ID": "1",
+        "KAFKA_LISTENERS": f"PLAINTEXT://{outside},BROKER://{inside}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "BROKER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+    }
+    if module.kraft:
+        variables |= {**KRAFT, "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{controller}"}
+        variables["KAFKA_LISTENERS"] += f",CONTROLLER://{controller}"
+        variables["KAFKA_LISTENER_SECURITY_PROTOCOL_MAP"] += ",CONTROLLER:PLAINTEXT"
+    else:
+        variables["KAFKA_ZOOKEEPER_CONNECT"] = zookeeper
+    script = module.script.format(
+        advertised=f"PLAINTEXT://{outside},BROKER://{inside}", format=FORMAT, zookeeper=zookeeper.rpartition(":")[2]
+    )
+    starter = image / "testcontainers_start.sh"
+    starter.write_text(script.replace("/etc/", f"{image}/etc/"))
+    with started(image, [module.shell, str(starter)], **variables) as said:
+        assert len([line for line in said if re.search(module.ready, line)]) == 1
+        assert echoed(outside) == b"world"
+        if not module.kraft:
+            with socket.create_connection(("127.0.0.1", int(zookeeper.rpartition(":")[2])), 10) as asked:
+                asked.sendall(b"ruok")
+                assert asked.recv(4) == b"imok"
+
+
+def test_a_formatted_container_starts_again(image: Path) -> None:
+    address, controller = free_address(), free_address()
+    variables = {
+        **KRAFT,
+        "KAFKA_CONTROLLER_QUORUM_VOTERS": f"1@{controller}",
+        "KAFKA_LISTENERS": f"PLAINTEXT://{address},CONTROLLER://{controller}",
+        "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    with started(image, [RUN], **variables):
+        assert echoed(address) == b"world"
+    with started(image, [RUN], **variables):
+        consumer = KafkaConsumer(bootstrap_servers=address)
+        assert "hello" in consumer.topics()
+        consumer.close()
+    assert "cluster.id=4L6g3nShT-eMCtK--X86sw" in (image / "data" / "meta.properties").read_text()
 
 
 def test_the_image_is_made_of_files_that_are_there() -> None:
@@ -112,7 +259,9 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     copied = [words.split()[:-1] for words in re.findall(r"^COPY (?:--\S+ )*(.+)$", text, re.MULTILINE)]
     assert copied
     assert not [name for names in copied for name in names if not (ROOT / name).exists()]
-    assert os.access(SCRIPT, os.X_OK)
+    sourced = DOCKER / "confluent" / "bash-config"
+    scripts = {path for folder in PLACES for path in (DOCKER / folder).iterdir()}
+    assert {path for path in scripts if not os.access(path, os.X_OK)} == {sourced}
 
 
 def docker_engine() -> bool:

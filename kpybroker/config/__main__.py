@@ -1,0 +1,16 @@
+"""``python -m kpybroker.config [server.properties]``: print, as a server.properties, what the variables KAFKA_... of
+the environment and that file say together. The container image writes its configuration so."""
+
+import os
+import sys
+from pathlib import Path
+
+from kpybroker.config.definition import ConfigError
+from kpybroker.config.environment import from_environment
+from kpybroker.config.properties import read_properties, written_properties
+
+try:
+    given = {key: entry.value for path in sys.argv[1:2] for key, entry in read_properties(Path(path)).items()}
+except ConfigError as error:
+    sys.exit(f"kpybroker: {error}")
+sys.stdout.write(written_properties({**given, **from_environment(os.environ)}))
