@@ -48,12 +48,12 @@ def test_the_errors_of_created_and_deleted_topics_are_read() -> None:
         topics=[
             CreatableTopicResult(name="a", error_code=0, error_message=None),
             CreatableTopicResult(name="bb", error_code=36, error_message="it exists"),
-        ]
+        ],
     )
     assert many.created_errors(answer(created, 19, many.CREATE_TOPICS_VERSION)) == {"a": 0, "bb": 36}
     deleted = DeleteTopicsResponse(
         throttle_time_ms=0,
-        responses=[DeletableTopicResult(name="a", error_code=0), DeletableTopicResult(name="bb", error_code=3)]
+        responses=[DeletableTopicResult(name="a", error_code=0), DeletableTopicResult(name="bb", error_code=3)],
     )
     assert many.deleted_errors(answer(deleted, 20, many.DELETE_TOPICS_VERSION)) == {"a": 0, "bb": 3}
     assert body(many.delete_topics(["a", "bb"]), DeleteTopicsRequest).topic_names == ["a", "bb"]
@@ -107,7 +107,7 @@ def test_the_errors_of_a_produce_are_read() -> None:
             TopicProduceResponse(
                 name="bb", partition_responses=[PartitionProduceResponse(index=5, error_code=0, base_offset=1)]
             ),
-        ]
+        ],
     )
     read = list(many.produced_errors(answer(response, 0, many.PRODUCE_VERSION)))
     assert read == [("a", 0, 0), ("a", 1, 6), ("bb", 5, 0)]
