@@ -14,6 +14,7 @@ from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.context import Controller
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
+from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.producer_ids import ProducerIds
@@ -63,6 +64,16 @@ class Broker:
         if any(kind == BROKER_RESOURCE and name in ("", str(self.node_id)) for kind, name in delta.configs):
             self._reconfigure(image)
         self.replicas.apply(image, delta)
+        if hasattr(self, "lifecycle") and self._must_register(image, delta):
+            self.lifecycle.register_again()
+
+    def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
+        """Whether somebody unregistered this broker, or a higher ``metadata.version`` has room for its directories."""
+        if self.node_id not in image.brokers:
+            return delta.brokers.get(self.node_id) is not None
+        raised = metadata_version.FEATURE_NAME in delta.features
+        with_directories = raised and image.level >= metadata_version.DIRECTORY_ASSIGNMENT
+        return with_directories and not image.brokers[self.node_id].directories
 
     def _reconfigure(self, image: MetadataImage) -> None:
         """Dynamic broker configs changed (KIP-226)."""

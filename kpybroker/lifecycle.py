@@ -2,7 +2,7 @@
 
 It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts
 fenced and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its
-leaderships away and waits for leave, but not for ever.
+leaderships away and waits for leave, but not for ever. A broker that was unregistered while it lives registers anew.
 """
 
 import logging
@@ -78,6 +78,12 @@ class Lifecycle:
         self._unfenced.append(unfenced)
         self.send(self.registration, self._registered)
 
+    def register_again(self) -> None:
+        """What the metadata say of this broker is gone, or lacks what they could not hold before."""
+        if self.state in (BrokerState.RECOVERY, BrokerState.RUNNING):
+            self.registration.previous_broker_epoch = self.broker_epoch
+            self.send(self.registration, self._registered)
+
     def stop(self, may_stop: Callable[[], None]) -> None:
         """Ask for a controlled shutdown; ``may_stop`` is called when the controller lets go."""
         self._may_stop = may_stop
@@ -91,7 +97,8 @@ class Lifecycle:
         code = response.error_code
         if code == error_codes.NONE:
             self.broker_epoch = response.broker_epoch
-            self.state = BrokerState.RECOVERY
+            if self.state == BrokerState.STARTING:
+                self.state = BrokerState.RECOVERY
             self._beat()
         elif code in REFUSALS:
             self.refused(f"the controller refuses to register this broker: {error_codes.message(code)}")

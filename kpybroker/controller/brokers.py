@@ -8,7 +8,7 @@ the log.
 
 from collections.abc import Callable, Iterable
 from enum import Enum
-from typing import Any
+from typing import Any, TypeVar
 
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.partition_change import Election
@@ -84,22 +84,36 @@ def _registration(message: BrokerRegistrationRequest, with_directories: bool) ->
         broker_id=message.broker_id,
         incarnation_id=message.incarnation_id,
         rack=message.rack,
-        end_points=[
-            BrokerEndpoint(
-                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
-            )
-            for listener in message.listeners
-        ],
-        features=[
-            BrokerFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in message.features
-        ],
+        end_points=_endpoints(message, BrokerEndpoint),
+        features=_features(message, BrokerFeature),
         log_dirs=list(message.log_dirs) if with_directories else [],
     )
+
+
+_Registration = BrokerRegistrationRequest | ControllerRegistrationRequest
+_T = TypeVar("_T")
+
+
+def _endpoints(message: _Registration, record_class: Callable[..., _T]) -> list[_T]:
+    """Where a broker or controller listens, as its record says it."""
+    return [
+        record_class(
+            name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
+        )
+        for listener in message.listeners
+    ]
+
+
+def _features(message: _Registration, record_class: Callable[..., _T]) -> list[_T]:
+    """What a broker or controller supports, as its record says it."""
+    return [
+        record_class(
+            name=feature.name,
+            min_supported_version=feature.min_supported_version,
+            max_supported_version=feature.max_supported_version,
+        )
+        for feature in message.features
+    ]
 
 
 def _check_directories(state: ControllerState, message: BrokerRegistrationRequest) -> None:
@@ -333,20 +347,8 @@ def register_controller(state: ControllerState, request: ControllerRequest, _now
         controller_id=message.controller_id,
         incarnation_id=message.incarnation_id,
         zk_migration_ready=False,
-        end_points=[
-            ControllerEndpoint(
-                name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
-            )
-            for listener in message.listeners
-        ],
-        features=[
-            ControllerFeature(
-                name=feature.name,
-                min_supported_version=feature.min_supported_version,
-                max_supported_version=feature.max_supported_version,
-            )
-            for feature in message.features
-        ],
+        end_points=_endpoints(message, ControllerEndpoint),
+        features=_features(message, ControllerFeature),
     )
     response = ControllerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)
     return [record], response
@@ -365,4 +367,4 @@ def unregister_broker(state: ControllerState, request: ControllerRequest, _now_m
 
     records = leave_partitions(state, broker.id, held)
     records.append(UnregisterBrokerRecord(broker_id=broker.id, broker_epoch=broker.epoch))
-    return records, UnregisterBrokerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)
+    return records, UnregisterBrokerResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message="")

@@ -1,6 +1,7 @@
 """UnregisterBroker (64), version 0: forget a broker that will not come back (KIP-730).
 
-- A broker that lives is forgotten too, as in Kafka: it has to be started anew to come back.
+- A broker that lives is forgotten too, and its partitions lose their leaders. It registers anew at once, where
+  Kafka's has to be started again.
 """
 
 from kpybroker.handlers.context import Call, Context

@@ -107,3 +107,30 @@ def test_a_broker_that_never_registered_stops_at_once() -> None:
     talk = Conversation()
     talk.lifecycle.stop(talk.on_let_go)
     assert talk.let_go == 1
+
+
+def test_a_living_broker_registers_anew_when_the_metadata_have_forgotten_it() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.lifecycle.register_again()
+    again = talk.asked[-1]
+    assert isinstance(again, BrokerRegistrationRequest)
+    assert again.previous_broker_epoch == 9
+    talk.answer(BrokerRegistrationResponse(error_code=error_codes.NONE, broker_epoch=12))
+    assert talk.asked[-1].broker_epoch == 12
+    talk.heard(is_fenced=True)
+    talk.scheduler.advance(RETRY_MS)
+    talk.heard()
+    assert talk.unfenced == 1
+    assert talk.lifecycle.state == BrokerState.RUNNING
+
+
+def test_a_broker_that_stops_does_not_register_anew() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.lifecycle.stop(talk.on_let_go)
+    asked = len(talk.asked)
+    talk.lifecycle.register_again()
+    assert len(talk.asked) == asked

@@ -14,6 +14,7 @@ from test_protocol_versions import plausible
 from tests.wire.message_values import random_message
 
 CORRELATION_ID = 0x11223344
+NOBODY = 1 << 30
 UNKNOWN_ID = bytes(range(16))
 """The topic id of the plausible requests."""
 
@@ -51,6 +52,8 @@ def ordinary(key: int, version: int, topic: str, topic_id: bytes) -> Specimen:
 def arbitrary(key: int, version: int, rng: Random) -> Specimen:
     """A request that can be decoded, and whose fields hold edges of their types and odd texts."""
     request = random_message(api.request_class(key), version, rng)
+    if key == api.UNREGISTER_BROKER:
+        request.broker_id |= NOBODY  # the broker itself would leave, as it is told, and its clients with it
     return Specimen(key, version, _header(key, version) + encode(request, version))
 
 
