@@ -6,6 +6,7 @@ A directory fails as a whole: the first write or fsync that fails takes it offli
 everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever tried again.
 """
 
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from types import TracebackType
@@ -24,6 +25,8 @@ from kpystorage.session import NO_BROKER_EPOCH, Session, read_broker_epoch
 from kpystorage.snapshot_files import SnapshotFiles
 
 METADATA_TOPIC = "__cluster_metadata"
+SNAPSHOT_INTERVAL_BYTES = 16 << 20
+"""How much of a log is replayed at a start before its producers are worth a snapshot."""
 _LOGS_FLUSHED_ONE_BY_ONE = 8
 
 TopicPartition = tuple[str, int]
@@ -135,23 +138,28 @@ class LogDirectory:
                 self.logs[parsed] = Log(self, *parsed, None, self.default_config)
 
     def recover(self) -> Iterator[tuple[int, int]]:
-        """Open all logs if the last stop was not clean, checking what has to be checked; yields (done, in all).
+        """Open all logs if the machine may have died, reading what was not flushed; yields (done, in all).
 
-        A log whose flushed data is damaged is reported and left out: using it raises CorruptLog.
+        A log whose flushed data is damaged is reported and left out: using it raises CorruptLog. After the death of the
+        process alone a log has so little to check that its first use does it, and :meth:`close` where there was none.
 
         Raises:
             DiskFailure: the directory goes offline.
         """
-        if self.shutdown is not Shutdown.CLEAN:
-            for done, log in enumerate(list(self.logs.values()), 1):
-                try:
-                    log.open()
-                except CorruptLog as error:
-                    self.report(str(error))
-                yield done, len(self.logs)
+        if self.shutdown is Shutdown.UNCLEAN:
+            yield from self._open_all()
+
+    def _open_all(self) -> Iterator[tuple[int, int]]:
+        unopened = [log for key, log in self.logs.items() if not log.is_open and key not in self.damaged]
+        for done, log in enumerate(unopened, 1):
+            try:
+                log.open()
+            except CorruptLog as error:
+                self.report(str(error))
+            yield done, len(unopened)
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
-        """A clean stop: complete and flush every open log, write the checkpoints and the clean shutdown file, unlock.
+        """A clean stop: complete and flush the logs, write the checkpoints and the clean shutdown file, unlock.
 
         An offline directory is only unlocked. With a damaged log in it the stop does not count as clean, so that the
         next start finds the damage again.
@@ -159,6 +167,8 @@ class LogDirectory:
         try:
             if self.failure is None:
                 with self._guard:
+                    if self.shutdown is Shutdown.PROCESS_DIED:
+                        deque(self._open_all(), maxlen=0)
                     self._complete([log for log in self.logs.values() if log.is_open])
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
@@ -232,7 +242,9 @@ class LogDirectory:
             except CorruptLog as error:
                 self.damaged[key] = str(error)
                 raise
-            log.take_snapshot()
+            # Where little was replayed the next replay is short too: no file is written, nothing is waited for.
+            if loader.replayed_bytes >= SNAPSHOT_INTERVAL_BYTES:
+                log.take_snapshot()
 
     def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
         """A new empty log at offset 0. Nothing is flushed: the log's first flush makes its names durable.

@@ -90,6 +90,8 @@ class LogLoader:
         self.epochs = LeaderEpochs()
         self.epochs_known = True
         self.new_files: list[str] = []
+        self.replayed_bytes = 0
+        """Bytes of batches that were walked to find out about the producers."""
         self.recovered: ProducerStates | None = None
         self._epoch_seen = -1
         self._believed_epochs: dict[int, int] = {}
@@ -287,6 +289,7 @@ class LogLoader:
             expected_offset = next_offset
         if producers is not None:
             producers.end_offset = max(producers.end_offset, expected_offset)
+            self.replayed_bytes += position
         rest_bytes = segment.size - position
         if rest_bytes:
             self._refuse_flushed(segment, position, expected_offset, recovery_point)
@@ -330,7 +333,7 @@ class LogLoader:
         return True
 
     def producers_at(self, log_start_offset: int, end_offset: int, shutdown: Shutdown) -> ProducerStates:
-        """The producers at the log end. The caller has a snapshot of them written, behind the epochs."""
+        """The producers at the log end."""
         self.snapshots.drop_outside(log_start_offset, end_offset)
         producers = self.recovered
         if producers is None or producers.end_offset != end_offset:
@@ -370,6 +373,7 @@ class LogLoader:
             found = segment.find(offset, segment.size) if offset > segment.base_offset else (0, None)
             if found is None:
                 continue
+            self.replayed_bytes += segment.size - found[0]
             for at, header in scan.headers(segment.log, found[0], segment.size):
                 if header.base_offset >= end_offset:
                     break

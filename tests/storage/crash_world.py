@@ -90,6 +90,9 @@ class World:
             log.advance_log_start(model.log_start)
             log.delete_old_segments(NOW_MS, log.end.offset)
             self.directory.write_checkpoint(names.LOG_STARTS, self.directory.render_log_starts())
+        elif choice < 0.985:
+            self.directory.abandon()  # the process dies and the next one goes on, log by log
+            self.directory = open_directory(self.disk, config=CONFIG)
         else:
             self.directory.close()
             for each in self.models:

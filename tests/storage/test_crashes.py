@@ -71,6 +71,25 @@ def test_the_death_of_the_process_at_any_call_keeps_what_was_acknowledged(seed: 
         check_recovered(world, world.disk.after_process_death(), Shutdown.PROCESS_DIED)
 
 
+@pytest.mark.parametrize("seed", [9, 10])
+def test_logs_that_were_not_used_after_the_process_died_are_checked_before_a_clean_stop(seed: int) -> None:
+    logs = 3
+    for call in range(1, calls_of(seed, logs) + 1):
+        world = crashed(seed, call, logs)
+        disk = world.disk.after_process_death()
+        directory = open_directory(disk, config=CONFIG)
+        if directory.shutdown is Shutdown.PROCESS_DIED and ("t", 0) in directory.logs:
+            directory.logs["t", 0].open()
+            assert not any(log.is_open for (_, partition), log in directory.logs.items() if partition)
+        directory.close()
+        again = open_directory(disk.after_power_failure(), config=CONFIG)
+        assert again.shutdown is Shutdown.CLEAN
+        for (_, partition), log in again.logs.items():
+            model = world.models[partition]
+            check_kept(model, log.open(), model.acknowledged_end)
+            check_derived(log)
+
+
 def test_the_same_seed_gives_the_same_crash() -> None:
     def left(seed: int) -> list[bytes]:
         disk = crashed(seed, 100).disk.after_power_failure()
