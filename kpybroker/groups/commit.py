@@ -1,0 +1,191 @@
+"""OffsetCommit and TxnOffsetCommit: who may say how far a group has come, and the records that keep it.
+
+(Kafka: ``OffsetMetadataManager``, ``ClassicGroup.validateOffsetCommit``.) The shell answers for topics and partitions
+that do not exist, and resolves topic ids; what comes here has names.
+"""
+
+from kpybroker.groups.classic_group import State
+from kpybroker.groups.committed import NO_TIMESTAMP, commit_record
+from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.group import Group
+from kpybroker.groups.lookup import is_abandoned, wake
+from kpybroker.groups.shard import Shard
+from kpybroker.journal import ProducerEpoch
+from kpywire import error_codes
+from kpywire.group_records.offset_commit import OffsetCommitValue
+from kpywire.messages.offset_commit import (
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from kpywire.messages.txn_offset_commit import (
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+_NOT_FOUND_VERSION = 9
+
+
+def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> None:
+    """Write a group's positions. Each partition is answered for itself."""
+    error = _check_commit(shard, request, decision)
+    if error:
+        refuse_commit(request, error, decision)
+        return
+    message = request.message
+    retention_ms = message.retention_time_ms
+    expire_timestamp_ms = NO_TIMESTAMP if retention_ms == -1 else decision.timestamp_ms + retention_ms
+    longest = decision.settings.offset_metadata_max_bytes
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            partition_error = error_codes.NONE
+            if len(metadata) > longest:
+                partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
+            else:
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=decision.timestamp_ms,
+                    expire_timestamp=expire_timestamp_ms,
+                    topic_id=topic.topic_id,
+                )
+                decision.records.append(commit_record(message.group_id, topic.name, partition.partition_index, value))
+            partitions.append(
+                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=partition_error)
+            )
+        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
+    decision.reply(request.ticket, OffsetCommitResponse(topics=topics))
+
+
+def commit_offsets_in_transaction(shard: Shard, request: GroupRequest, decision: Decision) -> ProducerEpoch | None:
+    """Write positions that count once the producer's transaction commits. The producer whose batch it is, if any."""
+    message = request.message
+    error = _check_transactional(shard, request, decision)
+    if error:
+        refuse_transactional_commit(request, error, decision)
+        return None
+    longest = decision.settings.offset_metadata_max_bytes
+    topics = []
+    for topic in message.topics:
+        partitions = []
+        for partition in topic.partitions:
+            metadata = partition.committed_metadata or ""
+            partition_error = error_codes.NONE
+            if len(metadata) > longest:
+                partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
+            else:
+                value = OffsetCommitValue(
+                    offset=partition.committed_offset,
+                    leader_epoch=partition.committed_leader_epoch,
+                    metadata=metadata,
+                    commit_timestamp=decision.timestamp_ms,
+                )
+                decision.records.append(commit_record(message.group_id, topic.name, partition.partition_index, value))
+            partitions.append(
+                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=partition_error)
+            )
+        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
+    decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
+    return ProducerEpoch(message.producer_id, message.producer_epoch)
+
+
+def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+    """Answer every partition with one error."""
+    topics = [
+        OffsetCommitResponseTopic(
+            name=topic.name,
+            topic_id=topic.topic_id,
+            partitions=[
+                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.message.topics
+    ]
+    decision.reply(request.ticket, OffsetCommitResponse(topics=topics))
+
+
+def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+    """Answer every partition with one error."""
+    topics = [
+        TxnOffsetCommitResponseTopic(
+            name=topic.name,
+            partitions=[
+                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
+                for each in topic.partitions
+            ],
+        )
+        for topic in request.message.topics
+    ]
+    decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
+
+
+def _check_commit(shard: Shard, request: GroupRequest, decision: Decision) -> int:
+    message = request.message
+    generation_id = message.generation_id_or_member_epoch
+    group = shard.groups.get(message.group_id)
+    if group is None:
+        if generation_id < 0:
+            return error_codes.NONE  # the record makes it: a group that only commits by hand
+        return (
+            error_codes.GROUP_ID_NOT_FOUND
+            if request.api_version >= _NOT_FOUND_VERSION
+            else error_codes.ILLEGAL_GENERATION
+        )
+    if group.foreign is not None:
+        return _check_foreign(shard, group, generation_id, decision)
+    classic = group.classic
+    if classic is None:
+        if generation_id < 0 and (group.recorded is None or not group.recorded.members):
+            return error_codes.NONE
+        classic = wake(group, decision)
+    if generation_id < 0 and classic.state is State.EMPTY:
+        return error_codes.NONE
+    if generation_id < 0 and not message.member_id and message.group_instance_id is None:
+        return error_codes.UNKNOWN_MEMBER_ID
+    error = classic.check_member(message.member_id, message.group_instance_id)
+    if error:
+        return error
+    if generation_id != classic.generation_id:
+        return error_codes.ILLEGAL_GENERATION
+    if classic.state is State.COMPLETING_REBALANCE:
+        return error_codes.REBALANCE_IN_PROGRESS
+    member = classic.members[message.member_id]
+    decision.set_timer(member.session, member.session_timeout_ms)
+    return error_codes.NONE
+
+
+def _check_transactional(shard: Shard, request: GroupRequest, decision: Decision) -> int:
+    """Members are checked if the producer says which one it is (KIP-447); a rebalance does not hold it up."""
+    message = request.message
+    if not message.group_id:
+        return error_codes.INVALID_GROUP_ID
+    group = shard.groups.get(message.group_id)
+    if group is None:
+        return error_codes.NONE if message.generation_id < 0 else error_codes.ILLEGAL_GENERATION
+    if group.foreign is not None:
+        return _check_foreign(shard, group, message.generation_id, decision)
+    classic = group.classic or wake(group, decision)
+    if message.generation_id < 0 and (
+        classic.state is State.EMPTY or (not message.member_id and message.group_instance_id is None)
+    ):
+        return error_codes.NONE
+    error = classic.check_member(message.member_id, message.group_instance_id)
+    if error:
+        return error
+    return error_codes.NONE if message.generation_id == classic.generation_id else error_codes.ILLEGAL_GENERATION
+
+
+def _check_foreign(shard: Shard, group: Group, generation_id: int, decision: Decision) -> int:
+    """Commits by hand are taken by a consumer or streams group without members; a share group keeps no offsets."""
+    foreign = group.foreign
+    if foreign is None or foreign.keeps_offsets:
+        is_manual = generation_id < 0 and is_abandoned(shard, group, decision)
+        return error_codes.NONE if is_manual else error_codes.UNKNOWN_MEMBER_ID
+    return error_codes.GROUP_ID_NOT_FOUND
