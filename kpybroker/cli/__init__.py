@@ -12,8 +12,14 @@ import click
 from kpybroker import __version__
 
 COMMANDS = {
-    "consume": "Read records of a topic.",
+    "cluster": "Show brokers, features, log directories and the quorum.",
+    "configs": "Show and change configs of topics, brokers, groups and loggers.",
+    "consume": "Read records of topics, alone or as a member of a group.",
+    "dump-log": "Print what is in Kafka's files.",
     "format": "Prepare log directories for a node.",
+    "groups": "List, describe and delete consumer groups, reset their offsets.",
+    "metadata": "Look around in a metadata log or snapshot.",
+    "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
     "start": "Start a broker.",
     "topics": "List, create, describe, change and delete topics.",
@@ -21,7 +27,7 @@ COMMANDS = {
 
 
 class _Lazy(click.Group):
-    """A group whose commands are ``kpybroker.cli.<name>:command``."""
+    """A group whose commands are ``kpybroker.cli.<name>:command``, dashes as underscores."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
         return sorted(COMMANDS)
@@ -29,7 +35,7 @@ class _Lazy(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"kpybroker.cli.{name}").command
+        command: click.Command = import_module(f"kpybroker.cli.{name.replace('-', '_')}").command
         return command
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:

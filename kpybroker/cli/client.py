@@ -1,7 +1,7 @@
 """A small synchronous Kafka client, enough for command line tools: finds leaders, asks them, asks again when told to.
 
-It is what ``kpybroker topics``, ``produce`` and ``consume`` use, against any Kafka broker. Not for programs: those have
-kafka-python, confluent-kafka and aiokafka.
+It is what ``kpybroker topics``, ``produce``, ``groups`` and their like use, against any Kafka broker. Not for programs:
+those have kafka-python, confluent-kafka and aiokafka.
 """
 
 import contextlib
@@ -12,14 +12,21 @@ from typing import Any, NamedTuple, TypeVar
 from kpybroker.cli.connection import Connection, Unreachable
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
-from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponseTopic
+from kpywire.messages.metadata import (
+    MetadataRequest,
+    MetadataRequestTopic,
+    MetadataResponseBroker,
+    MetadataResponseTopic,
+)
 
 DEFAULT_PORT = 9092
 TIMEOUT_S = 30.0
 RETRY_PAUSE_S = 0.1
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+GROUP = 0
 
 T = TypeVar("T")
 
@@ -34,6 +41,13 @@ class Spot(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+class Position(NamedTuple):
+    """An offset and the timestamp that goes with it, -1 where there is none."""
+
+    offset: int
+    timestamp: int
+
+
 class Client:
     """Talks to one cluster. ``servers`` is Kafka's ``bootstrap.servers``: ``host:port,host:port``."""
 
@@ -44,6 +58,7 @@ class Client:
         self._connections: dict[tuple[str, int], Connection] = {}
         self._nodes: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, MetadataResponseTopic] = {}
+        self._coordinators: dict[str, int] = {}
 
     def close(self) -> None:
         for connection in self._connections.values():
@@ -56,30 +71,48 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def call(self, request: Any, wait_s: float = 0.0) -> Any:
-        """Ask any broker. Raises Unreachable when none of them answers, KafkaError if it does not serve the request."""
+    def call(self, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
+        """Ask any broker, at most in version ``newest``.
+
+        Raises Unreachable when none of them answers, KafkaError if it does not serve the request.
+        """
         problem: Unreachable | None = None
         for address in dict.fromkeys([*self._connections, *self.servers, *self._nodes.values()]):
             try:
-                return self._call(address, request, wait_s)
+                return self._call(address, request, wait_s, newest)
             except Unreachable as error:
                 problem = problem or error
         assert problem is not None
         raise problem
 
-    def call_node(self, node_id: int, request: Any, wait_s: float = 0.0) -> Any:
+    def call_node(self, node_id: int, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
         """Ask one broker. Raises Unreachable; LEADER_NOT_AVAILABLE if the metadata names no such node."""
         address = self._nodes.get(node_id)
         if address is None:
             raise KafkaError(error_codes.LEADER_NOT_AVAILABLE)
-        return self._call(address, request, wait_s)
+        return self._call(address, request, wait_s, newest)
 
-    def _call(self, address: tuple[str, int], request: Any, wait_s: float) -> Any:
+    def call_coordinator(self, group: str, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
+        """Ask the broker that keeps a group. Raises KafkaError, retriable while there is none, and Unreachable."""
+        return self.call_node(self.coordinator(group), request, wait_s, newest)
+
+    def coordinator(self, group: str) -> int:
+        """The broker that keeps a group, as last heard of. Raises KafkaError, retriable while there is none."""
+        node_id = self._coordinators.get(group)
+        if node_id is None:
+            answer = self.call(FindCoordinatorRequest(key_type=GROUP, coordinator_keys=[group]))
+            (found,) = answer.coordinators
+            raise_for(found.error_code, f"coordinator of group {group}", found.error_message)
+            node_id = self._coordinators[group] = found.node_id
+            self._nodes[node_id] = (found.host, found.port)
+        return node_id
+
+    def _call(self, address: tuple[str, int], request: Any, wait_s: float, newest: int | None) -> Any:
         connection = self._connections.get(address)
         if connection is None:
             connection = self._connections[address] = Connection(*address, self.timeout_s)
         try:
-            return connection.call(request, wait_s)
+            return connection.call(request, wait_s, newest)
         except Unreachable:
             self._connections.pop(address).close()
             raise
@@ -101,6 +134,7 @@ class Client:
                     raise
             time.sleep(RETRY_PAUSE_S)
             self._topics.clear()
+            self._coordinators.clear()
 
     def topics(self, names: Iterable[str] | None = None, *, create: bool = False) -> list[MetadataResponseTopic]:
         """Topics of these names, or all, each with an error code; ``create``: the broker may create missing ones."""
@@ -109,6 +143,12 @@ class Client:
         self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
         topics: list[MetadataResponseTopic] = answer.topics
         return topics
+
+    def nodes(self) -> list[MetadataResponseBroker]:
+        """The brokers that live, by id, with the addresses that they advertise."""
+        answer = self.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+        self._nodes = {broker.node_id: (broker.host, broker.port) for broker in answer.brokers}
+        return sorted(answer.brokers, key=lambda each: int(each.node_id))
 
     def topic(self, name: str, *, create: bool = False) -> MetadataResponseTopic:
         """A topic as last heard of, whose partitions may have errors of their own. Raises KafkaError if it has one."""
@@ -138,9 +178,13 @@ class Client:
 
     def list_offsets(self, wanted: Mapping[Spot, int]) -> dict[Spot, int]:
         """An offset for each partition's timestamp (or LATEST_, EARLIEST_TIMESTAMP); -1 where no record is as late."""
-        return self.retrying(lambda: dict(self._list_offsets(wanted)))
+        return {spot: found.offset for spot, found in self.find_offsets(wanted).items()}
 
-    def _list_offsets(self, wanted: Mapping[Spot, int]) -> Iterator[tuple[Spot, int]]:
+    def find_offsets(self, wanted: Mapping[Spot, int]) -> dict[Spot, Position]:
+        """As `list_offsets`, with the timestamp of the record that was found."""
+        return self.retrying(lambda: dict(self._find_offsets(wanted)))
+
+    def _find_offsets(self, wanted: Mapping[Spot, int]) -> Iterator[tuple[Spot, Position]]:
         for node_id, spots in self.by_leader(wanted).items():
             topics: dict[str, ListOffsetsTopic] = {}
             for spot in spots:
@@ -151,7 +195,7 @@ class Client:
                 for partition in answered.partitions:
                     spot = Spot(answered.name, partition.partition_index)
                     raise_for(partition.error_code, f"partition {spot}")
-                    yield spot, partition.offset
+                    yield spot, Position(partition.offset, partition.timestamp)
 
 
 def raise_for(code: int, what: str, message: str | None = None) -> None:

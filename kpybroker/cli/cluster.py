@@ -1,81 +1,178 @@
-"""What commands that talk to a running broker share: the option that names it, and errors as one clear line."""
+"""``kpybroker cluster``: brokers, features, log directories, the quorum."""
 
-import os
-import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from typing import Any
 
 import click
 
-from kpybroker.cli.client import Client
-from kpybroker.cli.connection import Unreachable
-from kpybroker.errors import KafkaError
-
-DEFAULT_SERVER = "127.0.0.1:9092"
-
-Command = Callable[..., Any]
+from kpybroker.cli import cluster_requests
+from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
+from kpywire import error_codes
+from kpywire.uuid import to_string
 
 
-def bootstrap_server(command: Command) -> Command:
-    """``--bootstrap-server``, as Kafka's tools call it."""
-    return click.option(
-        "-b",
-        "--bootstrap-server",
-        "server",
-        metavar="HOST:PORT",
-        default=DEFAULT_SERVER,
-        envvar="KPYBROKER_BOOTSTRAP_SERVER",
-        show_default=True,
-        help="A broker of the cluster; several are separated by commas.",
-    )(command)
+@click.group(name="cluster")
+def command() -> None:
+    """Show brokers, features, log directories and the controllers' quorum."""
 
 
-def json_output(command: Command) -> Command:
-    """``--json``: for programs."""
-    return click.option("--json", "as_json", is_flag=True, help="Print JSON.")(command)
-
-
-@contextmanager
-def connected(server: str) -> Iterator[Client]:
-    """A client of that cluster; what goes wrong with it becomes click's one line and exit code 1.
-
-    A reader of our output who goes away (``| head``) and Ctrl-C end the command quietly.
-    """
-    try:
-        client = Client(server)
-    except ValueError as error:
-        raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
-    try:
-        with client:
-            yield client
-    except (KafkaError, Unreachable) as error:
-        raise click.ClickException(said(error)) from None
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except KeyboardInterrupt:
-        raise SystemExit(130) from None
-
-
-def said(error: KafkaError | Unreachable) -> str:
-    """``the topic exists already (TOPIC_ALREADY_EXISTS)``."""
-    if isinstance(error, Unreachable):
-        return str(error)
-    name, _, text = str(error).partition(": ")
-    return f"{text.rstrip('.')} ({name})"
-
-
-def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of aligned columns, never cut off; numbers are set to the right."""
-    cells = [[str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
-    right = [bool(rows) and all(isinstance(row[index], int) for row in rows) for index in range(len(headings))]
-
-    def line(row: Sequence[str]) -> str:
-        padded = (
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
+@command.command()
+@json_output
+@bootstrap_server
+def describe(as_json: bool, server: str) -> None:
+    """Show the cluster's id, its brokers, and how many topics and partitions there are."""
+    with connected(server) as client:
+        found = cluster_requests.describe(client)
+        topics = client.topics()
+    partitions = [each for topic in topics for each in topic.partitions]
+    offline = sum(each.leader_id < 0 for each in partitions)
+    under_replicated = sum(len(each.isr_nodes) < len(each.replica_nodes) for each in partitions)
+    if as_json:
+        show_json(
+            {
+                "cluster_id": found.cluster_id,
+                "controller": found.controller_id,
+                "brokers": [_broker_dict(each) for each in sorted(found.brokers, key=lambda each: each.broker_id)],
+                "topics": len(topics),
+                "partitions": len(partitions),
+                "offline_partitions": offline,
+                "under_replicated_partitions": under_replicated,
+            }
         )
-        return "  ".join(padded).rstrip()
+        return
+    counted = f"{plural(len(topics), 'topic')}, {plural(len(partitions), 'partition')}"
+    trouble = f", {offline} offline" * (offline > 0) + f", {under_replicated} under-replicated" * (under_replicated > 0)
+    click.echo(f"Cluster {found.cluster_id}: {plural(len(found.brokers), 'broker')}, {counted}{trouble}")
+    rows = [
+        (each["id"], each["host"], each["port"], each["rack"] or "-", "fenced" if each["fenced"] else "alive")
+        for each in map(_broker_dict, sorted(found.brokers, key=lambda each: each.broker_id))
+    ]
+    click.echo(columns(("BROKER", "HOST", "PORT", "RACK", "STATE"), rows))
 
-    return "\n".join(line(row) for row in [headings, *cells])
+
+def _broker_dict(broker: Any) -> dict[str, Any]:
+    return {
+        "id": broker.broker_id,
+        "host": broker.host,
+        "port": broker.port,
+        "rack": broker.rack,
+        "fenced": broker.is_fenced,
+    }
+
+
+@command.command("id")
+@bootstrap_server
+def id_(server: str) -> None:
+    """Print the cluster's id."""
+    with connected(server) as client:
+        click.echo(cluster_requests.describe(client).cluster_id)
+
+
+@command.command()
+@json_output
+@bootstrap_server
+def brokers(as_json: bool, server: str) -> None:
+    """Show the brokers that live, with what they lead and hold."""
+    with connected(server) as client:
+        nodes = client.nodes()
+        counts = cluster_requests.leaders(client)
+        directories = cluster_requests.log_directories(client)
+    rows = []
+    for node in nodes:
+        led, held = counts.get(node.node_id, (0, 0))
+        size = sum(each.used_bytes for each in directories if each.broker == node.node_id)
+        rows.append((node.node_id, f"{node.host}:{node.port}", node.rack, led, held, size))
+    if as_json:
+        keys = ("id", "address", "rack", "leaders", "replicas", "bytes")
+        show_json([dict(zip(keys, row, strict=True)) for row in rows])
+        return
+    shown = [(*row[:2], row[2] or "-", *row[3:5], bytes_text(row[5])) for row in rows]
+    click.echo(columns(("BROKER", "ADDRESS", "RACK", "LEADERS", "REPLICAS", "SIZE"), shown))
+
+
+@command.command()
+@json_output
+@bootstrap_server
+def features(as_json: bool, server: str) -> None:
+    """Show which features are finalised, and which levels the broker supports."""
+    with connected(server) as client:
+        found = cluster_requests.features(client)
+    if as_json:
+        show_json([each._asdict() for each in found])
+        return
+    rows = [(each.name, each.finalized or "off", f"{each.first_supported}-{each.last_supported}") for each in found]
+    click.echo(columns(("FEATURE", "FINALIZED", "SUPPORTED"), rows))
+
+
+@command.command("log-dirs")
+@click.option("--broker", "ids", type=click.IntRange(0), multiple=True, help="Only this broker. Repeatable.")
+@json_output
+@bootstrap_server
+def log_dirs(ids: tuple[int, ...], as_json: bool, server: str) -> None:
+    """Show the log directories of brokers, how full they and their disks are."""
+    with connected(server) as client:
+        client.nodes()
+        found = cluster_requests.log_directories(client, *ids)
+    if as_json:
+        show_json([{**each._asdict(), "error": _error(each.error_code)} for each in found])
+        return
+    rows = [
+        (
+            each.broker,
+            each.path,
+            _error(each.error_code) or "online",
+            each.partitions,
+            bytes_text(each.used_bytes),
+            bytes_text(each.usable_bytes) if each.usable_bytes >= 0 else "?",
+            bytes_text(each.total_bytes) if each.total_bytes >= 0 else "?",
+        )
+        for each in found
+    ]
+    click.echo(columns(("BROKER", "DIRECTORY", "STATE", "PARTITIONS", "SIZE", "FREE", "DISK"), rows))
+
+
+def _error(code: int) -> str | None:
+    return error_codes.name(code) if code else None
+
+
+@command.command()
+@json_output
+@bootstrap_server
+def quorum(as_json: bool, server: str) -> None:
+    """Show the controllers' quorum: leader, epoch, voters, observers and how far each is behind."""
+    with connected(server) as client:
+        found = cluster_requests.quorum(client)
+    end = max((each.log_end_offset for each in found.current_voters), default=-1)
+    # The leader's own time is the present one, so no clock of ours comes into it.
+    now_ms = max((each.last_caught_up_timestamp for each in found.current_voters), default=-1)
+    replicas = [
+        {
+            "id": each.replica_id,
+            "directory_id": to_string(each.replica_directory_id),
+            "role": "leader" if each.replica_id == found.leader_id else role,
+            "log_end_offset": each.log_end_offset,
+            "lag": end - each.log_end_offset if each.log_end_offset >= 0 else None,
+            "behind_ms": now_ms - each.last_caught_up_timestamp if each.last_caught_up_timestamp >= 0 else None,
+        }
+        for role, states in (("voter", found.current_voters), ("observer", found.observers))
+        for each in states
+    ]
+    if as_json:
+        show_json(
+            {
+                "leader": found.leader_id,
+                "leader_epoch": found.leader_epoch,
+                "high_watermark": found.high_watermark,
+                "replicas": replicas,
+            }
+        )
+        return
+    click.echo(f"Leader {found.leader_id}, epoch {found.leader_epoch}, high watermark {found.high_watermark}")
+    rows = [tuple(_cell(key, value) for key, value in each.items()) for each in replicas]
+    click.echo(columns(("NODE", "DIRECTORY", "ROLE", "LOG END", "LAG", "BEHIND"), rows))
+
+
+def _cell(key: str, value: Any) -> Any:
+    if value is None:
+        return "-"
+    return duration_text(value) if key == "behind_ms" else value

@@ -11,7 +11,7 @@ from typing import Any
 from kpybroker import __version__
 from kpybroker.errors import KafkaError
 from kpywire import api, codec, error_codes
-from kpywire.errors import Malformed
+from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.header import decode_response_header, encode_request_header
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 
@@ -43,20 +43,29 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
-    def call(self, request: Any, wait_s: float = 0.0) -> Any:
+    def call(self, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
         """Send a request and return the response; ``wait_s`` is what the broker itself may wait before it answers.
+
+        ``newest`` is the last version that can carry what the request says, where later ones say it otherwise.
 
         Raises:
             Unreachable: the connection is of no use any more.
-            KafkaError: UNSUPPORTED_VERSION, the broker serves no version of this request that we know.
+            KafkaError: UNSUPPORTED_VERSION, the broker serves no version that we know or that can carry the request.
         """
         key = type(request).KEY
-        return self._exchange(request, key, self._version(key), wait_s)
+        try:
+            return self._exchange(request, key, self._version(key, newest), wait_s)
+        except UnsupportedVersion as error:
+            raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} is too old: {error}") from None
 
-    def _version(self, key: int) -> int:
+    def serves(self, key: int) -> bool:
+        """Whether the broker advertises this API at all."""
+        return key in self._versions
+
+    def _version(self, key: int, newest: int | None = None) -> int:
         known = api.API_KEYS[key]
         first, last = self._versions.get(key, (0, -1))
-        version = min(last, known.max_version)
+        version = min(last, known.max_version if newest is None else newest)
         if version < max(first, known.min_version):
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} does not serve {known.name}")
         return version

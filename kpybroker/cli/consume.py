@@ -1,68 +1,27 @@
-"""``kpybroker consume TOPIC``: print records, options as in kcat and rpk."""
+"""``kpybroker consume TOPIC...``: print records, options as in kcat and rpk."""
 
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from datetime import datetime
+from typing import Any
 
 import click
 
+from kpybroker.cli import completion
 from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.cli.cluster import bootstrap_server, connected, json_output
+from kpybroker.cli.group_member import GroupMember
+from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.reader import Found, Reader
-from kpybroker.cli.record_format import formatter, json_line
+from kpybroker.cli.record_format import formatter, json_line, simple_layout
+from kpybroker.cli.start_positions import Start, start_of
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 
-VALUES = "%v\\n"
-STARTS = {"start": "start", "earliest": "start", "beginning": "start", "end": "end", "latest": "end"}
-
-Start = Callable[[Client, list[Spot]], dict[Spot, int]]
-
-
-def start_of(_context: click.Context, _option: click.Parameter, text: str) -> Start:
-    """Where to begin, as a function of the partitions; click.BadParameter for what is none."""
-    word = STARTS.get(text)
-    if word:
-        timestamp = EARLIEST_TIMESTAMP if word == "start" else LATEST_TIMESTAMP
-        return lambda client, spots: client.list_offsets(dict.fromkeys(spots, timestamp))
-    if text.startswith("@"):
-        time_ms = milliseconds(text[1:])
-        return lambda client, spots: first_at(client, spots, time_ms)
-    try:
-        offset = int(text)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is not start, end, an offset, -N or @time") from None
-    if offset < 0:
-        return lambda client, spots: last(client, spots, -offset)
-    return lambda _client, spots: dict.fromkeys(spots, offset)
-
-
-def milliseconds(text: str) -> int:
-    """``1700000000000`` or ISO 8601, local time unless it says otherwise."""
-    if text.isdecimal():
-        return int(text)
-    try:
-        return int(datetime.fromisoformat(text).timestamp() * 1000)
-    except ValueError:
-        raise click.BadParameter(f"{text!r} is neither milliseconds nor a time such as 2026-01-31T12:00") from None
-
-
-def first_at(client: Client, spots: list[Spot], time_ms: int) -> dict[Spot, int]:
-    """The first record at or after a time, the end where there is none."""
-    found = client.list_offsets(dict.fromkeys(spots, time_ms))
-    late = [spot for spot, offset in found.items() if offset < 0]
-    return found | client.list_offsets(dict.fromkeys(late, LATEST_TIMESTAMP))
-
-
-def last(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
-    """So many offsets before the end of each partition, or its start."""
-    starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
-    ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
-    return {spot: max(starts[spot], ends[spot] - count) for spot in spots}
+Show = Callable[[Found], bytes]
 
 
 @click.command(name="consume")
-@click.argument("topic")
+@click.argument("topics", metavar="TOPIC...", nargs=-1, required=True, shell_complete=completion.topics)
 @click.option(
     "-o",
     "--offset",
@@ -71,43 +30,77 @@ def last(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
     default="start",
     show_default=True,
     callback=start_of,
-    help="start, end, an offset, -N for the last N of each partition, or @time (ms or ISO 8601).",
+    help="start, end, an offset, +N behind the start, -N before the end of each partition, @time (ms or ISO 8601), or "
+    "stored: what the group has committed. With --group it is for partitions without a committed offset.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o start, as in Kafka's console consumer.")
 @click.option("-p", "--partition", "only", type=click.IntRange(0), multiple=True, help="Only this one. Repeatable.")
+@click.option("-G", "--group", metavar="GROUP", shell_complete=completion.groups, help="Read as a member, and commit.")
+@click.option("--instance", metavar="ID", help="With --group: a static member, which stays when it ends.")
 @click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="End where the partitions end now, instead of waiting.")
-@click.option("-f", "--format", "layout", default=VALUES, help="As in '%t %p %o %k %v\\n'; also %d time, %h headers.")
+@click.option(
+    "-f",
+    "--format",
+    "layout",
+    metavar="FORMAT",
+    help="As in '%t %p %o %k %v\\n'; %t topic, %p partition, %o offset, %k key, %v or %s value, %T or %d time, %h "
+    "headers, %K %V or %S %R lengths, %% itself, and \\n \\t \\r \\0 \\\\ \\x41.",
+)
+@click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Print KEY, this, VALUE on each line.")
+@click.option("-Z", "--null", "show_null", is_flag=True, help="Print NULL for null keys and values.")
+@click.option("-q", "--quiet", is_flag=True, help="Say nothing about what the group does.")
 @json_output
 @bootstrap_server
 def command(
-    topic: str,
+    topics: tuple[str, ...],
     start: Start,
     from_beginning: bool,
     only: tuple[int, ...],
+    group: str | None,
+    instance: str | None,
     count: int | None,
     to_end: bool,
-    layout: str,
+    layout: str | None,
+    key_delimiter: str | None,
+    show_null: bool,
+    quiet: bool,
     as_json: bool,
     server: str,
 ) -> None:
-    """Print the records of TOPIC and wait for more, until Ctrl-C."""
+    """Print the records of topics and wait for more, until Ctrl-C."""
+    if group is not None and only:
+        raise click.UsageError("the group says which partitions are read; leave --partition out")
+    if instance is not None and group is None:
+        raise click.UsageError("--instance names a member of a group; say --group")
+    show = _show(layout, key_delimiter, show_null, as_json)
+    begin = _from_start if from_beginning else start
+    with connected(server) as client:
+        out = _Printing(show, count)
+        if group is None:
+            spots = [spot for topic in topics for spot in partitions(client, topic, only)]
+            ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP)) if to_end else None
+            out.follow(Reader(client, begin(client, spots)), ends)
+        else:
+            for topic in topics:
+                client.topic(topic)
+            member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance)
+            _as_member(member, out, to_end=to_end, quiet=quiet)
+
+
+def _show(layout: str | None, key_delimiter: str | None, show_null: bool, as_json: bool) -> Show:
+    if sum((layout is not None, key_delimiter is not None, as_json)) > 1:
+        raise click.UsageError("--format, --key-delimiter and --json exclude each other")
+    if as_json:
+        return json_line
     try:
-        show = json_line if as_json else formatter(layout)
+        return formatter(simple_layout(key_delimiter) if layout is None else layout, null=b"NULL" if show_null else b"")
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--format") from None
-    with connected(server) as client:
-        spots = partitions(client, topic, only)
-        if from_beginning:
-            positions = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
-        else:
-            positions = start(client, spots)
-        ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP)) if to_end else None
-        out = sys.stdout.buffer
-        for round_of_records in rounds(Reader(client, positions), ends, count):
-            for found in round_of_records:
-                out.write(show(found))
-            out.flush()
+
+
+def _from_start(client: Client, spots: list[Spot]) -> dict[Spot, int]:
+    return client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
 
 
 def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
@@ -120,22 +113,64 @@ def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
     return [Spot(topic, index) for index in there if not only or index in only]
 
 
-def rounds(reader: Reader, ends: dict[Spot, int] | None, count: int | None) -> Iterator[Iterator[Found]]:
-    """The records to print, fetch by fetch: at most ``count``, and below ``ends`` if there are any."""
-    left = count
+class _Printing:
+    """Prints records to stdout, at most ``count`` of them."""
 
-    def some() -> Iterator[Found]:
-        nonlocal left
-        for found in reader.poll():
-            if ends is not None and found.record.offset >= ends[found.spot]:
+    def __init__(self, show: Show, count: int | None) -> None:
+        self.show = show
+        self.left = count
+
+    def follow(self, reader: Reader, ends: dict[Spot, int] | None) -> None:
+        """Print round after round until the count is reached, or ``ends`` if there are any."""
+        while self.left != 0 and not _all_read(reader, ends):
+            self.print(reader.poll(), ends)
+
+    def print(
+        self, found: Iterator[Found], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
+    ) -> None:
+        """Print one round, what lies below ``ends``; ``done`` hears of each partition how far it was printed."""
+        out = sys.stdout.buffer
+        reached: dict[Spot, int] = {}
+        for each in found:
+            if ends is not None and each.record.offset >= ends[each.spot]:
                 continue
-            yield found
-            if left is not None:
-                left -= 1
-                if left == 0:
-                    return
+            out.write(self.show(each))
+            reached[each.spot] = each.record.offset + 1
+            if self.left is not None:
+                self.left -= 1
+                if self.left == 0:
+                    break
+        out.flush()
+        if done is not None:
+            for spot, offset in reached.items():
+                done(spot, offset)
 
-    while left != 0:
-        if ends is not None and all(reader.positions[spot] >= end for spot, end in ends.items()):
-            return
-        yield some()
+
+def _all_read(reader: Reader, ends: dict[Spot, int] | None) -> bool:
+    return ends is not None and all(reader.positions[spot] >= end for spot, end in ends.items())
+
+
+def _leave_first(_number: int, _frame: object) -> None:
+    """SIGTERM ends a member as Ctrl-C does: it leaves, and the group need not wait for its session to end."""
+    raise SystemExit(128 + signal.SIGTERM)
+
+
+def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool) -> None:
+    """Read what the group assigns, through rebalances, until the count or the ends are reached; then leave."""
+    signal.signal(signal.SIGTERM, _leave_first)
+    try:
+        while True:
+            reader = Reader(member.client, member.join())
+            if not quiet:
+                owned = " ".join(map(str, sorted(reader.positions))) or "nothing"
+                click.echo(f"Group {member.group}, generation {member.generation}: reading {owned}", err=True)
+            latest = dict.fromkeys(reader.positions, LATEST_TIMESTAMP)
+            ends = member.client.list_offsets(latest) if to_end else None
+            while member.keep_up():
+                if out.left == 0 or _all_read(reader, ends):
+                    return
+                out.print(reader.poll(), ends, member.finish)
+            if not quiet:
+                click.echo(f"Group {member.group} rebalances", err=True)
+    finally:
+        member.leave()

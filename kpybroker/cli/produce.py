@@ -8,8 +8,11 @@ from typing import BinaryIO, NamedTuple
 
 import click
 
-from kpybroker.cli.cluster import bootstrap_server, connected, json_output
+from kpybroker.cli import completion
+from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.progress import Progress
 from kpybroker.cli.sender import Placed, Sender
+from kpybroker.cli.tables import plural
 from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 
@@ -52,7 +55,7 @@ def headers_of(_context: click.Context, _option: click.Parameter, pairs: Iterabl
 
 
 @click.command(name="produce")
-@click.argument("topic")
+@click.argument("topic", shell_complete=completion.topics)
 @click.option("-k", "--key", help="The key of every record that has none of its own.")
 @click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Lines are KEY, this, VALUE, as in -K:")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", callback=headers_of, help="Repeatable.")
@@ -82,15 +85,17 @@ def command(
         sender = Sender(client, topic, codec=NAMES.index(compression), partition=partition)
         if source.isatty():
             click.echo("One record for each line; Ctrl-D ends.", err=True)
-        for lines in batches_of_lines(source):
-            now_ms = time.time_ns() // 1_000_000
-            placed = sender.send([parsing.record(line, now_ms) for line in lines])
-            count += len(placed)
-            if as_json:
-                sys.stdout.writelines(as_line(each) for each in placed)
-                sys.stdout.flush()
+        with Progress("Produced", "record") as progress:
+            for lines in batches_of_lines(source):
+                now_ms = time.time_ns() // 1_000_000
+                placed = sender.send([parsing.record(line, now_ms) for line in lines])
+                count += len(placed)
+                progress.reached(count)
+                if as_json:
+                    sys.stdout.writelines(as_line(each) for each in placed)
+                    sys.stdout.flush()
     if not as_json:
-        click.echo(f"{count} record{'s' * (count != 1)} to {topic}", err=True)
+        click.echo(f"{plural(count, 'record')} to {topic}", err=True)
 
 
 def batches_of_lines(source: BinaryIO) -> Iterator[list[bytes]]:

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from struct import Struct
 from typing import Any
 
 from kpybroker.cli.reader import Found
@@ -13,21 +14,36 @@ _TOKEN = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
 
 Piece = Callable[[Found], bytes]
 
-# %s is kcat's name of the value and rpk's %v; %d is rpk's timestamp and kcat's %T.
+_LENGTH = Struct(">i")
+
+# %s is kcat's name of the value and rpk's %v; %d is rpk's timestamp and kcat's %T; %R is the length of the value as
+# kcat has it for programs, in four bytes.
 FIELDS: dict[str, Piece] = {
     "t": lambda found: found.spot.topic.encode(),
     "p": lambda found: b"%d" % found.spot.partition,
     "o": lambda found: b"%d" % found.record.offset,
-    "k": lambda found: found.record.key or b"",
-    "v": lambda found: found.record.value or b"",
-    "s": lambda found: found.record.value or b"",
     "d": lambda found: b"%d" % found.record.timestamp,
     "T": lambda found: b"%d" % found.record.timestamp,
     "K": lambda found: b"%d" % length(found.record.key),
     "V": lambda found: b"%d" % length(found.record.value),
     "S": lambda found: b"%d" % length(found.record.value),
+    "R": lambda found: _LENGTH.pack(length(found.record.value)),
     "h": lambda found: b",".join(name.encode() + b"=" + (value or b"") for name, value in found.record.headers),
 }
+
+
+NULLABLE: dict[str, Callable[[Found], bytes | None]] = {
+    "k": lambda found: found.record.key,
+    "v": lambda found: found.record.value,
+    "s": lambda found: found.record.value,
+}
+
+
+def simple_layout(key_delimiter: str | None) -> str:
+    """A value, or key, delimiter and value, on a line of its own, as a format."""
+    if key_delimiter is None:
+        return "%v\\n"
+    return f"%k{key_delimiter.replace('%', '%%').replace(chr(92), chr(92) * 2)}%v\\n"
 
 
 def length(value: bytes | None) -> int:
@@ -35,8 +51,11 @@ def length(value: bytes | None) -> int:
     return -1 if value is None else len(value)
 
 
-def formatter(text: str) -> Piece:
-    """A function that prints a record by a format such as ``%t %p %o %k %v\\n``. Raises ValueError for a wrong one."""
+def formatter(text: str, null: bytes = b"") -> Piece:
+    """A function that prints a record by a format such as ``%t %p %o %k %v\\n``. Raises ValueError for a wrong one.
+
+    ``null`` is what stands for a key or value that is null.
+    """
     pieces: list[Piece] = []
     position = 0
 
@@ -55,12 +74,23 @@ def formatter(text: str) -> Piece:
             literal(ESCAPES[escape])
         elif field == "%":
             literal(b"%")
+        elif field in NULLABLE:
+            pieces.append(_or_null(NULLABLE[field], null))
         elif field in FIELDS:
             pieces.append(FIELDS[field])
         else:
-            raise ValueError(f"%{field} means nothing; use {' '.join('%' + name for name in FIELDS)} or %%")
+            known = " ".join("%" + name for name in (*NULLABLE, *FIELDS))
+            raise ValueError(f"%{field} means nothing; use {known} or %%")
     literal(text[position:].encode())
     return lambda found: b"".join(piece(found) for piece in pieces)
+
+
+def _or_null(value_of: Callable[[Found], bytes | None], null: bytes) -> Piece:
+    def piece(found: Found) -> bytes:
+        value = value_of(found)
+        return null if value is None else value
+
+    return piece
 
 
 def json_line(found: Found) -> bytes:

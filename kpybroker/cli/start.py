@@ -4,13 +4,14 @@ import logging
 import os
 import shutil
 import sys
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from kpybroker.cli.cluster import DEFAULT_SERVER
 from kpybroker.cli.log_lines import LineFormatter
+from kpybroker.cli.options import DEFAULT_SERVER
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment
@@ -25,6 +26,7 @@ HTTP_LISTENER = "kpybroker.http.listener"
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
 @click.option("--environment", is_flag=True, help="Read KAFKA_... variables over the file, as Kafka's images do.")
+@click.option("--container", is_flag=True, help="Also say, once ready, what scripts for Kafka's images wait for.")
 @click.option("--data", metavar="DIR", help="Where to keep the data (log.dirs).")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve clients (listeners, PLAINTEXT).")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve /metrics, /live and /ready; 'off' for nowhere.")
@@ -33,6 +35,7 @@ def command(
     properties: Path | None,
     overrides: tuple[str, ...],
     environment: bool,
+    container: bool,
     data: str | None,
     listen: str | None,
     http: str | None,
@@ -69,7 +72,7 @@ def command(
         logging.getLogger("kpybroker.config").warning("%s", warning)
     from kpybroker.node import run
 
-    sys.exit(run(config, _announce))
+    sys.exit(run(config, partial(_announce, container)))
 
 
 def _listener(address: str) -> str:
@@ -80,13 +83,14 @@ def _listener(address: str) -> str:
     return f"PLAINTEXT://{'' if host in ('0.0.0.0', '[::]', '*') else host}:{port}"
 
 
-def _announce(node: "Node") -> None:
+def _announce(container: bool, node: "Node") -> None:
     """Say that clients are served, in the words people and scripts wait for, and what to paste next."""
     config = node.config
     listener = config.broker_listeners[0]
     host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
     address = f"{host}:{node.ports[listener.name]}"
-    lines = [
+    lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
+    lines += [
         f"[KafkaRaftServer nodeId={config.node_id}] Kafka Server started",
         f"kpybroker serves {address}, data in {', '.join(config.log_dirs)}",
     ]

@@ -6,8 +6,9 @@ from typing import Any
 
 import click
 
-from kpybroker.cli import topic_requests
-from kpybroker.cli.cluster import bootstrap_server, columns, connected, json_output
+from kpybroker.cli import completion, topic_requests
+from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.tables import columns
 from kpybroker.cli.topic_requests import Description
 from kpybroker.errors import KafkaError
 from kpywire.messages.metadata import MetadataResponseTopic
@@ -36,7 +37,16 @@ def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterabl
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="How many partitions. [default: the broker's]")
 @click.option("-r", "--replication-factor", "replicas", type=click.IntRange(1), help="How many replicas of each.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", callback=key_values, help="Repeatable.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=key_values,
+    shell_complete=completion.topic_configs,
+    help="Repeatable.",
+)
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is all right.")
 @bootstrap_server
 def create(
@@ -89,7 +99,7 @@ def replicas_of(topic: MetadataResponseTopic) -> int:
 
 
 @command.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=completion.topics)
 @json_output
 @bootstrap_server
 def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
@@ -103,9 +113,18 @@ def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
 
 
 @command.command()
-@click.argument("name", metavar="TOPIC")
+@click.argument("name", metavar="TOPIC", shell_complete=completion.topics)
 @click.option("-p", "--partitions", type=click.IntRange(1), help="Have so many partitions from now on.")
-@click.option("-c", "--config", "configs", multiple=True, metavar="KEY=VALUE", callback=key_values, help="Repeatable.")
+@click.option(
+    "-c",
+    "--config",
+    "configs",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=key_values,
+    shell_complete=completion.topic_configs,
+    help="Repeatable.",
+)
 @click.option("--delete-config", "defaults", multiple=True, metavar="KEY", help="Back to the default. Repeatable.")
 @bootstrap_server
 def alter(name: str, partitions: int | None, configs: dict[str, str], defaults: tuple[str, ...], server: str) -> None:
@@ -121,7 +140,7 @@ def alter(name: str, partitions: int | None, configs: dict[str, str], defaults: 
 
 
 @command.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=completion.topics)
 @click.option("--if-exists", is_flag=True, help="A topic that does not exist is all right.")
 @bootstrap_server
 def delete(names: tuple[str, ...], if_exists: bool, server: str) -> None:

@@ -121,11 +121,11 @@ def web_server() -> Iterator[str]:
 
 def test_a_peer_that_is_no_broker_is_one_clear_line(web_server: str) -> None:
     code, said = invoke("topics", "list", "-b", web_server)
-    assert (code, said) == (1, f"Error: {web_server} does not speak Kafka's protocol: an answer of 1213486160 bytes\n")
+    assert (code, said) == (3, f"Error: {web_server} does not speak Kafka's protocol: an answer of 1213486160 bytes\n")
 
 
 def test_a_port_where_nobody_listens_is_one_clear_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     code, said = invoke("consume", "topic", "-b", address)
-    assert (code, said) == (1, f"Error: no broker answers at {address}: Connection refused\n")
+    assert (code, said) == (3, f"Error: no broker answers at {address}: Connection refused\n")

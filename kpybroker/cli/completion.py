@@ -1,0 +1,75 @@
+"""What the shell offers behind Tab: topics and groups of the cluster, names of configs; nothing if nobody answers soon.
+
+Invariant: completing never fails and never takes longer than its time-out; the terminal is the user's.
+"""
+
+from collections.abc import Callable, Iterable
+
+import click
+from click.shell_completion import CompletionItem
+
+from kpybroker.cli.client import Client
+from kpybroker.cli.connection import Unreachable
+from kpybroker.errors import KafkaError
+from kpywire.errors import Malformed
+
+TIMEOUT_S = 1.0
+
+Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+
+
+def _from_cluster(names_of: Callable[[Client], Iterable[str]]) -> Complete:
+    def complete(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+        from kpybroker.cli.options import DEFAULT_SERVER
+
+        try:
+            with Client(str(context.params.get("server") or DEFAULT_SERVER), TIMEOUT_S) as client:
+                return items(names_of(client), begun)
+        except (KafkaError, Unreachable, Malformed, ValueError):
+            return []
+
+    return complete
+
+
+def items(names: Iterable[str], begun: str) -> list[CompletionItem]:
+    """The names that begin so, in order."""
+    return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(begun)]
+
+
+def _topic_names(client: Client) -> Iterable[str]:
+    return (topic.name or "" for topic in client.topics())
+
+
+def _group_names(client: Client) -> Iterable[str]:
+    from kpybroker.cli.group_requests import list_groups
+
+    return (group.group_id for group in list_groups(client))
+
+
+topics = _from_cluster(_topic_names)
+groups = _from_cluster(_group_names)
+
+
+def topic_configs(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Names of topic configs, with the ``=`` that a value follows."""
+    from kpybroker.config.topic_configs import TOPIC_CONFIGS
+
+    return items((f"{name}=" for name, key in TOPIC_CONFIGS.items() if not key.internal), begun)
+
+
+def config_names(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Names of the configs of the kind of resource that the command line names so far."""
+    from kpybroker.config.broker_configs import BROKER_CONFIGS
+    from kpybroker.config.group_configs import CLIENT_METRICS_CONFIGS, GROUP_CONFIGS
+    from kpybroker.config.topic_configs import TOPIC_CONFIGS
+
+    named = context.params
+    if named.get("broker") is not None or named.get("broker_defaults"):
+        table = BROKER_CONFIGS
+    elif named.get("group"):
+        table = GROUP_CONFIGS
+    elif named.get("client_metrics"):
+        table = CLIENT_METRICS_CONFIGS
+    else:
+        table = TOPIC_CONFIGS
+    return items((name for name, key in table.items() if not key.internal), begun)

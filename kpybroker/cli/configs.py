@@ -1,0 +1,246 @@
+"""``kpybroker configs``: describe and change configs of topics, brokers, groups, loggers and client metrics."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import click
+
+from kpybroker.cli import completion, config_requests
+from kpybroker.cli.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
+from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
+from kpybroker.cli.tables import columns, show_json
+from kpywire.messages.describe_configs import DescribeConfigsResourceResult
+
+ENTITY_TYPES = {
+    "topics": Kind.TOPIC,
+    "brokers": Kind.BROKER,
+    "broker-loggers": Kind.BROKER_LOGGER,
+    "groups": Kind.GROUP,
+    "client-metrics": Kind.CLIENT_METRICS,
+}
+SENSITIVE = "(hidden)"
+
+
+@click.group(name="configs")
+def command() -> None:
+    """Describe and change configs of topics, brokers, groups, broker loggers and client metrics."""
+
+
+def resource_options(command: Command) -> Command:
+    """The options that name one resource, as kafka-configs has them."""
+    options = [
+        click.option("-t", "--topic", metavar="TOPIC", shell_complete=completion.topics, help="A topic."),
+        click.option("--broker", metavar="ID", help="A broker."),
+        click.option("--broker-defaults", is_flag=True, help="All brokers that say nothing else."),
+        click.option("--broker-logger", metavar="ID", help="The log levels of a broker."),
+        click.option("--group", metavar="GROUP", shell_complete=completion.groups, help="A group."),
+        click.option("--client-metrics", metavar="NAME", help="A subscription to clients' metrics (KIP-714)."),
+        click.option("--entity-type", type=click.Choice(list(ENTITY_TYPES)), help="As in kafka-configs."),
+        click.option("--entity-name", metavar="NAME", help="With --entity-type."),
+        click.option("--entity-default", is_flag=True, help="With --entity-type brokers: all of them."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def resource_of(named: Mapping[str, Any]) -> Resource:
+    """The one resource that the options name. click.UsageError if that is none or several."""
+    found = [
+        Resource(kind, named[option])
+        for option, kind in (
+            ("topic", Kind.TOPIC),
+            ("broker", Kind.BROKER),
+            ("broker_logger", Kind.BROKER_LOGGER),
+            ("group", Kind.GROUP),
+            ("client_metrics", Kind.CLIENT_METRICS),
+        )
+        if named[option] is not None
+    ]
+    if named["broker_defaults"]:
+        found.append(Resource(Kind.BROKER, ""))
+    entity_type, entity_name = named["entity_type"], named["entity_name"]
+    if entity_type is not None and (entity_name is not None or named["entity_default"]):
+        found.append(Resource(ENTITY_TYPES[entity_type], entity_name or ""))
+    if len(found) != 1:
+        raise click.UsageError("name one of --topic, --broker, --broker-defaults, --broker-logger, --group ...")
+    (resource,) = found
+    if not resource.name and resource.kind is not Kind.BROKER:
+        raise click.UsageError("the name is empty")
+    return resource
+
+
+@command.command()
+@click.argument("names", metavar="[KEY]...", nargs=-1, shell_complete=completion.config_names)
+@resource_options
+@click.option("--all", "every", is_flag=True, help="Also what has its default.")
+@click.option("--synonyms", is_flag=True, help="Also where each value could have come from.")
+@click.option("--docs", is_flag=True, help="Also what each config means.")
+@json_output
+@bootstrap_server
+def describe(
+    names: tuple[str, ...], every: bool, synonyms: bool, docs: bool, as_json: bool, server: str, **named: Any
+) -> None:
+    """Show configs with their sources: what is not at its default, or the KEYs that are named, or --all."""
+    resource = resource_of(named)
+    with connected(server) as client:
+        found = config_requests.describe(client, resource, names, synonyms=synonyms or as_json, documentation=docs)
+    if not (every or names):
+        found = [each for each in found if each.config_source != DEFAULT_SOURCE]
+    if as_json:
+        show_json([as_dict(each, docs=docs) for each in found])
+    elif found:
+        click.echo(as_text(found, synonyms=synonyms, docs=docs))
+    else:
+        click.echo(f"{resource}: everything has its default; --all shows it.", err=True)
+
+
+def as_dict(config: DescribeConfigsResourceResult, *, docs: bool) -> dict[str, Any]:
+    """A config for programs."""
+    found = {
+        "name": config.name,
+        "value": config.value,
+        "source": SOURCES.get(config.config_source, "unknown"),
+        "read_only": config.read_only,
+        "sensitive": config.is_sensitive,
+        "type": TYPES[config.config_type] if 0 <= config.config_type < len(TYPES) else "unknown",
+        "synonyms": [
+            {"name": each.name, "value": each.value, "source": SOURCES.get(each.source, "unknown")}
+            for each in config.synonyms
+        ],
+    }
+    return {**found, "documentation": config.documentation} if docs else found
+
+
+def as_text(configs: Iterable[DescribeConfigsResourceResult], *, synonyms: bool, docs: bool) -> str:
+    """Configs for people: a table, or with documentation a paragraph for each."""
+    rows = [(each.name, _shown(each.value, each.is_sensitive), _source(each)) for each in configs]
+    if not (synonyms or docs):
+        return columns(("CONFIG", "VALUE", "SOURCE"), rows)
+    paragraphs = []
+    for config, (name, value, source) in zip(configs, rows, strict=True):
+        lines = [f"{name}={value}  ({source})"]
+        if synonyms:
+            lines += [
+                f"    {each.name}={_shown(each.value, config.is_sensitive)}  ({SOURCES.get(each.source, 'unknown')})"
+                for each in config.synonyms
+            ]
+        if docs and config.documentation:
+            lines += click.wrap_text(config.documentation, 100, "    ", "    ").splitlines()
+        paragraphs.append("\n".join(lines))
+    return "\n".join(paragraphs)
+
+
+def _shown(value: str | None, sensitive: bool) -> str:
+    return SENSITIVE if sensitive else ("null" if value is None else value)
+
+
+def _source(config: DescribeConfigsResourceResult) -> str:
+    source = SOURCES.get(config.config_source, "unknown")
+    return f"{source}, read-only" if config.read_only else source
+
+
+def pairs_of(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> tuple[tuple[str, str], ...]:
+    """``("retention.ms=1000",)`` as pairs; click.BadParameter for what is none."""
+    found = []
+    for pair in pairs:
+        key, equals, value = pair.partition("=")
+        if not equals or not key.strip():
+            raise click.BadParameter(f"{pair!r} is not KEY=VALUE")
+        found.append((key.strip(), value.strip()))
+    return tuple(found)
+
+
+def kafka_pairs_of(
+    context: click.Context, option: click.Parameter, texts: Iterable[str]
+) -> tuple[tuple[str, str], ...]:
+    """``--add-config a=1,b=[x,y]`` as kafka-configs takes it: commas separate, brackets hold a value with commas."""
+    return tuple(pair for text in texts for pair in pairs_of(context, option, split_outside_brackets(text)))
+
+
+def split_outside_brackets(text: str) -> list[str]:
+    """``a=1,b=[x,y]`` as ``a=1`` and ``b=x,y``."""
+    parts, depth, part = [], 0, ""
+    for character in text:
+        if character == "," and depth == 0:
+            parts.append(part)
+            part = ""
+        elif character == "[" and depth == 0 and part.endswith("="):
+            depth = 1
+        elif character == "]" and depth == 1:
+            depth = 0
+        else:
+            part += character
+    return [each for each in (*parts, part) if each]
+
+
+def _setting(*names: str, operation: str, callback: Callable[..., Any], text: str) -> Callable[[Command], Command]:
+    return click.option(
+        *names,
+        operation,
+        multiple=True,
+        metavar="KEY=VALUE",
+        callback=callback,
+        shell_complete=completion.config_names,
+        help=f"{text} Repeatable.",
+    )
+
+
+@command.command()
+@resource_options
+@_setting("-c", "--set", operation="sets", callback=pairs_of, text="Set a config.")
+@_setting("--append", operation="appends", callback=pairs_of, text="Add to a list.")
+@_setting("--subtract", operation="subtracts", callback=pairs_of, text="Take out of a list.")
+@_setting("--add-config", operation="adds", callback=kafka_pairs_of, text="As in kafka-configs: a=1,b=[x,y].")
+@click.option("--delete", "--delete-config", "deletes", multiple=True, metavar="KEY", help="Back to the default.")
+@click.option("--dry-run", is_flag=True, help="Only ask whether the cluster would take it.")
+@bootstrap_server
+def alter(
+    sets: tuple[tuple[str, str], ...],
+    appends: tuple[tuple[str, str], ...],
+    subtracts: tuple[tuple[str, str], ...],
+    adds: tuple[tuple[str, str], ...],
+    deletes: tuple[str, ...],
+    dry_run: bool,
+    server: str,
+    **named: Any,
+) -> None:
+    """Change configs, all of them or none."""
+    changes = [Change(Operation.SET, *pair) for pair in (*sets, *adds)]
+    changes += [Change(Operation.APPEND, *pair) for pair in appends]
+    changes += [Change(Operation.SUBTRACT, *pair) for pair in subtracts]
+    changes += [Change(Operation.DELETE, key.strip(), None) for text in deletes for key in text.split(",")]
+    if not changes:
+        raise click.UsageError("nothing to alter: say --set, --append, --subtract or --delete")
+    _change(resource_of(named), changes, dry_run=dry_run, server=server)
+
+
+@command.command()
+@click.argument("names", metavar="KEY...", nargs=-1, required=True, shell_complete=completion.config_names)
+@resource_options
+@click.option("--dry-run", is_flag=True, help="Only ask whether the cluster would take it.")
+@bootstrap_server
+def delete(names: tuple[str, ...], dry_run: bool, server: str, **named: Any) -> None:
+    """Let configs fall back to their defaults."""
+    changes = [Change(Operation.DELETE, name, None) for name in names]
+    _change(resource_of(named), changes, dry_run=dry_run, server=server)
+
+
+def _change(resource: Resource, changes: list[Change], *, dry_run: bool, server: str) -> None:
+    with connected(server) as client:
+        config_requests.alter(client, resource, changes, validate_only=dry_run)
+    click.echo(f"{'Would alter' if dry_run else 'Altered'} {resource}")
+
+
+@command.command("list")
+@click.argument("kind", metavar="TYPE", type=click.Choice(list(ENTITY_TYPES)))
+@json_output
+@bootstrap_server
+def list_(kind: str, as_json: bool, server: str) -> None:
+    """List the topics, brokers, groups... that may have configs (Kafka 4.1 and newer)."""
+    with connected(server) as client:
+        names = config_requests.resources(client, ENTITY_TYPES[kind])
+    if as_json:
+        show_json(names)
+    elif names:
+        click.echo("\n".join(names))

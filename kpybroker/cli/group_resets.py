@@ -1,0 +1,208 @@
+"""``kpybroker groups reset-offsets``: shows what would be set, and with ``--execute`` sets it."""
+
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+import click
+
+from kpybroker.cli import completion, group_requests, resets
+from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+from kpybroker.cli.group_view import resets_list, resets_text
+from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.resets import LogRange, Reset
+from kpybroker.cli.tables import show_json
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+
+Target = Callable[[Client, Mapping[Spot, int], Mapping[Spot, LogRange]], list[Reset]]
+
+
+class Scope(NamedTuple):
+    """Which partitions: named topics (with no partitions: all of them), or all that the group has read."""
+
+    topics: tuple[tuple[str, tuple[int, ...]], ...]
+    all_topics: bool
+
+
+def scope_of(_context: click.Context, _option: click.Parameter, texts: Iterable[str]) -> tuple[Any, ...]:
+    """``("orders:0,1",)`` taken apart; click.BadParameter for what is no topic."""
+    try:
+        return tuple(resets.parse_spots(text) for text in texts)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _time_of(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else resets.parse_datetime_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def _duration_of(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
+    try:
+        return None if text is None else resets.parse_duration_ms(text)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
+
+
+def target_of(chosen: Mapping[str, Any]) -> Target:
+    """Where the options say to. click.UsageError unless exactly one of them was given."""
+    given = [name for name, value in chosen.items() if value not in (None, False)]
+    if len(given) != 1:
+        raise click.UsageError(f"say where to: one of {', '.join('--' + name.replace('_', '-') for name in chosen)}")
+    (name,) = given
+    value = chosen[name]
+    simple: dict[str, Callable[..., list[Reset]]] = {
+        "to_earliest": resets.to_earliest,
+        "to_latest": resets.to_latest,
+        "to_current": resets.to_current,
+        "to_offset": partial(resets.to_offset, value),
+        "shift_by": partial(resets.shift_by, value),
+    }
+    if name in simple:
+        return lambda _client, committed, logs: simple[name](committed, logs)
+    time_ms = value if name == "to_datetime" else time.time_ns() // 1_000_000 - value
+
+    def at_time(client: Client, committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+        return resets.to_time(client.list_offsets(dict.fromkeys(logs, time_ms)), committed, logs)
+
+    return at_time
+
+
+@click.command("reset-offsets")
+@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
+@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
+@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    metavar="TOPIC[:0,1]",
+    callback=scope_of,
+    shell_complete=completion.topics,
+    help="Only this topic, or these partitions of it. Repeatable.",
+)
+@click.option("--all-topics", is_flag=True, help="Every topic that the group has read.")
+@click.option("--to-earliest", is_flag=True, help="To the first record.")
+@click.option("--to-latest", is_flag=True, help="Behind the last record.")
+@click.option("--to-current", is_flag=True, help="Keep what is committed (useful with --export).")
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To this offset.")
+@click.option("--shift-by", type=int, metavar="N", help="N records on, or back if N is negative.")
+@click.option("--to-datetime", metavar="TIME", callback=_time_of, help="To the first record of this time (UTC).")
+@click.option("--by-duration", metavar="PT1H", callback=_duration_of, help="So long back from now; 1h30m works too.")
+@click.option("--from-file", type=click.File("r"), help="To the offsets of a file that --export wrote.")
+@click.option("--execute", is_flag=True, help="Do it.")
+@click.option("--dry-run", is_flag=True, help="Only show it, which is also what happens without --execute.")
+@click.option("--export", is_flag=True, help="Print the plan as CSV, for --from-file.")
+@json_output
+@bootstrap_server
+def reset_offsets(
+    names: tuple[str, ...],
+    more: tuple[str, ...],
+    all_groups: bool,
+    topics: tuple[tuple[str, tuple[int, ...]], ...],
+    all_topics: bool,
+    from_file: Any,
+    execute: bool,
+    dry_run: bool,
+    export: bool,
+    as_json: bool,
+    server: str,
+    **chosen: Any,
+) -> None:
+    """Set the committed offsets of groups that nobody is in, or show what would be set."""
+    if execute and dry_run:
+        raise click.UsageError("--execute and --dry-run exclude each other")
+    if from_file is None and bool(topics) == all_topics:
+        raise click.UsageError("say which topics: --topic or --all-topics")
+    if from_file is not None and (topics or all_topics or any(value not in (None, False) for value in chosen.values())):
+        raise click.UsageError("a file says topics and offsets by itself")
+    target = target_of(chosen) if from_file is None else None
+    with connected(server) as client:
+        groups = wanted_groups(client, (*names, *more), all_groups)
+        planned: dict[str, list[Reset]] = {}
+        try:
+            if target is None:
+                offsets = resets.parse_csv(from_file.read(), groups)
+                planned = {group: _from_plan(client, group, offsets[group]) for group in groups}
+            else:
+                scope = Scope(topics, all_topics)
+                planned = {group: _plan(client, group, scope, target) for group in groups}
+        except ValueError as error:
+            raise click.ClickException(str(error)) from None
+        if execute:
+            for group in groups:
+                _require_empty(client, group)
+            for group, planned_resets in planned.items():
+                if planned_resets:
+                    group_requests.commit(client, group, {each.spot: each.offset for each in planned_resets})
+    _show(planned, execute=execute, export=export, as_json=as_json)
+
+
+def _show(planned: Mapping[str, list[Reset]], *, execute: bool, export: bool, as_json: bool) -> None:
+    if export:
+        click.echo(resets.render_csv(planned), nl=False)
+    elif as_json:
+        show_json(resets_list(planned))
+    elif any(planned.values()):
+        click.echo(resets_text(planned))
+    else:
+        click.echo("Nothing is committed, so there is nothing to reset: name topics with --topic.", err=True)
+    if not execute:
+        click.echo("Nothing was changed; --execute does it.", err=True)
+
+
+def _require_empty(client: Client, group: str) -> None:
+    try:
+        state = group_requests.describe(client, group).state
+    except KafkaError as error:
+        if error.code != error_codes.GROUP_ID_NOT_FOUND:
+            raise
+    else:
+        if state != group_requests.EMPTY:
+            text = f"offsets can be reset only while nobody is in group {group}, whose state is {state}"
+            raise KafkaError(error_codes.NON_EMPTY_GROUP, text)
+
+
+def _plan(client: Client, group: str, scope: Scope, target: Target) -> list[Reset]:
+    committed = _committed(client, group)
+    spots = list(committed) if scope.all_topics else partitions_of(client, scope.topics)
+    return target(client, committed, log_ranges(client, spots)) if spots else []
+
+
+def _from_plan(client: Client, group: str, plan: Mapping[Spot, int]) -> list[Reset]:
+    return resets.to_plan(plan, _committed(client, group), log_ranges(client, plan))
+
+
+def _committed(client: Client, group: str) -> dict[Spot, int]:
+    try:
+        return {spot: found.offset for spot, found in group_requests.committed(client, group).items()}
+    except KafkaError as error:
+        if error.code != error_codes.GROUP_ID_NOT_FOUND:
+            raise
+        return {}
+
+
+def partitions_of(client: Client, topics: Iterable[tuple[str, tuple[int, ...]]]) -> list[Spot]:
+    """The partitions that were named, all of a topic where none was. Raises KafkaError for what is not there."""
+    spots = set()
+    for topic, indexes in topics:
+        there = [each.partition_index for each in client.topic(topic).partitions]
+        missing = set(indexes) - set(there)
+        if missing:
+            text = f"topic {topic} has no partition {min(missing)}, only 0 to {len(there) - 1}"
+            raise KafkaError(error_codes.INVALID_PARTITIONS, text)
+        spots |= {Spot(topic, index) for index in indexes or there}
+    return sorted(spots)
+
+
+def log_ranges(client: Client, spots: Iterable[Spot]) -> dict[Spot, LogRange]:
+    """From where to where each partition has records. Raises KafkaError."""
+    wanted = list(spots)
+    starts = client.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
+    ends = client.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))
+    return {spot: LogRange(starts[spot], ends[spot]) for spot in wanted}

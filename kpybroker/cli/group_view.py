@@ -1,0 +1,139 @@
+"""How ``kpybroker groups`` shows groups: rows for people, dictionaries for programs. Pure."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kpybroker.cli.client import Spot
+from kpybroker.cli.group_requests import Group, Member
+from kpybroker.cli.lag import Lag
+from kpybroker.cli.resets import Reset
+from kpybroker.cli.tables import columns, duration_text, plural
+
+NOTHING = "-"
+OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
+MEMBERS = ("MEMBER", "INSTANCE", "CLIENT", "HOST", "PARTITIONS")
+RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
+
+
+def owners(group: Group) -> dict[Spot, Member]:
+    """Who reads each partition."""
+    return {spot: member for member in group.members for spot in member.assigned or ()}
+
+
+def heading(group: Group, lags: Mapping[Spot, Lag] | None = None) -> str:
+    """``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``."""
+    kind = f"{group.kind} ({group.protocol})" if group.protocol else group.kind
+    if group.protocol_type not in ("", "consumer"):
+        kind += f", protocol type {group.protocol_type}"
+    parts = [group.state, kind, plural(len(group.members), "member"), f"coordinator {group.coordinator}"]
+    if lags is not None:
+        known = [lag.records for lag in lags.values() if lag.records is not None]
+        parts.append(f"lag {sum(known)}")
+    return f"{group.name}  {', '.join(parts)}"
+
+
+def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:
+    """A line for each partition that the group has read or owns."""
+    owned = owners(group)
+    rows = []
+    for spot, lag in lags.items():
+        member = owned.get(spot)
+        behind = lag.behind_ms(now_ms)
+        rows.append(
+            (
+                *spot,
+                _or_nothing(lag.committed),
+                _or_nothing(lag.log_end),
+                _or_nothing(lag.records),
+                NOTHING if behind is None else duration_text(behind),
+                member.member_id if member else NOTHING,
+                member.host if member else NOTHING,
+            )
+        )
+    return columns(OFFSETS, rows) if rows else "Nothing is committed, and no member owns a partition."
+
+
+def members_text(group: Group) -> str:
+    """A line for each member."""
+    rows = [
+        (each.member_id, each.instance_id or NOTHING, each.client_id, each.host, _assigned_text(each))
+        for each in group.members
+    ]
+    return columns(MEMBERS, rows) if rows else "No members."
+
+
+def _assigned_text(member: Member) -> str:
+    if member.assigned is None:
+        return "in a protocol of its own"
+    topics: dict[str, list[int]] = {}
+    for spot in member.assigned:
+        topics.setdefault(spot.topic, []).append(spot.partition)
+    return " ".join(f"{topic}:{','.join(map(str, indexes))}" for topic, indexes in topics.items()) or "none"
+
+
+def _or_nothing(number: int | None) -> int | str:
+    return NOTHING if number is None else number
+
+
+def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str], now_ms: int) -> dict[str, Any]:
+    """A group for programs; ``null`` is what nobody can say."""
+    owned = owners(group)
+    return {
+        "group": group.name,
+        "type": group.kind,
+        "state": group.state,
+        "protocol_type": group.protocol_type,
+        "protocol": group.protocol,
+        "coordinator": group.coordinator,
+        "members": [
+            {
+                "member_id": each.member_id,
+                "instance_id": each.instance_id,
+                "client_id": each.client_id,
+                "host": each.host,
+                "assignment": None
+                if each.assigned is None
+                else [{"topic": spot.topic, "partition": spot.partition} for spot in each.assigned],
+            }
+            for each in group.members
+        ],
+        "lag": sum(lag.records or 0 for lag in lags.values()),
+        "partitions": [
+            {
+                "topic": spot.topic,
+                "partition": spot.partition,
+                "committed": lag.committed,
+                "metadata": metadata.get(spot),
+                "log_end": lag.log_end,
+                "lag": lag.records,
+                "behind_ms": lag.behind_ms(now_ms),
+                "member_id": owned[spot].member_id if spot in owned else None,
+            }
+            for spot, lag in lags.items()
+        ],
+    }
+
+
+def resets_text(resets: Mapping[str, Iterable[Reset]]) -> str:
+    """The plan of a reset, as a table."""
+    rows = [
+        (group, *each.spot, _or_nothing(each.committed), each.offset, each.note)
+        for group, planned in resets.items()
+        for each in planned
+    ]
+    return columns(RESETS, rows)
+
+
+def resets_list(resets: Mapping[str, Iterable[Reset]]) -> list[dict[str, Any]]:
+    """The plan of a reset, for programs."""
+    return [
+        {
+            "group": group,
+            "topic": each.spot.topic,
+            "partition": each.spot.partition,
+            "committed": each.committed,
+            "offset": each.offset,
+        }
+        for group, planned in resets.items()
+        for each in planned
+    ]

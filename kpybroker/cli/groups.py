@@ -1,0 +1,157 @@
+"""``kpybroker groups``: list, describe and delete consumer groups, reset their offsets, remove members."""
+
+import time
+
+import click
+
+from kpybroker.cli import completion, group_requests, group_view
+from kpybroker.cli.client import Client, Spot
+from kpybroker.cli.group_requests import Group
+from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
+from kpybroker.cli.lag import Lag, measure
+from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.tables import columns, show_json
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+from kpywire.messages.leave_group import MemberIdentity
+
+
+@click.group(name="groups")
+def command() -> None:
+    """List, describe and delete consumer groups, reset their offsets."""
+
+
+command.add_command(reset_offsets)
+
+
+@command.command("list")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state. Repeatable.")
+@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only classic, consumer, share... Repeatable.")
+@json_output
+@bootstrap_server
+def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server: str) -> None:
+    """List groups with their type and state."""
+    wanted_states = {state.lower() for state in states}
+    wanted_types = {kind.lower() for kind in types}
+    with connected(server) as client:
+        found = [
+            group
+            for group in group_requests.list_groups(client)
+            if (not wanted_states or group.group_state.lower() in wanted_states)
+            and (not wanted_types or group.group_type.lower() in wanted_types)
+        ]
+    rows = [(each.group_id, each.group_type, each.protocol_type, each.group_state) for each in found]
+    if as_json:
+        show_json([dict(zip(("group", "type", "protocol_type", "state"), row, strict=True)) for row in rows])
+    elif rows:
+        click.echo(columns(("GROUP", "TYPE", "PROTOCOL TYPE", "STATE"), rows))
+    else:
+        click.echo("No groups." if not (states or types) else "No such groups.", err=True)
+
+
+@command.command()
+@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
+@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
+@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag, the default.")
+@click.option("--members", "view", flag_value="members", help="Members and what they read.")
+@click.option("--state", "view", flag_value="state", help="State, assignor and coordinator only.")
+@json_output
+@bootstrap_server
+def describe(
+    names: tuple[str, ...], more: tuple[str, ...], all_groups: bool, view: str, as_json: bool, server: str
+) -> None:
+    """Show who is in a group, what it has committed, and how far it is behind, in records and in time."""
+    texts, dictionaries = [], []
+    with connected(server) as client:
+        for name in wanted_groups(client, (*names, *more), all_groups):
+            group = group_requests.describe(client, name)
+            if view == "offsets" or as_json:
+                commits = group_requests.committed(client, name)
+                lags = _lags(client, group, {spot: each.offset for spot, each in commits.items()})
+                metadata = {spot: each.metadata for spot, each in commits.items() if each.metadata}
+                now_ms = time.time_ns() // 1_000_000
+                dictionaries.append(group_view.as_dict(group, lags, metadata, now_ms))
+                offsets = group_view.offsets_text(group, lags, now_ms)
+                texts.append(f"{group_view.heading(group, lags)}\n{offsets}")
+            elif view == "members":
+                texts.append(f"{group_view.heading(group)}\n{group_view.members_text(group)}")
+            else:
+                texts.append(group_view.heading(group))
+    if as_json:
+        show_json(dictionaries)
+    elif texts:
+        click.echo(("\n" if view == "state" else "\n\n").join(texts))
+    else:
+        click.echo("No groups.", err=True)
+
+
+def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot, Lag]:
+    spots = set(committed) | group_view.owners(group).keys()
+    return client.retrying(lambda: measure(client, committed, spots))
+
+
+@command.command()
+@click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
+@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
+@click.option("--if-exists", is_flag=True, help="A group that does not exist is all right.")
+@bootstrap_server
+def delete(names: tuple[str, ...], more: tuple[str, ...], if_exists: bool, server: str) -> None:
+    """Delete groups that nobody is in, with the offsets they have committed."""
+    with connected(server) as client:
+        for name in wanted_groups(client, (*names, *more), every=False):
+            try:
+                group_requests.delete(client, name)
+            except KafkaError as error:
+                if not (if_exists and error.code == error_codes.GROUP_ID_NOT_FOUND):
+                    raise
+                click.echo(f"{name} does not exist")
+            else:
+                click.echo(f"Deleted {name}")
+
+
+@command.command("delete-offsets")
+@click.argument("name", metavar="GROUP", shell_complete=completion.groups)
+@click.option(
+    "-t",
+    "--topic",
+    "topics",
+    multiple=True,
+    required=True,
+    metavar="TOPIC[:0,1]",
+    callback=scope_of,
+    shell_complete=completion.topics,
+    help="This topic, or these partitions of it. Repeatable.",
+)
+@bootstrap_server
+def delete_offsets(name: str, topics: tuple[tuple[str, tuple[int, ...]], ...], server: str) -> None:
+    """Forget the offsets that a group has committed for topics it no longer reads."""
+    with connected(server) as client:
+        results = group_requests.delete_offsets(client, name, partitions_of(client, topics))
+    for spot, code in results.items():
+        click.echo(f"{spot}: {error_codes.name(code)}" if code else f"Deleted the offset of {spot}")
+    if any(results.values()):
+        raise SystemExit(1)
+
+
+@command.command("remove-members")
+@click.argument("name", metavar="GROUP", shell_complete=completion.groups)
+@click.option("--member", "members", multiple=True, metavar="ID", help="This member. Repeatable.")
+@click.option("--instance", "instances", multiple=True, metavar="ID", help="This static member. Repeatable.")
+@click.option("--all", "every", is_flag=True, help="Every member.")
+@bootstrap_server
+def remove_members(name: str, members: tuple[str, ...], instances: tuple[str, ...], every: bool, server: str) -> None:
+    """Remove members from a group, such as static ones that will not come back (KIP-345)."""
+    if every == bool(members or instances):
+        raise click.UsageError("say whom: --member, --instance or --all")
+    with connected(server) as client:
+        leaving = [MemberIdentity(member_id=each, reason="removed by kpybroker groups") for each in members]
+        leaving += [MemberIdentity(member_id="", group_instance_id=each) for each in instances]
+        if every:
+            found = group_requests.describe(client, name).members
+            leaving = [MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id) for each in found]
+        results = group_requests.remove_members(client, name, leaving) if leaving else []
+    for who, code in results:
+        click.echo(f"{who}: {error_codes.name(code)}" if code else f"Removed {who}")
+    if any(code for _, code in results):
+        raise SystemExit(1)

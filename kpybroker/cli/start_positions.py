@@ -1,0 +1,67 @@
+"""Where ``kpybroker consume`` begins to read: the words of ``-o``, those of kcat and rpk."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import click
+
+from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+
+STARTS = {"start": "start", "earliest": "start", "beginning": "start", "end": "end", "latest": "end"}
+STORED = "stored"
+
+Start = Callable[[Client, list[Spot]], dict[Spot, int]]
+
+
+def start_of(_context: click.Context, _option: click.Parameter, text: str) -> Start:
+    """Where to begin, as a function of the partitions; click.BadParameter for what is none.
+
+    ``stored`` is what a group has committed; where it has not, and without a group, the start.
+    """
+    word = "start" if text == STORED else STARTS.get(text)
+    if word:
+        timestamp = EARLIEST_TIMESTAMP if word == "start" else LATEST_TIMESTAMP
+        return lambda client, spots: client.list_offsets(dict.fromkeys(spots, timestamp))
+    if text.startswith("@"):
+        time_ms = milliseconds(text[1:])
+        return lambda client, spots: first_at(client, spots, time_ms)
+    try:
+        offset = int(text)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is not start, end, stored, an offset, +N, -N or @time") from None
+    if text.startswith("+"):
+        return lambda client, spots: behind_start(client, spots, offset)
+    if text.startswith("-"):
+        return lambda client, spots: last(client, spots, -offset)
+    return lambda _client, spots: dict.fromkeys(spots, offset)
+
+
+def milliseconds(text: str) -> int:
+    """``1700000000000`` or ISO 8601, local time unless it says otherwise."""
+    if text.isdecimal():
+        return int(text)
+    try:
+        return int(datetime.fromisoformat(text).timestamp() * 1000)
+    except ValueError:
+        raise click.BadParameter(f"{text!r} is neither milliseconds nor a time such as 2026-01-31T12:00") from None
+
+
+def first_at(client: Client, spots: list[Spot], time_ms: int) -> dict[Spot, int]:
+    """The first record at or after a time, the end where there is none."""
+    found = client.list_offsets(dict.fromkeys(spots, time_ms))
+    late = [spot for spot, offset in found.items() if offset < 0]
+    return found | client.list_offsets(dict.fromkeys(late, LATEST_TIMESTAMP))
+
+
+def last(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
+    """So many offsets before the end of each partition, or its start."""
+    starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
+    ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
+    return {spot: max(starts[spot], ends[spot] - count) for spot in spots}
+
+
+def behind_start(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
+    """So many offsets behind the start of each partition, or its end."""
+    starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
+    ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
+    return {spot: min(ends[spot], starts[spot] + count) for spot in spots}
