@@ -462,7 +462,7 @@ class Connection:
     def _end_with(self, error: Exception) -> None:
         """Close because of what came up while the client was served."""
         if isinstance(error, CloseConnection):
-            log.info("closing the connection of %s: %s", self, error)
+            self._say_why(logging.INFO, str(error))
             with suppress(OSError):
                 self.outbox.flush()  # the answers to what it asked before, as far as they go
             self.close()
@@ -474,13 +474,18 @@ class Connection:
 
     def give_up(self, reason: str) -> None:
         """Close a connection that costs the others too much."""
-        log.info("closing the connection of %s: %s", self, reason)
+        self._say_why(logging.INFO, reason)
         self.close()
 
     def _lost(self, error: OSError) -> None:
         if error.errno not in _GONE and not isinstance(error, ConnectionError):
-            log.warning("closing the connection of %s: %s", self, error)
+            self._say_why(logging.WARNING, str(error))
         self.close()
+
+    def _say_why(self, level: int, reason: str) -> None:
+        """One line for an offence, and a count of those like it: what differs is behind the colon."""
+        kind = f"closing connections of {self.client_host}: {reason.partition(':')[0]}"
+        self.server.complaints.say(log, level, kind, "closing the connection of %s: %s", self, reason)
 
     def close(self) -> None:
         """Close the socket and forget everything that was due. Safe to call twice."""

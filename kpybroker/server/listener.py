@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server.backlog import Backlog, Held
+from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection, Dispatch
 from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.memory import MemoryBudget
@@ -29,8 +30,6 @@ EVERY_INTERFACE = "::"
 """Of IPv4 too."""
 ACCEPTS_PER_TURN = 64
 ACCEPT_RETRY_MS = 100
-COMPLAIN_EVERY_MS = 10_000
-"""How often the same complaint about too many connections goes to the log."""
 MEMORY_CHECK_MS = 250
 BODY_PATIENCE_MS = 5_000
 """While others wait for memory, a request may take so long to arrive."""
@@ -86,7 +85,7 @@ class Server:
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0
         self.refused_connections = 0
-        self._complaints = Complaints(scheduler.monotonic_ms)
+        self.complaints = Complaints(scheduler)
         self._per_ip: dict[str, int] = {}
         self._listening: dict[socket.socket, Listening] = {}
         self._spare_bodies: list[bytearray] = []
@@ -131,6 +130,11 @@ class Server:
         bound: int = sock.getsockname()[1]
         return bound
 
+    @property
+    def listener_names(self) -> list[str]:
+        """Of the listeners that are open."""
+        return [listening.name for listening in self._listening.values()]
+
     def start(self) -> None:
         """Begin to accept on every listener."""
         for sock in self._listening:
@@ -158,8 +162,8 @@ class Server:
         if listening.fileno() < 0:
             return
         hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
-        if self._complaints.may_say("accept"):
-            log.error("cannot accept connections: %s%s", error, hint)
+        line = "cannot accept connections: %s%s"
+        self.complaints.say(log, logging.ERROR, "cannot accept connections", line, error, hint)
         self._pause_accepting(listening, ACCEPT_RETRY_MS)
 
     def _pause_accepting(self, listening: socket.socket, delay_ms: float) -> None:
@@ -178,8 +182,8 @@ class Server:
         if count >= limit or len(self.connections) >= self.limits.max_connections:
             self.refused_connections += 1
             key = "max.connections.per.ip" if count >= limit else "max.connections"
-            if self._complaints.may_say(key):
-                log.info("refusing connections such as that of %s: %s is reached", host, key)
+            line = "refusing connections such as that of %s: %s is reached"
+            self.complaints.say(log, logging.INFO, f"refusing connections: {key}", line, host, key)
             sock.close()
             return
         sock.setblocking(False)
@@ -270,6 +274,12 @@ class Server:
 
     # The end
 
+    def forsake(self) -> None:
+        """In a forked child: close its copies of the sockets, which are the parent's to serve."""
+        # What epoll watches is shared with the parent, so nothing is taken out of it.
+        for sock in (*self._listening, *(connection.sock for connection in self.connections)):
+            sock.close()
+
     def stop_accepting(self) -> None:
         """Close the listening sockets."""
         for sock in self._listening:
@@ -287,19 +297,3 @@ class Server:
         for connection in list(self.connections):
             connection.close()
         self.poller.close()
-
-
-class Complaints:
-    """Keeps what can happen thousands of times in a second from filling the log."""
-
-    def __init__(self, monotonic_ms: Callable[[], float]) -> None:
-        self._monotonic_ms = monotonic_ms
-        self._said_ms: dict[str, float] = {}
-
-    def may_say(self, what: str) -> bool:
-        """Whether it was not said lately; it counts as said from now on."""
-        now_ms = self._monotonic_ms()
-        if now_ms - self._said_ms.get(what, -COMPLAIN_EVERY_MS) < COMPLAIN_EVERY_MS:
-            return False
-        self._said_ms[what] = now_ms
-        return True

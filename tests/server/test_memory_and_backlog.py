@@ -5,7 +5,7 @@ from typing import Any
 
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.server.backlog import Backlog, Held
-from kpybroker.server.listener import COMPLAIN_EVERY_MS, FIRST_REUSED_BYTES, Complaints, Server
+from kpybroker.server.listener import FIRST_REUSED_BYTES, Server
 from kpybroker.server.memory import MemoryBudget
 
 
@@ -144,16 +144,6 @@ def test_one_reader_alone_may_take_what_it_needs() -> None:
     assert not client.given_up
     backlog.release(client)
     assert (backlog.size_bytes, backlog.files) == (0, 0)
-
-
-def test_the_same_complaint_is_made_once_in_a_while() -> None:
-    scheduler = ManualScheduler()
-    complaints = Complaints(scheduler.monotonic_ms)
-    assert complaints.may_say("full")
-    assert not complaints.may_say("full")
-    assert complaints.may_say("something else")
-    scheduler.advance(COMPLAIN_EVERY_MS)
-    assert complaints.may_say("full")
 
 
 def test_a_buffer_that_somebody_looks_at_is_not_used_again(start_server: Callable[..., Any]) -> None:
