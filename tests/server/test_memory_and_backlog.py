@@ -3,7 +3,6 @@
 from collections.abc import Callable
 from typing import Any
 
-from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.listener import FIRST_REUSED_BYTES, Server
 from kpybroker.server.memory import MemoryBudget
