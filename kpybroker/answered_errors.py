@@ -1,12 +1,14 @@
 """Which of Kafka's errors a response holds: the top one and those of its topics, partitions, groups and so on.
 
-For counting. Not for Produce and Fetch, whose handlers know when something failed and do not look otherwise.
+For counting. Not for Produce and Fetch, whose handlers know when something failed and do not look otherwise, nor for
+what is encoded already.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kpywire.encoding import EncodedStructs
 from kpywire.schema import fields_of
 
 ERROR_CODE = "error_code"
@@ -32,7 +34,9 @@ def errors_in(message: type) -> Errors | None:
         if has_code and answer.error_code:
             codes.append(answer.error_code)
         for name, below in nested:
-            for each in getattr(answer, name) or ():
-                below(each, codes)
+            below_it = getattr(answer, name) or ()
+            if type(below_it) is not EncodedStructs:
+                for each in below_it:
+                    below(each, codes)
 
     return append_errors

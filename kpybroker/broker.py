@@ -12,6 +12,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.context import Controller
+from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
@@ -53,6 +54,7 @@ class Broker:
         self.supported_features = supported_features
         self.alive_brokers: frozenset[int] = frozenset()
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
+        self.topic_answers = TopicAnswers()
         self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
         """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng
@@ -61,6 +63,9 @@ class Broker:
         """Take over a committed change of the metadata."""
         if delta.brokers:
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
+            self.topic_answers.forget_all()
+        self.topic_answers.forget(delta.partitions)
+        self.topic_answers.forget(delta.deleted_topics)
         if any(kind == BROKER_RESOURCE and name in ("", str(self.node_id)) for kind, name in delta.configs):
             self._reconfigure(image)
         self.replicas.apply(image, delta)

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.counters import UNCOUNTED, ApiCounters
 from kpybroker.fetch.sessions import Sessions
+from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.producer_ids import ProducerIds
@@ -61,6 +62,7 @@ class Context(Protocol):
     image: MetadataImage
     replicas: Replicas
     fetch_sessions: Sessions
+    topic_answers: TopicAnswers
     controller: Controller
     producer_ids: ProducerIds
     supported_features: Mapping[str, tuple[int, int]]

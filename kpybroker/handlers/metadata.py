@@ -16,6 +16,7 @@ from kpybroker.handlers.internal_topics import auto_create
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpywire import error_codes
+from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.metadata import (
     MetadataRequest,
     MetadataRequestTopic,
@@ -43,22 +44,17 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
     code = _why_malformed(wanted or [], version)
     if code:
         return _refused(wanted or [], code)
+    topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
-        topics = [_topic(broker, topic, version) for topic in image.topics.values()]
+        answers = [topics.known(topic) for topic in image.topics.values()]
     elif any(one.topic_id != ZERO_UUID for one in wanted):
         ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
-        topics = [_by_id(broker, topic_id, version) for topic_id in ids]
+        answers = [topics.by_id(topic_id) for topic_id in ids]
     else:
-        create = request.allow_auto_topic_creation and bool(broker.config["auto.create.topics.enable"])
         names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-        topics = [_by_name(broker, name, version) for name in names]
-        if create:
-            unknown = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            auto_create(broker, [answer.name for answer in topics if answer.name and answer.error_code == unknown])
-    if request.include_topic_authorized_operations:
-        for answer in topics:
-            if answer.name is not None:
-                answer.topic_authorized_operations = TOPIC_OPERATIONS
+        answers = [topics.by_name(name) for name in names]
+        if request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]:
+            auto_create(broker, topics.missing)
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         throttle_time_ms=0,
@@ -69,7 +65,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
         ],
         cluster_id=image.cluster_id,
         controller_id=broker.random_alive_broker(),
-        topics=topics,
+        topics=EncodedStructs(answers),
         cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
         error_code=error_codes.NONE,
     )
@@ -98,35 +94,65 @@ def _refused(topics: Sequence[MetadataRequestTopic], code: int) -> MetadataRespo
     )
 
 
-def _by_id(broker: Context, topic_id: bytes, version: int) -> MetadataResponseTopic:
-    topic = broker.image.topics_by_id.get(topic_id)
-    if topic is None:
-        return MetadataResponseTopic(
-            error_code=error_codes.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id, partitions=[]
-        )
-    return _topic(broker, topic, version)
+class Topics:
+    """The topics of one answer, each encoded; those that nothing is wrong with are kept for the next one."""
 
+    def __init__(self, broker: Context, call: Call, *, with_operations: bool) -> None:
+        self.broker = broker
+        self.call = call
+        self.with_operations = with_operations
+        self.missing: list[str] = []
+        """Names that a topic could have, and none has."""
+        self._kept = broker.topic_answers.of(call.api_version, with_operations=with_operations)
 
-def _by_name(broker: Context, name: str, version: int) -> MetadataResponseTopic:
-    topic = broker.image.topics.get(name)
-    if topic is not None:
-        return _topic(broker, topic, version)
-    code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-    if reason_invalid(name) is not None:
+    def by_id(self, topic_id: bytes) -> bytes:
+        topic = self.broker.image.topics_by_id.get(topic_id)
+        if topic is not None:
+            return self.known(topic)
+        code = error_codes.UNKNOWN_TOPIC_ID
+        return self._encoded(MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id, partitions=[]))
+
+    def by_name(self, name: str) -> bytes:
+        topic = self.broker.image.topics.get(name)
+        if topic is not None:
+            return self.known(topic)
         code = error_codes.INVALID_TOPIC_EXCEPTION
-    return MetadataResponseTopic(
-        error_code=code, name=name, topic_id=ZERO_UUID, is_internal=name in INTERNAL, partitions=[]
-    )
+        if reason_invalid(name) is None:
+            code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            self.missing.append(name)
+        is_internal = name in INTERNAL
+        return self._encoded(
+            MetadataResponseTopic(
+                error_code=code, name=name, topic_id=ZERO_UUID, is_internal=is_internal, partitions=[]
+            )
+        )
 
+    def known(self, topic: Topic) -> bytes:
+        """The answer about a topic that there is."""
+        kept = self._kept.get(topic.id)
+        if kept is not None:
+            return kept
+        broker, version = self.broker, self.call.api_version
+        answer = MetadataResponseTopic(
+            error_code=error_codes.NONE,
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.name in INTERNAL,
+            partitions=[_partition(broker, index, partition, version) for index, partition in topic.partitions.items()],
+        )
+        encoded = self._encoded(answer)
+        if not any(partition.error_code for partition in answer.partitions):
+            self._kept[topic.id] = encoded
+        return encoded
 
-def _topic(broker: Context, topic: Topic, version: int) -> MetadataResponseTopic:
-    return MetadataResponseTopic(
-        error_code=error_codes.NONE,
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
-        partitions=[_partition(broker, index, partition, version) for index, partition in topic.partitions.items()],
-    )
+    def _encoded(self, answer: MetadataResponseTopic) -> bytes:
+        """Its errors are counted here: nobody can see them in the bytes."""
+        for code in (answer.error_code, *(partition.error_code for partition in answer.partitions)):
+            if code:
+                self.call.counters.count_error(code)
+        if self.with_operations and answer.name is not None:
+            answer.topic_authorized_operations = TOPIC_OPERATIONS
+        return encode_struct(answer, MetadataResponse, self.call.api_version)
 
 
 def _partition(broker: Context, index: int, partition: Partition, version: int) -> MetadataResponsePartition:

@@ -1,0 +1,123 @@
+"""Answers about topics are kept encoded: each is what encoding it anew gives, whatever changed meanwhile."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from running_node import RunningNode, start
+
+from kpybroker.handlers.topic_answers import MOST_FORMS, TopicAnswers
+from kpywire import error_codes
+from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kpywire.uuid import ZERO_UUID
+from raw_client import RawClient
+
+VERSIONS = (0, 1, 8, 9, 12, 13)
+METADATA = 3
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> Iterator[RunningNode]:
+    running = start(tmp_path, auto_create_topics_enable="false")
+    yield running
+    running.stop()
+
+
+@pytest.fixture
+def client(node: RunningNode) -> Iterator[RawClient]:
+    with RawClient(node.port) as client:
+        yield client
+
+
+def create(client: RawClient, name: str, partitions: int) -> None:
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
+    answer = client.call(CreateTopicsRequest(topics=[topic], timeout_ms=10_000, validate_only=False), 7)
+    assert answer.topics[0].error_code == error_codes.NONE
+
+
+def delete(client: RawClient, name: str) -> None:
+    request = DeleteTopicsRequest(topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID)], timeout_ms=10_000)
+    assert client.call(request, 6).responses[0].error_code == error_codes.NONE
+
+
+def ask(client: RawClient, version: int, names: list[str] | None, *, operations: bool = False) -> Any:
+    topics = None if names is None else [MetadataRequestTopic(name=name) for name in names]
+    if version == 0 and topics is None:
+        topics = []
+    return client.call(MetadataRequest(topics=topics, include_topic_authorized_operations=operations), version)
+
+
+def partitions_of(client: RawClient, version: int) -> dict[str, int]:
+    return {topic.name: len(topic.partitions) for topic in ask(client, version, None).topics}
+
+
+def test_what_is_kept_equals_what_is_encoded_anew(client: RawClient) -> None:
+    for name, partitions in (("a", 1), ("b", 20)):
+        create(client, name, partitions)
+    for version in VERSIONS:
+        for operations in (False, True) if version >= 8 else (False,):
+            fresh = ask(client, version, None, operations=operations)
+            kept = ask(client, version, None, operations=operations)
+            assert fresh == kept
+            assert [topic.name for topic in kept.topics] == ["a", "b"]
+            assert [[each.partition_index for each in topic.partitions] for topic in kept.topics] == [
+                [0],
+                list(range(20)),
+            ]
+            assert all((topic.topic_authorized_operations > 0) is operations for topic in kept.topics)
+
+
+def test_answers_are_kept_in_few_versions_only() -> None:
+    answers = TopicAnswers()
+    for version in range(100):
+        answers.of(version, with_operations=False)[b"id"] = b"a topic"
+    assert answers.of(99, with_operations=False) == {b"id": b"a topic"}
+    assert sum(b"id" in answers.of(version, with_operations=False) for version in range(99, 0, -1)) == MOST_FORMS
+
+
+def test_a_change_of_a_topic_is_told_in_every_version_at_once(client: RawClient) -> None:
+    create(client, "grows", 1)
+    assert {version: partitions_of(client, version) for version in VERSIONS} == {
+        version: {"grows": 1} for version in VERSIONS
+    }
+    more = CreatePartitionsTopic(name="grows", count=3, assignments=None)
+    client.call(CreatePartitionsRequest(topics=[more], timeout_ms=10_000, validate_only=False), 3)
+    create(client, "other", 2)
+    assert {version: partitions_of(client, version) for version in VERSIONS} == {
+        version: {"grows": 3, "other": 2} for version in VERSIONS
+    }
+    delete(client, "grows")
+    assert {version: partitions_of(client, version) for version in VERSIONS} == {
+        version: {"other": 2} for version in VERSIONS
+    }
+
+
+def test_a_topic_made_again_under_its_name_is_answered_with_its_new_id(client: RawClient) -> None:
+    create(client, "again", 1)
+    before = ask(client, 12, ["again"]).topics[0]
+    delete(client, "again")
+    create(client, "again", 2)
+    after = ask(client, 12, ["again"]).topics[0]
+    assert after.topic_id != before.topic_id
+    assert len(after.partitions) == 2
+    gone = client.call(MetadataRequest(topics=[MetadataRequestTopic(topic_id=before.topic_id, name=None)]), 12)
+    assert gone.topics[0].error_code == error_codes.UNKNOWN_TOPIC_ID
+
+
+def test_errors_of_topics_stand_beside_what_is_kept_and_are_counted(node: RunningNode, client: RawClient) -> None:
+    create(client, "known", 1)
+    for _ in range(2):
+        answer = ask(client, 12, ["known", "unknown", "no topic"])
+        assert [(topic.name, topic.error_code) for topic in answer.topics] == [
+            ("known", error_codes.NONE),
+            ("unknown", error_codes.UNKNOWN_TOPIC_OR_PARTITION),
+            ("no topic", error_codes.INVALID_TOPIC_EXCEPTION),
+        ]
+    broker = node.node.broker
+    assert broker is not None
+    counted = node.call(lambda: dict(broker.dispatcher.counters[METADATA].error_codes))
+    assert counted == {error_codes.UNKNOWN_TOPIC_OR_PARTITION: 2, error_codes.INVALID_TOPIC_EXCEPTION: 2}
