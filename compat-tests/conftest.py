@@ -44,6 +44,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+    group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -29,9 +29,17 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
     "kafka-cluster": "org.apache.kafka.tools.ClusterTool",
     "kafka-features": "org.apache.kafka.tools.FeatureCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-client-metrics": "org.apache.kafka.tools.ClientMetricsCommand",
+    "kafka-delegation-tokens": "org.apache.kafka.tools.DelegationTokenCommand",
+    "kafka-leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
+    "kafka-metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "kafka-reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "kafka-transactions": "org.apache.kafka.tools.TransactionsCommand",
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "admin-walk": "AdminWalk",
     "transactional-producer": "TransactionalProducer",
 }
 
@@ -56,7 +64,7 @@ class JavaTools:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        classes = [compile_java(SOURCES / "Tools.java"), compile_java(SOURCES / "TransactionalProducer.java")]
+        classes = [compile_java(SOURCES / f"{name}.java") for name in ("Tools", "TransactionalProducer", "AdminWalk")]
         command = ["java", "-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
         command += ["-cp", classpath(*classes), "Tools"]
         with open(self.log, "ab") as log:
