@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admin_requests import plausible_admin
+from group_requests import plausible_group
 from kpywire import api, error_codes
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -106,7 +107,7 @@ def plausible(key: int, version: int, topic: str) -> Any:
         api.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=True),
         api.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)]),
     }
-    return (requests | plausible_admin(version, topic)).get(key)
+    return (requests | plausible_admin(version, topic) | plausible_group(version, topic)).get(key)
 
 
 def test_every_promised_version_is_answered(raw: RawClient, topic: str, target: str) -> None:

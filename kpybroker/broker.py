@@ -13,6 +13,7 @@ from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.context import Controller
 from kpybroker.handlers.topic_answers import TopicAnswers
+from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
@@ -36,6 +37,7 @@ class Broker:
     server: Server
     dispatcher: Dispatcher
     producer_ids: ProducerIds
+    groups: Coordinator
 
     def __init__(
         self,
@@ -69,6 +71,7 @@ class Broker:
         if any(kind == BROKER_RESOURCE and name in ("", str(self.node_id)) for kind, name in delta.configs):
             self._reconfigure(image)
         self.replicas.apply(image, delta)
+        self.groups.apply(image, delta)
         if hasattr(self, "lifecycle") and self._must_register(image, delta):
             self.lifecycle.register_again()
 

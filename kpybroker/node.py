@@ -28,6 +28,7 @@ from kpybroker.controller.recovery import StartRefused
 from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.dispatch import Dispatcher, Intercept
+from kpybroker.hosting.groups import group_coordinator
 from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
 from kpybroker.io.limits import (
     descriptors_for_connections,
@@ -123,6 +124,7 @@ class Node:
         self._upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
         self._upkeep.start()
         broker.server.start()
+        broker.groups.start()
         await self._start_http(broker)
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
@@ -173,6 +175,7 @@ class Node:
         broker.replicas.assignments = Assignments(
             self.scheduler, host.send, config.node_id, lambda: broker.lifecycle.broker_epoch
         )
+        broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
         server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
@@ -254,6 +257,7 @@ class Node:
             if self._upkeep is not None:
                 self._upkeep.stop()
             broker.server.close()
+            broker.groups.stop()
             broker.replicas.checkpoint_high_watermarks()
         if self._http is not None:
             await self._http.stop()

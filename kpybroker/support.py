@@ -27,13 +27,10 @@ def _names(text: str) -> frozenset[str]:
 
 GAPS = (
     Gap(
-        "Consumer groups and committed offsets",
-        "`subscribe()` with a `group.id` and offset commits do not work. Assigned partitions do, and so does Spark, "
-        "which keeps its offsets in its checkpoint.",
-        _names(
-            "OffsetCommit OffsetFetch JoinGroup Heartbeat LeaveGroup SyncGroup DescribeGroups ListGroups "
-            "DeleteGroups OffsetDelete ConsumerGroupHeartbeat ConsumerGroupDescribe"
-        ),
+        "The new consumer protocol",
+        "KIP-848: a consumer with `group.protocol=consumer` is told that it is not supported. The classic protocol, "
+        "which is the default of every client, works.",
+        _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
     ),
     Gap(
         "Transactions",
@@ -72,7 +69,7 @@ GAPS = (
     ),
     Gap(
         "Streams groups",
-        "KIP-1071's protocol, and Kafka Streams as a whole: it needs groups and transactions.",
+        "KIP-1071's protocol. Kafka Streams by the classic protocol needs compaction, and transactions for exactly-once.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
     Gap(

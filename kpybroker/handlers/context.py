@@ -7,6 +7,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.counters import UNCOUNTED, ApiCounters
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.topic_answers import TopicAnswers
+from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.producer_ids import ProducerIds
@@ -65,6 +66,7 @@ class Context(Protocol):
     topic_answers: TopicAnswers
     controller: Controller
     producer_ids: ProducerIds
+    groups: Coordinator
     supported_features: Mapping[str, tuple[int, int]]
     alive_brokers: Container[int]
     """Registered and not fenced."""

@@ -14,6 +14,7 @@
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import GROUP_OFFSETS_TOPIC, create_group_offsets_topic
+from kpybroker.hosting.placement import partition_for
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -69,21 +70,10 @@ def _coordinator(broker: Context, key_type: int, key: str) -> int:
     topic = broker.image.topics.get(GROUP_OFFSETS_TOPIC)
     if topic is None:
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
-    leader = topic.partitions[java_hash(key) % len(topic.partitions)].leader
+    leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
     if leader < 0:
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
     return leader
-
-
-def java_hash(text: str) -> int:
-    """``Utils.abs(text.hashCode())`` of Java: over UTF-16 units, wrapped to 32 bits, never negative."""
-    value = 0
-    encoded = text.encode("utf-16-be", "surrogatepass")
-    for index in range(0, len(encoded), 2):
-        value = (31 * value + (encoded[index] << 8 | encoded[index + 1])) & 0xFFFF_FFFF
-    if value == 0x8000_0000:
-        return 0
-    return 0x1_0000_0000 - value if value > 0x8000_0000 else value
 
 
 def _nobody(key: str, error: KafkaError) -> Coordinator:

@@ -1,0 +1,50 @@
+"""DescribeGroups (15), versions 0-6: state, members and assignments of groups.
+
+- v1: throttle time. v3: authorized operations, when asked for (KIP-430). v4: instance ids (KIP-345).
+- An unknown group is in the state Dead without an error; from v6 it is GROUP_ID_NOT_FOUND (KIP-1043).
+- Answered in the order of the request. The empty group id is one like any other.
+"""
+
+from typing import Any
+
+from kpybroker.groups.events import DescribeGroup
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error, gathered, group_request
+from kpywire import error_codes
+from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
+
+NOT_FOUND_FROM = 6
+NOT_ASKED = -(2**31)
+GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all, without an authorizer."""
+
+
+def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Any:
+    """Ask the coordinator of each group."""
+    return gathered(
+        [_ask(broker, group_id, call, request.include_authorized_operations) for group_id in request.groups],
+        lambda groups: DescribeGroupsResponse(groups=groups),
+    )
+
+
+def _ask(broker: Context, group_id: str, call: Call, with_operations: bool) -> Any:
+    def answer(group: DescribedGroup) -> DescribedGroup:
+        if group.error_code == error_codes.GROUP_ID_NOT_FOUND and call.api_version < NOT_FOUND_FROM:
+            group.error_code, group.error_message = error_codes.NONE, None
+        if with_operations and group.error_code == error_codes.NONE:
+            group.authorized_operations = GROUP_OPERATIONS
+        return group
+
+    def refuse(code: int) -> DescribedGroup:
+        return DescribedGroup(
+            error_code=coordinator_error(code),
+            group_id=group_id,
+            group_state="",
+            protocol_type="",
+            protocol_data="",
+            members=[],
+            authorized_operations=NOT_ASKED,
+        )
+
+    event = group_request(broker, DescribeGroup(group_id), call)
+    return broker.groups.submit(group_id, event, refuse, answer=answer, writes=False)

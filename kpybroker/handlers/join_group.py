@@ -1,0 +1,37 @@
+"""JoinGroup (11), versions 0-9: become a member of a group, or stay one while it rebalances.
+
+- v0 has no rebalance timeout: the session timeout is it. v2: throttle time.
+- v4: who comes without a member id gets one with MEMBER_ID_REQUIRED and joins by it (KIP-394).
+- v5: static members (KIP-345). v7: the protocol's type in the answer, no name of a protocol in errors (KIP-559).
+- v8: the reason (KIP-800). v9: a leader that need not assign anew (KIP-814).
+- Answered when the round of joins ends. A session timeout outside of the broker's bounds is INVALID_SESSION_TIMEOUT.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error, group_request
+from kpywire import error_codes
+from kpywire.messages.join_group import JoinGroupRequest, JoinGroupResponse
+
+NULL_PROTOCOL_NAME_FROM = 7
+
+
+def handle(broker: Context, request: JoinGroupRequest, call: Call) -> Any:
+    """Hand it to the group's coordinator."""
+    config = broker.config
+    if not request.group_id:
+        return _refused(call, error_codes.INVALID_GROUP_ID, request.member_id)
+    bounds = config["group.min.session.timeout.ms"], config["group.max.session.timeout.ms"]
+    if not bounds[0] <= request.session_timeout_ms <= bounds[1]:
+        return _refused(call, error_codes.INVALID_SESSION_TIMEOUT, request.member_id)
+    return broker.groups.submit(
+        request.group_id,
+        group_request(broker, request, call),
+        lambda code: _refused(call, coordinator_error(code)),
+    )
+
+
+def _refused(call: Call, code: int, member_id: str = "") -> JoinGroupResponse:
+    protocol_name = None if call.api_version >= NULL_PROTOCOL_NAME_FROM else ""
+    return JoinGroupResponse(error_code=code, protocol_name=protocol_name, leader="", member_id=member_id, members=[])

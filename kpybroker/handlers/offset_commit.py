@@ -1,0 +1,98 @@
+"""OffsetCommit (8), versions 2-10: how far a group came.
+
+- v2-4: a retention time of its own. v3: throttle time. v6: leader epochs (KIP-320). v7: static members (KIP-345).
+- v9: of a group that does not exist GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION.
+- v10: topics by their ids, UNKNOWN_TOPIC_ID for one that is not known (KIP-848).
+- What does not exist is refused first, partition by partition: UNKNOWN_TOPIC_OR_PARTITION. If nothing is left, nobody
+  is asked. Refusals come before what the coordinator answers, within a topic too.
+- The empty group id is one like any other.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpywire import error_codes
+from kpywire.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestTopic,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+
+IDS_FROM = 10
+
+
+def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
+    """Commit what exists; refuse the rest."""
+    by_id = call.api_version >= IDS_FROM
+    answers = _Answers(by_id)
+    asked = list(request.topics)
+    existing = []
+    for topic in request.topics:
+        if by_id:
+            known = broker.image.topics_by_id.get(topic.topic_id)
+            if known is not None:
+                topic.name = known.name
+        else:
+            known = broker.image.topics.get(topic.name)
+        if known is None:
+            code = error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
+            continue
+        unknown = [each.partition_index for each in topic.partitions if each.partition_index not in known.partitions]
+        if unknown:
+            answers.refuse(topic, unknown, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+            partitions = [each for each in topic.partitions if each.partition_index in known.partitions]
+            topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
+        if topic.partitions:
+            existing.append(topic)
+    if not existing:
+        return answers.response()
+    request.topics = existing
+    return broker.groups.submit(
+        request.group_id,
+        group_request(broker, request, call),
+        lambda code: _refused(asked, by_id, coordinator_error(code)),
+        answer=answers.merge,
+        timeout_ms=commit_timeout_ms(broker),
+    )
+
+
+class _Answers:
+    """Refusals and what the coordinator answers, each topic once (``OffsetCommitResponse.Builder``)."""
+
+    def __init__(self, by_id: bool) -> None:
+        self._by_id = by_id
+        self._topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
+
+    def refuse(self, topic: OffsetCommitRequestTopic, indexes: list[int], code: int) -> None:
+        self._of(topic).partitions += [
+            OffsetCommitResponsePartition(partition_index=index, error_code=code) for index in indexes
+        ]
+
+    def merge(self, response: OffsetCommitResponse) -> OffsetCommitResponse:
+        if not self._topics:
+            return response
+        for topic in response.topics:
+            self._of(topic).partitions += topic.partitions
+        return self.response()
+
+    def response(self) -> OffsetCommitResponse:
+        return OffsetCommitResponse(topics=list(self._topics.values()))
+
+    def _of(self, topic: OffsetCommitRequestTopic | OffsetCommitResponseTopic) -> OffsetCommitResponseTopic:
+        key = topic.topic_id if self._by_id else topic.name
+        found = self._topics.get(key)
+        if found is None:
+            found = OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=[])
+            self._topics[key] = found
+        return found
+
+
+def _refused(topics: list[OffsetCommitRequestTopic], by_id: bool, code: int) -> OffsetCommitResponse:
+    answers = _Answers(by_id)
+    for topic in topics:
+        answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
+    return answers.response()

@@ -1,0 +1,135 @@
+"""OffsetFetch (9), versions 1-10: how far groups came.
+
+- v2: null topics are all that the group committed; errors at the top, before that in each partition. v3: throttle time.
+- v5: leader epochs (KIP-320). v7: ``require_stable``, UNSTABLE_OFFSET_COMMIT for what a transaction may still change
+  (KIP-447). v8: several groups, answered in their order (KIP-709). v9: member id and epoch (KIP-848).
+- v10: topics by their ids; one that is not known is UNKNOWN_TOPIC_ID, behind those that are (KIP-848).
+- What a group or partition has not committed is offset -1 without an error, also where neither exists.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, gathered, group_request
+from kpywire import error_codes
+from kpywire.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+    OffsetFetchResponseGroup,
+    OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+    OffsetFetchResponseTopics,
+)
+
+TOP_LEVEL_ERROR_FROM = 2
+SEVERAL_FROM = 8
+IDS_FROM = 10
+NO_OFFSET = -1
+_NOT_COORDINATOR = frozenset(
+    (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.NOT_ENOUGH_REPLICAS, error_codes.REQUEST_TIMED_OUT)
+)
+"""What consumers older than 3.9 would not try again (KAFKA-17696)."""
+
+
+def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Any:
+    """Ask the coordinator of each group."""
+    if call.api_version >= SEVERAL_FROM:
+        return gathered(
+            [_ask(broker, group, call, request.require_stable) for group in request.groups],
+            lambda groups: OffsetFetchResponse(groups=groups),
+        )
+    topics = None
+    if request.topics is not None:
+        topics = [
+            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
+            for each in request.topics
+        ]
+    group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
+    return gathered([_ask(broker, group, call, request.require_stable)], lambda groups: _of_one(*groups))
+
+
+def _ask(broker: Context, group: OffsetFetchRequestGroup, call: Call, require_stable: bool) -> Any:
+    by_id = call.api_version >= IDS_FROM
+    asked = group.topics
+    unknown: list[OffsetFetchResponseTopics] = []
+    if by_id and asked is not None:
+        group.topics = [topic for topic in asked if _named(broker, topic, unknown)]
+
+    def answer(found: OffsetFetchResponseGroup) -> OffsetFetchResponseGroup:
+        if by_id and found.error_code == error_codes.NONE:
+            found.topics = [topic for topic in found.topics if _identified(broker, topic)] + unknown
+        return found
+
+    def refuse(code: int) -> OffsetFetchResponseGroup:
+        code = error_codes.NOT_COORDINATOR if code in _NOT_COORDINATOR else coordinator_error(code)
+        if call.api_version >= TOP_LEVEL_ERROR_FROM:
+            return OffsetFetchResponseGroup(group_id=group.group_id, topics=[], error_code=code)
+        topics = [_refused(topic, code) for topic in asked or []]
+        return OffsetFetchResponseGroup(group_id=group.group_id, topics=topics)
+
+    return broker.groups.submit(
+        group.group_id,
+        group_request(broker, group, call, require_stable=require_stable),
+        refuse,
+        answer=answer,
+        writes=False,
+        timeout_ms=commit_timeout_ms(broker),
+    )
+
+
+def _named(broker: Context, topic: OffsetFetchRequestTopics, unknown: list[OffsetFetchResponseTopics]) -> bool:
+    """Give a topic the name that belongs to its id, or refuse it."""
+    known = broker.image.topics_by_id.get(topic.topic_id)
+    if known is None:
+        unknown.append(_refused(topic, error_codes.UNKNOWN_TOPIC_ID))
+        return False
+    topic.name = known.name
+    return True
+
+
+def _identified(broker: Context, topic: OffsetFetchResponseTopics) -> bool:
+    """Give a topic the id that belongs to its name; one that is gone has none, and is left out."""
+    known = broker.image.topics.get(topic.name)
+    if known is None:
+        return False
+    topic.topic_id = known.id
+    return True
+
+
+def _refused(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[
+            OffsetFetchResponsePartitions(
+                partition_index=index, committed_offset=NO_OFFSET, metadata="", error_code=code
+            )
+            for index in topic.partition_indexes
+        ],
+    )
+
+
+def _of_one(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
+    """The answer before several groups could be asked for."""
+    return OffsetFetchResponse(
+        error_code=group.error_code,
+        topics=[
+            OffsetFetchResponseTopic(
+                name=topic.name,
+                partitions=[
+                    OffsetFetchResponsePartition(
+                        partition_index=each.partition_index,
+                        committed_offset=each.committed_offset,
+                        committed_leader_epoch=each.committed_leader_epoch,
+                        metadata=each.metadata,
+                        error_code=each.error_code,
+                    )
+                    for each in topic.partitions
+                ],
+            )
+            for topic in group.topics
+        ],
+    )

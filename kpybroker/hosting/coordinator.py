@@ -1,0 +1,136 @@
+"""The shards of one coordinator on this node, kept in step with the committed metadata.
+
+Not here: what any request means (the machine), how a log is read (:mod:`kpybroker.hosting.loading`).
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from kpybroker.hosting.kind import Kind
+from kpybroker.hosting.loading import Loader
+from kpybroker.hosting.placement import partition_for
+from kpybroker.hosting.shard import Shard
+from kpybroker.hosting.tickets import Outlet, Ticket
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.replicas.replicas import Replicas
+from kpywire import error_codes
+
+
+class Coordinator:
+    """One machine for each partition of ``kind.topic`` that this node leads, by the partition's number."""
+
+    def __init__(self, kind: Kind, scheduler: Scheduler, replicas: Replicas) -> None:
+        self.kind = kind
+        self.shards: dict[int, Shard] = {}
+        self.partitions = 0
+        """Of the topic, here or elsewhere; 0 while there is no topic."""
+        self._scheduler = scheduler
+        self._replicas = replicas
+        self._outlet = Outlet(scheduler)
+        self._loader = Loader(scheduler)
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Begin to load, and to do what is due from time to time."""
+        self._loader.start()
+        self._timer = self._scheduler.call_later(self.kind.period_ms(), self._period_is_over)
+
+    def stop(self) -> None:
+        """Let go of every shard."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for shard in list(self.shards.values()):
+            shard.end(error_codes.COORDINATOR_NOT_AVAILABLE)
+
+    # Following the metadata
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take over a committed change, after the replicas did."""
+        topic = image.topics.get(self.kind.topic)
+        self.partitions = 0 if topic is None else len(topic.partitions)
+        if topic is not None:
+            for index in delta.partitions.get(topic.id, ()):
+                self._follow(index)
+        deleted: dict[str, Sequence[int]] = {each.name: list(each.partitions) for each in delta.deleted_topics.values()}
+        if deleted and self.shards:
+            event = self.kind.topics_deleted(deleted, self._scheduler.now_ms())
+            for shard in list(self.shards.values()):
+                shard.tell(event)
+
+    def _follow(self, index: int) -> None:
+        """A partition of the topic is new or changed."""
+        shard = self.shards.get(index)
+        if shard is not None and not shard.leads:
+            shard.end()
+            shard = None
+        held = self._replicas.topics.get(self.kind.topic)
+        replica = None if held is None else held.replicas.get(index)
+        if shard is not None or replica is None or not replica.is_led_here:
+            return
+        shard = Shard(self.kind, replica, self._scheduler, self._outlet, self._replicas.directory_failed, self._ended)
+        self.shards[index] = shard
+        if self._replicas.is_known_empty(replica):
+            shard.open()
+        else:
+            self._loader.load(shard)
+
+    def _ended(self, shard: Shard) -> None:
+        if self.shards.get(shard.replica.index) is shard:
+            del self.shards[shard.replica.index]
+
+    def _period_is_over(self) -> None:
+        """A shard a turn: together they might be long."""
+        self._timer = self._scheduler.call_later(self.kind.period_ms(), self._period_is_over)
+        self._tell_next(iter(list(self.shards.values())))
+
+    def _tell_next(self, shards: Iterator[Shard]) -> None:
+        for shard in shards:
+            if shard.journal.is_open:
+                shard.tell(self.kind.periodic(self._scheduler.now_ms()))
+                self._scheduler.call_soon(self._tell_next, shards)
+                return
+
+    # Inputs
+
+    def submit(
+        self,
+        key: str,
+        event: Callable[[Ticket], Any],
+        refuse: Callable[[int], Any],
+        *,
+        answer: Callable[[Any], Any] | None = None,
+        writes: bool = True,
+        timeout_ms: int | None = None,
+    ) -> Any:
+        """Feed an event to the shard that keeps ``key``; the response, or a `Pending` that resolves to it.
+
+        ``event`` makes it of the ticket it is given. The response is what ``answer`` makes of the machine's message,
+        or ``refuse`` of an error code: NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE,
+        REQUEST_TIMED_OUT after ``timeout_ms``, NOT_ENOUGH_REPLICAS, KAFKA_STORAGE_ERROR, UNKNOWN_SERVER_ERROR.
+        """
+        shard = self.shards.get(partition_for(key, self.partitions)) if self.partitions else None
+        if shard is None:
+            return refuse(error_codes.NOT_COORDINATOR)
+        return self._submit_to(shard, key, event, refuse, answer, writes, timeout_ms)
+
+    def submit_to_all(self, event: Callable[[Ticket], Any], refuse: Callable[[int], Any]) -> list[Any]:
+        """Ask every shard of this node something about the whole of it: responses, or `Pending`s of them."""
+        return [self._submit_to(shard, None, event, refuse, None, False, None) for shard in list(self.shards.values())]
+
+    def _submit_to(
+        self,
+        shard: Shard,
+        key: str | None,
+        event: Callable[[Ticket], Any],
+        refuse: Callable[[int], Any],
+        answer: Callable[[Any], Any] | None,
+        writes: bool,
+        timeout_ms: int | None,
+    ) -> Any:
+        ticket = Ticket(self._outlet, answer, refuse)
+        pending = ticket.pending
+        assert pending is not None
+        shard.submit(event(ticket), ticket, key, writes=writes, timeout_ms=timeout_ms)
+        return pending.response if pending.resolved else pending

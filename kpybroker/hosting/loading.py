@@ -1,0 +1,221 @@
+"""Replaying logs into journals, in slices: read in a thread, decoded and applied on the loop a few milliseconds a turn.
+
+Kafka: ``CoordinatorLoaderImpl``. One log at a time, the smallest first, so that few wait for one that is large.
+Records of types that are not known are left out, as Kafka leaves them out: they may be of a later version. A damaged
+batch or record is left out too, and a log with damage says so once. (Kafka's coordinator gives up such a partition.)
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+
+from kpybroker.errors import KafkaError
+from kpybroker.hosting.shard import Shard
+from kpybroker.hosting.tickets import SLICE_MS
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.journal import ProducerEpoch
+from kpybroker.partition.leader import Leader
+from kpystorage.errors import DiskFailure
+from kpystorage.log_offset import LogOffset
+from kpywire.batch import BatchHeader, batch_headers, check_crc
+from kpywire.control_record import ABORT, COMMIT, control_type
+from kpywire.errors import Malformed
+from kpywire.record import Record, read_batch
+
+log = logging.getLogger("kpybroker.hosting")
+
+RECORDS_PER_STEP = 32
+
+
+class Replay:
+    """One log on its way into one shard's journal."""
+
+    def __init__(self, shard: Shard, leader: Leader) -> None:
+        self.shard = shard
+        self.leader = leader
+        self.log = leader.log
+        self.next_offset = leader.log.log_start_offset
+        self.end: LogOffset = leader.log.end
+        self.records = 0
+        self.damaged = 0
+        self.first_damage = ""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much there is to read, about."""
+        return self.log.size
+
+    def steps(self, data: bytes) -> Iterator[None]:
+        """Replay the batches in ``data``; yields whenever others could have a turn."""
+        before = self.next_offset
+        for position, header in batch_headers(data):
+            self.next_offset = header.next_offset
+            if not check_crc(data, header, position):
+                self._damage(f"a batch at offset {header.base_offset} has another CRC than it declares")
+            else:
+                yield from self._replay(data, header, position)
+            yield
+        if self.next_offset == before:
+            raise Malformed(f"nothing can be read at offset {before}")
+
+    def _replay(self, data: bytes, header: BatchHeader, position: int) -> Iterator[None]:
+        producer = ProducerEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
+        try:
+            for count, record in enumerate(read_batch(data, header, position), 1):
+                if header.is_control:
+                    self._mark(record, producer)
+                else:
+                    self._apply(record, producer)
+                if count % RECORDS_PER_STEP == 0:
+                    yield
+        except Malformed as error:
+            self._damage(f"a batch at offset {header.base_offset}: {error}")
+
+    def _mark(self, record: Record, producer: ProducerEpoch | None) -> None:
+        kind = control_type(record)
+        if producer is not None and kind in (COMMIT, ABORT):
+            self.shard.journal.mark(producer, kind == COMMIT, record.offset)
+
+    def _apply(self, record: Record, producer: ProducerEpoch | None) -> None:
+        self.records += 1
+        try:
+            decoded = self.shard.kind.decode(record.key or b"", record.value)
+        except Malformed as error:
+            self._damage(f"a record at offset {record.offset}: {error}")
+            return
+        if decoded is not None:
+            self.shard.journal.replay(decoded, record.offset, producer)
+
+    def _damage(self, what: str) -> None:
+        self.damaged += 1
+        if not self.first_damage:
+            self.first_damage = what
+
+
+class Loader:
+    """Loads shards one after the other."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self._scheduler = scheduler
+        self._to_look_at: list[Shard] = []
+        self._to_read: list[Replay] = []
+        self._running = False
+        self._started = False
+
+    def start(self) -> None:
+        """Begin: whoever waits for this node's start does not wait for its coordinators too."""
+        self._started = True
+        self._run()
+
+    def load(self, shard: Shard) -> None:
+        """Open ``shard``, at once if nothing has to be read."""
+        self._to_look_at.append(shard)
+        self._run()
+
+    def _run(self) -> None:
+        if self._started and not self._running:
+            self._running = True
+            self._scheduler.call_soon(self._next)
+
+    def _next(self) -> None:
+        """Look at all logs that were not looked at yet, then read the smallest."""
+        until_ms = self._scheduler.monotonic_ms() + SLICE_MS
+        while self._to_look_at:
+            if self._scheduler.monotonic_ms() >= until_ms:
+                self._scheduler.call_soon(self._next)
+                return
+            self._look_at(self._to_look_at.pop(0))
+        while self._to_read:
+            replay = min(self._to_read, key=lambda each: each.size_bytes)
+            self._to_read.remove(replay)
+            if not replay.shard.is_over:
+                _Reading(self._scheduler, replay, self._next).read()
+                return
+        self._running = False
+
+    def _look_at(self, shard: Shard) -> None:
+        if shard.is_over:
+            return
+        try:
+            leader = shard.replica.led()
+        except KafkaError as error:
+            log.info("%s cannot be loaded: %s", shard, error)
+            shard.end()
+        except DiskFailure as failure:
+            shard.disk_failed(failure)
+            shard.end()
+        else:
+            if leader.log.log_end_offset == leader.log.log_start_offset:
+                shard.open()
+            else:
+                self._to_read.append(Replay(shard, leader))
+
+
+class _Reading:
+    """One replay under way; ``done`` is called when there is nothing more to do, however it went."""
+
+    def __init__(self, scheduler: Scheduler, replay: Replay, done: Callable[[], object]) -> None:
+        self._scheduler = scheduler
+        self._replay = replay
+        self._done = done
+        self._began_ms = scheduler.monotonic_ms()
+        self._steps: Iterator[None] = iter(())
+
+    def read(self) -> None:
+        """Read the next stretch in a thread; at the end, open the shard."""
+        replay = self._replay
+        shard = replay.shard
+        if shard.is_over:
+            self._done()
+            return
+        try:
+            found = replay.log.read(replay.next_offset, shard.kind.load_bytes(), replay.end, min_one_batch=True)
+        except DiskFailure as failure:
+            shard.disk_failed(failure)
+            self._give_up(str(failure))
+            return
+        if found is None:
+            self._finish()
+        else:
+            self._scheduler.submit_blocking(found.read, self._got)
+
+    def _got(self, data: bytes | None, error: BaseException | None) -> None:
+        if error is not None or data is None:
+            self._give_up(str(error))
+            return
+        self._steps = self._replay.steps(data)
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._replay.shard.is_over:
+            self._done()
+            return
+        until_ms = self._scheduler.monotonic_ms() + SLICE_MS
+        monotonic_ms = self._scheduler.monotonic_ms
+        try:
+            for _ in self._steps:
+                if monotonic_ms() >= until_ms:
+                    self._scheduler.call_soon(self._go_on)
+                    return
+        except Malformed as error:
+            self._give_up(str(error))
+            return
+        except Exception as error:
+            log.exception("a defect kept %s from being loaded", self._replay.shard)
+            self._give_up(type(error).__name__)
+            return
+        self.read()
+
+    def _finish(self) -> None:
+        replay = self._replay
+        took_ms = round(self._scheduler.monotonic_ms() - self._began_ms)
+        log.info("loaded %d records of %s in %d ms", replay.records, replay.shard, took_ms)
+        if replay.damaged:
+            log.error("%s: left out %d, first %s", replay.shard, replay.damaged, replay.first_damage)
+        replay.shard.open()
+        self._done()
+
+    def _give_up(self, why: str) -> None:
+        if not self._replay.shard.is_over:
+            log.error("%s cannot be loaded: %s", self._replay.shard, why)
+            self._replay.shard.end()
+        self._done()

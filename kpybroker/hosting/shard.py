@@ -1,0 +1,234 @@
+"""One machine on one led partition: its inputs go through a journal onto the partition's log.
+
+It is open when the log was replayed to its end (:mod:`kpybroker.hosting.loading`), and ends with the leadership or the
+log directory; then every request that waits fails, and a new shard begins with the next leadership.
+
+Invariant: while it is open, nobody else decides for this partition in this leader epoch.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from kpybroker.errors import KafkaError
+from kpybroker.hosting.kind import EncodedRecord, Kind
+from kpybroker.hosting.tickets import Outlet, Ticket
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.partition.leader import Leader
+from kpybroker.replicas.replica import Replica
+from kpystorage.errors import DiskFailure
+from kpywire import error_codes
+from kpywire.batch import parse_header
+from kpywire.record import Record, build_batch
+
+log = logging.getLogger("kpybroker.hosting")
+
+RETRY_MS = 1_000
+"""After so long a log that took no writes is tried again."""
+_TOO_LARGE = (error_codes.MESSAGE_TOO_LARGE, error_codes.RECORD_LIST_TOO_LARGE)
+
+
+class Shard:
+    """A coordinator's part in one leader epoch of one partition."""
+
+    def __init__(
+        self,
+        kind: Kind,
+        replica: Replica,
+        scheduler: Scheduler,
+        outlet: Outlet,
+        disk_failed: Callable[[DiskFailure], None],
+        ended: Callable[["Shard"], None],
+    ) -> None:
+        """``disk_failed`` is told of failures of the log, ``ended`` once, when this shard can do no more."""
+        self.kind = kind
+        self.replica = replica
+        self.epoch = replica.partition.leader_epoch
+        self.machine = kind.new_machine()
+        self.journal = Journal(
+            self.machine,
+            self._append,
+            closed_error=error_codes.COORDINATOR_LOAD_IN_PROGRESS,
+            admit=self._admit,
+            report=self._report,
+        )
+        self.is_over = False
+        self._scheduler = scheduler
+        self._outlet = outlet
+        self.disk_failed = disk_failed
+        self._ended = ended
+        self._missed: list[Any] = []
+        self._appended = False
+        self._timer: Timer | None = None
+        self._timer_at_ms = 0
+        replica.commit_waits[self] = None
+
+    def __str__(self) -> str:
+        return str(self.replica)
+
+    # Inputs
+
+    def submit(
+        self, event: Any, ticket: Ticket | None, key: str | None, *, writes: bool = True, timeout_ms: int | None = None
+    ) -> None:
+        """Feed an event. What may write is refused while too few replicas are in sync: soft state would run ahead."""
+        now_ms = int(self._scheduler.monotonic_ms())
+        self._outlet.begin_slice()
+        journal = self.journal
+        if writes and journal.is_open and not self._has_enough_in_sync():
+            if ticket is not None:
+                ticket.fail(error_codes.NOT_ENOUGH_REPLICAS)
+            return
+        deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
+        journal.submit(event, now_ms, ticket=ticket, key=key, deadline_ms=deadline_ms)
+        if self._appended:
+            self._appended = False
+            self.replica.changed()
+        self._set_timer(now_ms)
+
+    def tell(self, event: Any) -> None:
+        """Feed an event that nobody waits for; one that comes too early is kept until the shard is open."""
+        if self.is_over:
+            return
+        if self.journal.is_open:
+            self.submit(event, None, None)
+        else:
+            self._missed.append(event)
+
+    def open(self) -> None:
+        """The log was replayed to its end."""
+        leader = self.replica.leader
+        if leader is None:
+            self.journal.open(0, 0)
+        else:
+            self.journal.open(leader.high_watermark.offset, leader.log.log_end_offset)
+        self.submit(self.kind.loaded(self._scheduler.now_ms()), None, None)
+        missed, self._missed = self._missed, []
+        for event in missed:
+            self.tell(event)
+
+    def check(self) -> None:
+        """High watermark, leadership or directory changed: called by the replica."""
+        if self.is_over:
+            return
+        if not self.leads:
+            self.end()
+            return
+        leader = self.replica.leader
+        journal = self.journal
+        if leader is not None and journal.is_open and leader.high_watermark.offset > journal.committed_offset:
+            self._outlet.begin_slice()
+            journal.committed(leader.high_watermark.offset, int(self._scheduler.monotonic_ms()))
+
+    def end(self, error_code: int = error_codes.NOT_COORDINATOR) -> None:
+        """Fail whatever waits; take no input any more."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self.replica.commit_waits.pop(self, None)
+        if self._timer is not None:
+            self._timer.cancel()
+        self._outlet.begin_slice()
+        self.journal.drop(error_code)
+        self._ended(self)
+
+    # What the journal asks of the log
+
+    @property
+    def leads(self) -> bool:
+        """Whether the leadership that this shard lives in goes on."""
+        replica = self.replica
+        return replica.is_led_here and replica.partition.leader_epoch == self.epoch
+
+    def _admit(self) -> int:
+        return error_codes.NONE if self.leads else error_codes.NOT_COORDINATOR
+
+    def _has_enough_in_sync(self) -> bool:
+        partition = self.replica.partition
+        in_sync = len(partition.isr)
+        return in_sync >= self.replica.topic.config.min_insync_replicas or in_sync >= len(partition.replicas)
+
+    def _append(
+        self, records: Sequence[EncodedRecord], producer: ProducerEpoch | None, _now_ms: int
+    ) -> tuple[int, int]:
+        if not self._has_enough_in_sync():
+            raise AppendRefused(error_codes.NOT_ENOUGH_REPLICAS)
+        now_ms = self._scheduler.now_ms()
+        encoded = [Record(-1, now_ms, *record.encoded()) for record in records]
+        try:
+            leader = self.replica.led()
+            if leader.epoch != self.epoch:
+                raise AppendRefused(error_codes.NOT_LEADER_OR_FOLLOWER)
+            if producer is None:
+                batch = bytearray(build_batch(encoded, codec=self.kind.codec()))
+                first_offset, next_offset, _ = leader.append(memoryview(batch), self.replica.topic.validation, now_ms)
+            else:
+                first_offset, next_offset = self._append_of(producer, encoded, leader, now_ms)
+        except KafkaError as error:
+            if error.code in _TOO_LARGE:
+                raise BatchTooLarge from None
+            raise AppendRefused(error.code) from None
+        except DiskFailure as failure:
+            self.disk_failed(failure)
+            raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR) from None
+        self._appended = True
+        return first_offset, next_offset
+
+    def _append_of(
+        self, producer: ProducerEpoch, encoded: Sequence[Record], leader: Leader, now_ms: int
+    ) -> tuple[int, int]:
+        """Append on behalf of a transaction: its producer has no sequences here (``MemoryRecordsBuilder``, KIP-447)."""
+        first_offset = leader.log.log_end_offset
+        batch = build_batch(
+            encoded,
+            base_offset=first_offset,
+            codec=self.kind.codec(),
+            partition_leader_epoch=leader.epoch,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.producer_epoch,
+            transactional=True,
+        )
+        if len(batch) > self.replica.topic.validation.max_message_bytes:
+            raise BatchTooLarge
+        leader.log.append((parse_header(batch),), batch, now_ms)
+        leader.advance_high_watermark()
+        return first_offset, leader.log.log_end_offset
+
+    def _report(self, failed: DecisionFailed) -> None:
+        # Its name only: an event may hold what a client wants nobody to read.
+        event = getattr(failed.event, "message", failed.event)
+        log.error("A defect kept %s from deciding on a %s", self, type(event).__name__, exc_info=failed.__cause__)
+
+    # Time
+
+    def _set_timer(self, now_ms: int) -> None:
+        """Wake when the machine wants it, or when a request has waited too long for its append."""
+        if self.is_over:
+            return
+        deadline_ms = self.machine.next_deadline_ms()
+        if self.journal.waiting_gates:
+            of_requests_ms = self.journal.expire(now_ms)
+            if deadline_ms is None or (of_requests_ms is not None and of_requests_ms < deadline_ms):
+                deadline_ms = of_requests_ms
+        if deadline_ms is None:
+            return
+        if self._timer is not None:
+            # One that comes too early is set anew then: most deadlines are put off again and again.
+            if self._timer_at_ms <= deadline_ms:
+                return
+            self._timer.cancel()
+        self._timer_at_ms = deadline_ms
+        self._timer = self._scheduler.call_later(max(deadline_ms - now_ms, 0), self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        now_ms = int(self._scheduler.monotonic_ms())
+        deadline_ms = self.machine.next_deadline_ms()
+        if deadline_ms is None or deadline_ms > now_ms:
+            self._set_timer(now_ms)
+        elif self._has_enough_in_sync():
+            self.submit(self.kind.timers_due(self._scheduler.now_ms()), None, None)
+        else:
+            self._timer_at_ms = now_ms + RETRY_MS
+            self._timer = self._scheduler.call_later(RETRY_MS, self._due)
