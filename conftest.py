@@ -23,7 +23,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hostile clients")
-    group.addoption("--hostile-rounds", type=int, default=1, help="how many thousand damaged requests to try of a kind")
+    group.addoption("--hostile-rounds", type=int, default=1, help="how many ten thousand damaged requests of each API")
+    group.addoption("--hostile-seed", type=int, default=20_261_120, help="what generated attacks follow from")
 
 
 def missing_for_java() -> str | None:

@@ -10,11 +10,9 @@ from pathlib import Path
 import pytest
 from attacker import Attacker, create_topic
 from bystander import Bystander
-from watched import PATIENCE_S, WatchedBroker, wait_until
+from under_attack import UnderAttack
+from watched import PATIENCE_S, WatchedBroker
 
-MIB = 1024 * 1024
-MEMORY_BOUND_BYTES = 700 * MIB
-"""Resident at any moment of an attack: a request of 100 MiB, what is made of it, and the budget of 512 MiB unused."""
 BYSTANDERS_TOPIC = "bystander"
 
 StartBroker = Callable[..., WatchedBroker]
@@ -22,8 +20,14 @@ StartBroker = Callable[..., WatchedBroker]
 
 @pytest.fixture(scope="session")
 def rounds(request: pytest.FixtureRequest) -> int:
-    """How often the whole catalogue of requests is mutated, in units of a thousand requests or so."""
+    """How long the attacks with generated input are, in units of what continuous integration does."""
     return int(request.config.getoption("--hostile-rounds"))
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """What all generated input follows from."""
+    return int(request.config.getoption("--hostile-seed"))
 
 
 @pytest.fixture(scope="session")
@@ -46,19 +50,8 @@ def bystander(broker: WatchedBroker) -> Iterator[Bystander]:
 @pytest.fixture
 def target(broker: WatchedBroker, bystander: Bystander) -> Iterator[WatchedBroker]:
     """The broker under attack; what must hold afterwards is checked when the test is over."""
-    assert broker.is_alive, "an earlier test ended the broker"
-    turns, log_position = bystander.turns, broker.log_position()
-    sockets = broker.sockets()
-    broker.forget_peak()
-    yield broker
-    assert broker.is_alive, f"the broker ended: {broker.tail()}"
-    assert not broker.defects_since(log_position)
-    wait_until(lambda: broker.sockets() <= sockets, "every connection of the attackers is closed")
-    wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
-    failure = bystander.take_failure()
-    assert failure is None, f"the honest client failed: {failure!r}"
-    peak_bytes = broker.peak_memory_bytes()
-    assert peak_bytes < MEMORY_BOUND_BYTES, f"{peak_bytes / MIB:.0f} MiB were resident"
+    with UnderAttack(broker, bystander).holds():
+        yield broker
 
 
 @pytest.fixture

@@ -101,6 +101,8 @@ def test_a_hundred_thousand_pipelined_requests(target: WatchedBroker, reading: b
         stream = bytearray(request * count)
         for number in range(count):
             struct.pack_into(">i", stream, number * len(request) + 8, number)
+        if not reading:
+            client.sock.settimeout(1)  # the sender gives up then
         sender = threading.Thread(target=_send_all, args=(client, bytes(stream)))
         sender.start()
         if reading:
@@ -108,7 +110,7 @@ def test_a_hundred_thousand_pipelined_requests(target: WatchedBroker, reading: b
                 client.receive(api.LIST_OFFSETS, 7)
                 assert client.received_id == number
         else:
-            time.sleep(1)
+            sender.join()
             client.vanish()
         sender.join()
     assert target.peak_memory_bytes() - before < 32 * MIB
