@@ -7,6 +7,7 @@ from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest
+from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from kpywire.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from kpywire.messages.describe_quorum import (
@@ -67,6 +68,9 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
         ),
         api.DELETE_ACLS: DeleteAclsRequest(filters=[DeleteAclsFilter(**acl_filter())]),
         api.DESCRIBE_ACLS: DescribeAclsRequest(**acl_filter()),
+        api.DESCRIBE_CLIENT_QUOTAS: DescribeClientQuotasRequest(
+            components=[ComponentData(entity_type="user", match_type=0, match="somebody")], strict=False
+        ),
         api.DESCRIBE_DELEGATION_TOKEN: DescribeDelegationTokenRequest(owners=None),
         api.DESCRIBE_PRODUCERS: DescribeProducersRequest(topics=[TopicRequest(name=topic, partition_indexes=[0])]),
         api.DESCRIBE_QUORUM: quorum_of(("__cluster_metadata", [0])),

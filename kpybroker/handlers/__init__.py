@@ -20,6 +20,7 @@ SERVED = (
     "delete_records",
     "delete_topics",
     "describe_acls",
+    "describe_client_quotas",
     "describe_cluster",
     "describe_configs",
     "describe_delegation_token",
