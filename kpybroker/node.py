@@ -55,12 +55,10 @@ from kpywire.errors import Malformed
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 
 if TYPE_CHECKING:
-    from kpybroker.metrics.http import HttpServer
+    from kpybroker.metrics.monitoring import Monitoring
 
 log = logging.getLogger("kpybroker")
 
-DEFAULT_HTTP_ADDRESS = ("127.0.0.1", 9404)
-HTTP_LISTENER = "kpybroker.http.listener"
 DEFAULT_REQUEST_MEMORY_BYTES = 512 * 1024 * 1024
 DEFAULT_BACKLOG = 1024
 """Kafka's 50 is filled by one Spark job that starts; who is not in it tries again a second later."""
@@ -92,13 +90,17 @@ class Node:
         self._intercept = intercept
         self.rng = random.Random(random.SystemRandom().getrandbits(128))
         self.ports: dict[str, int] = {}
-        self.http_port: int | None = None
         self._stored: StoredNode | None = None
         self._host: ControllerHost | None = None
-        self._http: HttpServer | None = None
+        self._monitoring: Monitoring | None = None
         self.broker: Broker | None = None
         self._upkeep: Upkeep | None = None
         self._progress_said_ms = self.scheduler.monotonic_ms()
+
+    @property
+    def http_port(self) -> int | None:
+        """Where metrics are served; None for nowhere."""
+        return None if self._monitoring is None else self._monitoring.port
 
     # Starting
 
@@ -111,7 +113,9 @@ class Node:
         host.subscribe(broker.apply)
         for listener in config.broker_listeners:
             self.ports[listener.name] = _listen(broker.server, listener, broker.dispatcher)
-        controller = Dispatcher(broker, handlers.load, handlers.controller_versions())
+        controller = Dispatcher(
+            broker, handlers.load, handlers.controller_versions(), counters=broker.dispatcher.counters
+        )
         for listener in config.controller_listeners:
             self.ports[listener.name] = _listen(broker.server, listener, controller)
         active: asyncio.Future[None] = self.loop.create_future()
@@ -125,7 +129,10 @@ class Node:
         self._upkeep.start()
         broker.server.start()
         broker.groups.start()
-        await self._start_http(broker)
+        from kpybroker.metrics.monitoring import Monitoring
+
+        self._monitoring = Monitoring(broker, (broker.dispatcher, controller))
+        await self._monitoring.start()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Recovery after a crash may take long: say how far it is."""
@@ -215,32 +222,6 @@ class Node:
             self.failed,
         )
 
-    async def _start_http(self, broker: Broker) -> None:
-        """The second port. A port somebody asked for must be had; the usual one may be taken by another broker."""
-        asked = self.config.originals.get(HTTP_LISTENER)
-        if asked == "":
-            return
-        from kpybroker.metrics.http import HttpServer
-
-        def expose(accept: str) -> Callable[[], tuple[str, bytes]]:
-            from kpybroker.metrics.exposition import exposition_of
-
-            server.exposition = exposition_of(broker)
-            return server.exposition(accept)
-
-        server = self._http = HttpServer(lambda: broker.is_ready, expose)
-        host, port = DEFAULT_HTTP_ADDRESS
-        if asked is not None:
-            host, _, text = asked.rpartition(":")
-            port = int(text)
-        try:
-            self.http_port = await server.start(host, port)
-        except OSError as error:
-            if asked is not None:
-                raise
-            log.info("no metrics on port %d: %s", port, error.strerror)
-            self._http = None
-
     # Stopping
 
     async def stop(self) -> None:
@@ -259,14 +240,32 @@ class Node:
             broker.server.close()
             broker.groups.stop()
             broker.replicas.checkpoint_high_watermarks()
-        if self._http is not None:
-            await self._http.stop()
+        if self._monitoring is not None:
+            await self._monitoring.stop()
         if host is not None:
             host.close()
         await self.scheduler.close()
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
             stored.close(epoch)
+
+    async def abandon(self) -> None:
+        """Let go of everything as it is, as if the process had died; only what the system would free is freed."""
+        broker, host, stored = self.broker, self._host, self._stored
+        if broker is not None:
+            if hasattr(broker, "lifecycle"):
+                broker.lifecycle.close()
+            if self._upkeep is not None:
+                self._upkeep.stop()
+            broker.server.close()
+            broker.groups.stop()
+        if self._monitoring is not None:
+            await self._monitoring.stop()
+        if host is not None:
+            host.close()
+        await self.scheduler.close()
+        if stored is not None:
+            stored.abandon()
 
 
 def _release(released: asyncio.Future[None]) -> None:

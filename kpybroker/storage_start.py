@@ -50,6 +50,11 @@ class StoredNode(NamedTuple):
             except DiskFailure as failure:
                 log.error("%s", failure)
 
+    def abandon(self) -> None:
+        """Let go of the directories as they are, as the death of the process would."""
+        for each in {self.metadata_directory, *(each.directory for each in self.directories)}:
+            each.abandon()
+
 
 def open_storage(
     config: BrokerConfig, disk: Disk, rng: Random, now_ms: int, progress: Progress | None = None

@@ -1,0 +1,108 @@
+"""The pytest plugin: a broker for the session, a fresh topic for each test, more brokers on demand, readable diffs.
+
+Loaded into every pytest run where kpybroker is installed, so it imports nothing of the broker until a fixture of it is
+asked for, adds no option to the command line, and touches no test that does not ask.
+
+``kpybroker_scope`` in pytest's configuration is how long the shared broker lives: ``session`` (default), ``package``,
+``module``, ``class`` or ``function``. With pytest-xdist each worker has its own.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from kpybroker.testing import Broker
+
+SCOPE = "kpybroker_scope"
+MARKER = "kafka_topic"
+LONGEST_TOPIC_NAME = 200
+RECORDS = "kpybroker.testing.records"
+_SHARED = pytest.StashKey["Broker"]()
+_TOPICS = pytest.StashKey[int]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """The one setting."""
+    parser.addini(SCOPE, "how long the kpybroker fixture's broker lives: session, package, module, class, function")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The one marker."""
+    config.addinivalue_line("markers", f"{MARKER}(partitions=1, config=None): how the `topic` fixture makes its topic")
+
+
+def _scope(fixture_name: str, config: pytest.Config) -> Any:
+    del fixture_name
+    return config.getini(SCOPE) or "session"
+
+
+@pytest.fixture(scope="session")
+def kpybroker_options() -> dict[str, Any]:
+    """How the shared broker is started: keywords of `kpybroker.testing.Broker`. Override it in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope=_scope)
+def kpybroker(kpybroker_options: dict[str, Any], pytestconfig: pytest.Config) -> "Iterator[Broker]":
+    """A running broker, shared by tests: in memory, on a free port, in a thread. Faults end with the test."""
+    from kpybroker.testing import Broker
+
+    with Broker(**kpybroker_options) as broker:
+        pytestconfig.stash[_SHARED] = broker
+        try:
+            yield broker
+        finally:
+            del pytestconfig.stash[_SHARED]
+
+
+@pytest.fixture
+def kpybroker_factory() -> "Iterator[Callable[..., Broker]]":
+    """Starts brokers of the test's own, ``kpybroker_factory({"num.partitions": 3})``, and stops them after it."""
+    from kpybroker.testing import Broker
+
+    started: list[Broker] = []
+
+    def start(*arguments: Any, **options: Any) -> Broker:
+        broker = Broker(*arguments, **options).start()
+        started.append(broker)
+        return broker
+
+    yield start
+    for broker in reversed(started):
+        broker.stop()
+
+
+@pytest.fixture
+def topic(kpybroker: "Broker", request: pytest.FixtureRequest) -> str:
+    """The name of a new topic of this test alone, on the shared broker."""
+    marker = request.node.get_closest_marker(MARKER)
+    number = request.config.stash.get(_TOPICS, 0) + 1
+    request.config.stash[_TOPICS] = number
+    name = re.sub(r"[^\w.-]", "-", request.node.name, flags=re.ASCII)[:LONGEST_TOPIC_NAME]
+    return kpybroker.create_topic(f"{name}-{number}", *marker.args if marker else (), **marker.kwargs if marker else {})
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item: pytest.Item) -> None:
+    """What a test broke of the shared broker is whole again for the next."""
+    broker = item.config.stash.get(_SHARED, None)
+    if broker is not None:
+        broker.faults.clear()
+
+
+def pytest_assertrepr_compare(op: str, left: object, right: object) -> Sequence[str] | None:
+    """Say of two lists of records what differs, record by record."""
+    records = sys.modules.get(RECORDS)
+    if records is None or op != "==" or not (isinstance(left, list) and isinstance(right, list)):
+        return None
+    if not any(isinstance(one, records.Record) for one in [*left[:1], *right[:1]]):
+        return None
+    found, expected = (left, right) if left and isinstance(left[0], records.Record) else (right, left)
+    if not all(isinstance(one, records.Record) for one in found):
+        return None
+    lines: list[str] = records.differences(expected, found)
+    return lines or None

@@ -1,0 +1,349 @@
+"""A broker as an asynchronous test uses it: its life, topics, records and groups, its clock, faults and snapshots.
+
+`kpybroker.testing.broker.Broker` is the blocking form of the same.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any
+
+from kpybroker.errors import KafkaError
+from kpybroker.testing import groups
+from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
+from kpybroker.testing.controls import AsyncClock, AsyncFaults
+from kpybroker.testing.embedded import Settings
+from kpybroker.testing.groups import Group, Spot
+from kpybroker.testing.hosts import Host, InChildProcess, InThisLoop
+from kpybroker.testing.records import Record, as_record, by_partition, differences
+from kpybroker.testing.snapshot import Snapshot
+from kpywire import error_codes
+from kpywire.batch import batch_headers
+from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from kpywire.record import Record as WireRecord
+from kpywire.record import build_batch, read_batch
+from kpywire.uuid import ZERO_UUID
+
+TIMEOUT_S = 10.0
+"""How long what is waited for may take, by the test's own clock."""
+PAUSE_S = 0.01
+ACKS_ALL = -1
+REQUEST_TIMEOUT_MS = 30_000
+FETCH_BYTES = 16 * 1024 * 1024
+READ_COMMITTED = "read_committed"
+
+
+class AsyncBroker:
+    """One broker. ``async with AsyncBroker() as broker:`` runs it in this loop, in memory, on a free port.
+
+    Made by hand only where `start` and `stop` are called by hand; else see ``Broker``.
+    """
+
+    def __init__(
+        self,
+        config: Mapping[str, object] | None = None,
+        *,
+        directory: str | os.PathLike[str] | None = None,
+        process: bool = False,
+        snapshot: Snapshot | None = None,
+        host: str = "127.0.0.1",
+        advertised_host: str | None = None,
+        port: int = 0,
+    ) -> None:
+        """``config`` are Kafka's broker configs; a ``directory`` keeps the data there; ``process`` runs it in a child.
+
+        ``host`` is where it listens, ``advertised_host`` what clients are told if that is something else.
+        """
+        self.host = host
+        self.port = port
+        self._advertised_host = advertised_host
+        self._snapshot = snapshot
+        texts = {name: _text(value) for name, value in (config or {}).items()}
+        settings = Settings(texts, None if directory is None else os.fspath(directory), host, advertised_host, port)
+        self._host: Host = InChildProcess(settings) if process else InThisLoop(settings)
+        self.client = Client(_reachable(host), lambda: self.port)
+        self.clock = AsyncClock(self._host.command)
+        self.faults = AsyncFaults(self._host.command)
+
+    # Life
+
+    async def start(self) -> "AsyncBroker":
+        """Serve clients when this returns. Raises BrokerFailed with one line."""
+        self.port = await self._host.start(self._snapshot)
+        return self
+
+    async def stop(self) -> None:
+        """A clean stop. What is in memory is gone; a directory stays."""
+        self.client.close()
+        await self._host.stop()
+
+    async def restart(self, *, clean: bool = True) -> None:
+        """Stop and start again with the same data on the same port; not ``clean`` is as if the process had died."""
+        self.client.close()
+        self.port = await self._host.command("restart", clean=clean)
+
+    async def disconnect_clients(self) -> int:
+        """Close every connection; how many there were."""
+        return int(await self._host.command("cut"))
+
+    async def __aenter__(self) -> "AsyncBroker":
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """``host:port``, for any client."""
+        return f"{self._advertised_host or _reachable(self.host)}:{self.port}"
+
+    def forget_sockets(self) -> None:
+        """In a forked child of this process: leave the sockets to the parent."""
+        self._host.forget_sockets()
+
+    # Snapshots
+
+    async def snapshot(self) -> Snapshot:
+        """Everything there is in the broker at this moment."""
+        return await self._host.snapshot()
+
+    async def restore(self, snapshot: Snapshot) -> None:
+        """Be again as in the snapshot, on the same port. Clients reconnect; the clock does not go back."""
+        self.client.close()
+        self.port = await self._host.restore(snapshot)
+
+    # Topics
+
+    async def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
+        """A new topic, ready to be written; its name. Raises KafkaError."""
+        configs = [CreatableTopicConfig(name=key, value=_text(value)) for key, value in (config or {}).items()]
+        topic = CreatableTopic(
+            name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=configs
+        )
+        request = CreateTopicsRequest(topics=[topic], timeout_ms=REQUEST_TIMEOUT_MS, validate_only=False)
+        (answer,) = (await self.client.call(request)).topics
+        raise_for(answer.error_code, f"topic {name}", answer.error_message)
+        return name
+
+    async def delete_topic(self, name: str) -> None:
+        """Raises KafkaError."""
+        request = DeleteTopicsRequest(
+            topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID)], timeout_ms=REQUEST_TIMEOUT_MS
+        )
+        (answer,) = (await self.client.call(request)).responses
+        raise_for(answer.error_code, f"topic {name}", answer.error_message)
+
+    async def topics(self) -> list[str]:
+        """The names of all topics but Kafka's own."""
+        return sorted(one.name or "" for one in await self.client.topics() if not one.is_internal)
+
+    # Records
+
+    async def produce(self, topic: str, *records: Any, partition: int | None = None) -> list[Record]:
+        """Write records (values, pairs of key and value, mappings, `Record`) with acks=all; as they were written.
+
+        The topic is created if it is not there. Raises KafkaError.
+        """
+        wanted = [as_record(record) for record in records]
+        try:
+            topic_id, known = await self.client.partitions(topic)
+        except KafkaError as error:
+            if error.code != error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+                raise
+            await self.create_topic(topic)
+            topic_id, known = await self.client.partitions(topic)
+        now_ms = await self.clock.now_ms() if any(record.timestamp_ms < 0 for record in wanted) else 0
+        written = []
+        for index, part in by_partition(wanted, len(known), partition).items():
+            stamped = [one if one.timestamp_ms >= 0 else one._replace(timestamp_ms=now_ms) for one in part]
+            offset = await self._append(topic, topic_id, index, stamped)
+            written += [
+                one._replace(topic=topic, partition=index, offset=offset + place) for place, one in enumerate(stamped)
+            ]
+        return written
+
+    async def _append(self, topic: str, topic_id: bytes, index: int, records: Sequence[Record]) -> int:
+        batch = build_batch(
+            WireRecord(timestamp=one.timestamp_ms, key=one.key, value=one.value, headers=one.headers) for one in records
+        )
+        part = PartitionProduceData(index=index, records=batch)
+        request = ProduceRequest(
+            acks=ACKS_ALL,
+            timeout_ms=REQUEST_TIMEOUT_MS,
+            topic_data=[TopicProduceData(name=topic, topic_id=topic_id, partition_data=[part])],
+        )
+        answer = (await self.client.call(request)).responses[0].partition_responses[0]
+        raise_for(answer.error_code, f"partition {topic}-{index}", answer.error_message)
+        offset: int = answer.base_offset
+        return offset
+
+    async def records(
+        self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted"
+    ) -> list[Record]:
+        """Every record that is there now, partition by partition; none of a topic that does not exist.
+
+        Raises KafkaError.
+        """
+        found, _ = await self._read(topic, {}, partition, isolation)
+        return sorted(found, key=lambda record: (record.partition, record.offset))
+
+    async def wait_for_records(
+        self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
+    ) -> list[Record]:
+        """All records, as soon as there are so many; AssertionError if that takes longer than ``timeout_s``."""
+        __tracebackhide__ = True
+        found: list[Record] = []
+        positions: dict[int, int] = {}
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            more, positions = await self._read(topic, positions, None, isolation)
+            found += more
+            if len(found) >= count:
+                return sorted(found, key=lambda record: (record.partition, record.offset))
+            if asyncio.get_running_loop().time() > deadline:
+                shown = differences([], found)[1:] if found else []
+                raise AssertionError(
+                    "\n".join([f"{len(found)} of {count} records came to {topic} in {timeout_s} s", *shown])
+                )
+            await asyncio.sleep(PAUSE_S)
+
+    async def assert_records(
+        self,
+        topic: str,
+        expected: Sequence[Any],
+        *,
+        ordered: bool = True,
+        timeout_s: float = 0.0,
+        isolation: str = "read_uncommitted",
+    ) -> list[Record]:
+        """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds.
+
+        An expectation is a value, a pair of key and value, or a mapping of the fields that count.
+        """
+        __tracebackhide__ = True
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            found = await self.records(topic, isolation=isolation)
+            lines = differences(expected, found, ordered=ordered)
+            if not lines:
+                return found
+            if asyncio.get_running_loop().time() >= deadline:
+                raise AssertionError("\n".join([f"topic {topic}: {lines[0]}", *lines[1:]]))
+            await asyncio.sleep(PAUSE_S)
+
+    async def _read(
+        self, topic: str, positions: Mapping[int, int], partition: int | None, isolation: str
+    ) -> tuple[list[Record], dict[int, int]]:
+        """The records from ``positions`` on to what is the end now, and where that is."""
+        try:
+            topic_id, known = await self.client.partitions(topic)
+        except KafkaError as error:
+            if error.code == error_codes.UNKNOWN_TOPIC_OR_PARTITION:
+                return [], dict(positions)
+            raise
+        wanted = known if partition is None else [partition]
+        starts = await self.client.retrying(lambda: self.client.offsets(topic, wanted, EARLIEST))
+        ends = await self.client.retrying(lambda: self.client.offsets(topic, wanted, LATEST))
+        found: list[Record] = []
+        reached = dict(positions)
+        for index in wanted:
+            start = max(starts[index], positions.get(index, 0))
+            reached[index] = await self._read_partition(topic, topic_id, (index, start, ends[index]), isolation, found)
+        return found, reached
+
+    async def _read_partition(
+        self, topic: str, topic_id: bytes, part: tuple[int, int, int], isolation: str, found: list[Record]
+    ) -> int:
+        index, position, end = part
+        while position < end:
+            asked = FetchPartition(partition=index, fetch_offset=position, partition_max_bytes=FETCH_BYTES)
+            request = FetchRequest(
+                max_wait_ms=0,
+                min_bytes=0,
+                max_bytes=FETCH_BYTES,
+                isolation_level=int(isolation == READ_COMMITTED),
+                topics=[FetchTopic(topic=topic, topic_id=topic_id, partitions=[asked])],
+            )
+            response = await self.client.call(request)
+            raise_for(response.error_code, f"topic {topic}")
+            answer = response.responses[0].partitions[0]
+            raise_for(answer.error_code, f"partition {topic}-{index}")
+            before = position
+            aborting: set[int] = set()
+            aborted = sorted(answer.aborted_transactions or (), key=lambda one: one.first_offset, reverse=True)
+            for place, header in batch_headers(answer.records or b""):
+                position = header.next_offset
+                while aborted and aborted[-1].first_offset <= header.base_offset:
+                    aborting.add(aborted.pop().producer_id)
+                if header.is_control:
+                    aborting.discard(header.producer_id)
+                elif not (header.is_transactional and header.producer_id in aborting):
+                    batch = read_batch(answer.records, header, place)
+                    found += [_as_found(topic, index, record) for record in batch if record.offset >= before]
+            if position == before:
+                break
+        return position
+
+    # Groups
+
+    async def group(self, group_id: str) -> Group:
+        """Who is in a group and what each member reads; one that nobody knows is Dead. Raises KafkaError."""
+        return await groups.describe(self.client, group_id)
+
+    async def wait_for_group_stable(
+        self, group_id: str, *, members: int | None = None, timeout_s: float = 3 * TIMEOUT_S
+    ) -> Group:
+        """The group once it is Stable with so many members; AssertionError if that takes longer."""
+        __tracebackhide__ = True
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            group = await self.group(group_id)
+            if group.is_stable and members in (None, len(group.members)):
+                return group
+            if asyncio.get_running_loop().time() > deadline:
+                wanted = "" if members is None else f" with {members} members"
+                raise AssertionError(f"after {timeout_s} s it is not Stable{wanted}: {group}")
+            await asyncio.sleep(PAUSE_S)
+
+    async def committed(self, group_id: str) -> dict[Spot, int]:
+        """The offsets that a group has committed, by topic and partition. Raises KafkaError."""
+        return await groups.committed(self.client, group_id)
+
+    async def lag(self, group_id: str) -> dict[Spot, int]:
+        """How many offsets are behind each commit of a group. Raises KafkaError."""
+        return await groups.lag(self.client, group_id)
+
+    async def assert_committed(
+        self, group_id: str, expected: Mapping[Spot, int], *, timeout_s: float = TIMEOUT_S
+    ) -> dict[Spot, int]:
+        """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
+        __tracebackhide__ = True
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        while True:
+            found = await self.committed(group_id)
+            lines = groups.differences(expected, found)
+            if not lines:
+                return found
+            if asyncio.get_running_loop().time() >= deadline:
+                raise AssertionError("\n".join([f"group {group_id}: {lines[0]}", *lines[1:]]))
+            await asyncio.sleep(PAUSE_S)
+
+
+def _as_found(topic: str, partition: int, record: WireRecord) -> Record:
+    return Record(record.value, record.key, record.headers, topic, partition, record.offset, record.timestamp)
+
+
+def _reachable(host: str) -> str:
+    """Where this machine reaches a listener: one on every interface, on loopback."""
+    return "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
+
+
+def _text(value: object) -> str:
+    """A config's value as Kafka writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,139 @@
+"""A clock that a test moves: the real one, so many milliseconds ahead, and timers that become due when it is moved.
+
+Only the broker sees it: its wall clock, its timeouts, the time of its retention. Clients keep their own.
+
+Invariant: the clock never goes back, and timers fire in the order in which they are due.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from kpybroker.io.scheduler import LoopScheduler, Timer
+
+T = TypeVar("T")
+
+MOST_STEPS = 500
+"""Of one `ControlledScheduler.advance`: what repeats within a smaller part of the time fires once in each step."""
+MOST_TURNS = 200
+"""So many loop turns are waited for what a step has set off."""
+
+
+class ShiftedTimer:
+    """A callback that is due at a time of the shifted clock, whether that comes by waiting or by being moved."""
+
+    __slots__ = ("_arguments", "_callback", "_handle", "_timers", "due_ms")
+
+    def __init__(
+        self, timers: "dict[ShiftedTimer, None]", due_ms: float, callback: Callable[..., object], arguments: Any
+    ) -> None:
+        self.due_ms = due_ms
+        self._timers = timers
+        self._callback = callback
+        self._arguments = arguments
+        self._handle: asyncio.TimerHandle | None = None
+        timers[self] = None
+
+    def wait(self, loop: asyncio.AbstractEventLoop, delay_ms: float) -> None:
+        """Let it become due by the real clock, so long from now."""
+        if self._handle is not None:
+            self._handle.cancel()
+        self._handle = loop.call_later(max(delay_ms, 0.0) / 1000.0, self.fire)
+
+    def cancel(self) -> None:
+        self._timers.pop(self, None)
+        if self._handle is not None:
+            self._handle.cancel()
+
+    def fire(self) -> None:
+        """Call it, unless that was called off."""
+        if self in self._timers:
+            self.cancel()
+            self._callback(*self._arguments)
+
+
+class ControlledScheduler(LoopScheduler):
+    """The scheduler of a broker in a test. ``ahead_ms``: how far it is before the real clock.
+
+    With ``inline`` blocking work runs on the loop: a disk in memory blocks nobody, and no thread is started.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, inline: bool, ahead_ms: float = 0.0) -> None:
+        super().__init__(loop)
+        self.ahead_ms = ahead_ms
+        self._inline = inline
+        self._timers: dict[ShiftedTimer, None] = {}
+        self._set_off = 0
+        self.monotonic_ms = lambda: loop.time() * 1000.0 + self.ahead_ms
+        self.call_soon = self._call_soon
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000 + int(self.ahead_ms)
+
+    def _call_soon(self, callback: Callable[..., object], *arguments: Any) -> object:
+        self._set_off += 1
+        return self.loop.call_soon(callback, *arguments)
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        timer = ShiftedTimer(self._timers, self.monotonic_ms() + delay_ms, callback, arguments)
+        timer.wait(self.loop, delay_ms)
+        return timer
+
+    def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        if not self._inline:
+            super().submit_blocking(work, done)
+            return
+        try:
+            result = work()
+        except Exception as error:
+            self.call_soon(done, None, error)
+        else:
+            self.call_soon(done, result, None)
+
+    async def advance(self, delta_ms: float) -> None:
+        """Let ``delta_ms`` pass at once, with everything that becomes due in it, and what follows from that.
+
+        In at most 500 steps, so a timer may fire late by a 500th of the whole; what repeats faster fires less often.
+        """
+        end_ms = self.ahead_ms + delta_ms
+        shortest_ms = delta_ms / MOST_STEPS
+        await self.settle()
+        while (left_ms := end_ms - self.ahead_ms) > 0:
+            first_ms = min((timer.due_ms for timer in self._timers), default=float("inf"))
+            self.ahead_ms += min(left_ms, max(first_ms - self.monotonic_ms(), shortest_ms))
+            self._fire_due()
+            await self.settle()
+        now_ms = self.monotonic_ms()
+        for timer in self._timers:
+            timer.wait(self.loop, timer.due_ms - now_ms)
+
+    def _fire_due(self) -> None:
+        now_ms = self.monotonic_ms()
+        for timer in sorted((timer for timer in self._timers if timer.due_ms <= now_ms), key=lambda one: one.due_ms):
+            timer.fire()
+
+    async def settle(self) -> None:
+        """Until the broker has nothing left to do at once; a busy one is not waited for for ever."""
+        for _ in range(MOST_TURNS):
+            before = self._set_off
+            await asyncio.sleep(0)
+            while self._working:
+                await asyncio.wait(self._working)
+                await asyncio.sleep(0)
+                self._set_off += 1
+            if self._set_off == before:
+                return
+
+    async def close(self) -> None:
+        """Leave nothing in the loop: it is somebody else's."""
+        while self._working:
+            await asyncio.wait(self._working)
+            await asyncio.sleep(0)
+        self.executor.shutdown()
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget all timers."""
+        for timer in list(self._timers):
+            timer.cancel()

@@ -1,0 +1,209 @@
+"""A node with what a test can do to it: its clock, its faults, its files. Runs in whatever loop it was started in.
+
+A guest: it changes nothing of the process around it (no signals, limits, garbage collection, logging or loop policy),
+and when it has stopped nothing of it is left. The same class serves in the test's own loop, in a thread and in a
+child process; what is asked of it from outside goes through `command`, in values that JSON can carry.
+"""
+
+import asyncio
+import os
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.io.limits import descriptors_for_logs, open_files
+from kpybroker.node import Node
+from kpybroker.server.listener import Server
+from kpybroker.testing.clock import ControlledScheduler
+from kpybroker.testing.faults import Faults, FaultSpec
+from kpybroker.testing.snapshot import Snapshot, clear_tree, read_tree, write_tree
+from kpystorage.disk import Disk
+
+IN_MEMORY = "/kpybroker"
+LISTENER = "PLAINTEXT"
+DEFAULTS: Mapping[str, str] = {
+    "kpybroker.http.listener": "",
+    "group.initial.rebalance.delay.ms": "0",
+    "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
+    "share.coordinator.state.topic.num.partitions": "1",
+    # When the clock is moved, nobody is to miss heartbeats or lose connections over it.
+    "broker.session.timeout.ms": str(2**31 - 1),
+    "connections.max.idle.ms": "-1",
+    "metadata.max.idle.interval.ms": "0",
+}
+"""What a broker in a test is configured with, unless the test says otherwise."""
+
+
+class Settings(NamedTuple):
+    """How a broker is to be started. Goes through JSON."""
+
+    config: Mapping[str, str] = {}
+    directory: str | None = None
+    """Its log directory; None for a disk in memory."""
+    host: str = "127.0.0.1"
+    advertised_host: str | None = None
+    port: int = 0
+
+
+class EmbeddedNode:
+    """Start it, use ``port``, stop it; it may be started again, with its data, on the same port."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.faults = Faults()
+        self.port = settings.port
+        self.failure: str | None = None
+        """Why the node gave up, if it did."""
+        self._root = IN_MEMORY if settings.directory is None else os.path.abspath(settings.directory)
+        self._disk: Disk | None = None
+        self._node: Node | None = None
+        self._scheduler: ControlledScheduler | None = None
+        self._ahead_ms = 0.0
+
+    # Life
+
+    async def start(self) -> int:
+        """The port it serves. Raises ConfigError, StartRefused, StorageError or OSError."""
+        config = self._config()
+        disk = self._disk = self._disk or self._new_disk()
+        loop = asyncio.get_running_loop()
+        inline = self.settings.directory is None
+        self._scheduler = ControlledScheduler(loop, inline=inline, ahead_ms=self._ahead_ms)
+        self.failure = None
+        self._node = Node(config, loop, self._failed, scheduler=self._scheduler, intercept=self.faults.intercept)
+        try:
+            await self._node.start(disk)
+        except BaseException:
+            await self.stop()
+            raise
+        self.port = next(iter(self._node.ports.values()))
+        return self.port
+
+    async def stop(self) -> None:
+        """A clean stop; its files stay."""
+        node, self._node = self._node, None
+        if node is not None:
+            self._remember_time()
+            await node.stop()
+
+    async def kill(self) -> None:
+        """Stop as if the process had died: nothing is flushed or said."""
+        node, self._node = self._node, None
+        if node is not None:
+            self._remember_time()
+            await node.abandon()
+
+    def _failed(self, line: str) -> None:
+        self.failure = line
+
+    def _remember_time(self) -> None:
+        if self._scheduler is not None:
+            self._ahead_ms = self._scheduler.ahead_ms
+
+    def _config(self) -> BrokerConfig:
+        settings = self.settings
+        own = {**DEFAULTS, "log.dirs": self._root, "listeners": f"{LISTENER}://{settings.host}:{self.port}"}
+        if settings.advertised_host is not None:
+            own["advertised.listeners"] = f"{LISTENER}://{settings.advertised_host}:{self.port}"
+        return BrokerConfig.load(None, {**own, **settings.config})
+
+    def _new_disk(self) -> Disk:
+        if self.settings.directory is None:
+            from kpystorage.memory_disk import MemoryDisk
+
+            return MemoryDisk()
+        from kpystorage.real_disk import Descriptors, RealDisk
+
+        return RealDisk(Descriptors(descriptors_for_logs(open_files())))
+
+    def forget_sockets(self) -> None:
+        """In a forked child: the port and the connections are the parent's alone."""
+        node = self._node
+        if node is not None and node.broker is not None:
+            server: Server = node.broker.server
+            server.forsake()
+
+    # What a test asks for
+
+    async def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
+        """Call ``do_<name>``; what is returned can be written as JSON."""
+        return await getattr(self, f"do_{name}")(**arguments)
+
+    async def do_advance(self, delta_ms: float) -> int:
+        """Move the clock; what it says afterwards, in milliseconds since the epoch."""
+        await self._running().advance(delta_ms)
+        return self._running().now_ms()
+
+    async def do_now(self) -> int:
+        """What the broker's clock says, in milliseconds since the epoch."""
+        return self._running().now_ms()
+
+    async def do_add_fault(self, spec: list[Any]) -> int:
+        """Add a fault; its number."""
+        return self.faults.add(FaultSpec(*spec))
+
+    async def do_remove_fault(self, number: int) -> None:
+        """End a fault."""
+        self.faults.rules.pop(number, None)
+
+    async def do_clear_faults(self) -> None:
+        """End all faults."""
+        self.faults.rules.clear()
+
+    async def do_hits(self, number: int) -> int:
+        """How many requests a fault has met."""
+        rule = self.faults.rules.get(number)
+        return 0 if rule is None else rule.hits
+
+    async def do_cut(self) -> int:
+        """Close all connections; how many there were."""
+        node = self._node
+        assert node is not None
+        assert node.broker is not None
+        connections = list(node.broker.server.connections)
+        for connection in connections:
+            connection.close()
+        return len(connections)
+
+    async def do_restart(self, clean: bool) -> int:
+        """Stop and start again with the same files on the same port; the port."""
+        await (self.stop() if clean else self.kill())
+        return await self.start()
+
+    async def do_save(self, directory: str) -> None:
+        """Write a snapshot into a new directory."""
+        (await self.snapshot()).save(directory)
+
+    async def do_restore(self, directory: str) -> int:
+        """`restore` from a directory."""
+        return await self.restore(Snapshot.load(directory))
+
+    async def snapshot(self) -> Snapshot:
+        """All files as they are now."""
+        assert self._disk is not None
+        self._remember_time()
+        return Snapshot(dict(read_tree(self._disk, self._root)), self._ahead_ms)
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        """Be again as in the snapshot, on the same port; the port. Faults stay; the clock never goes back."""
+        await self.kill()
+        disk = self._disk = self._disk or self._new_disk()
+        if disk.status(self._root) is None:
+            for path in _with_parents(self._root):
+                if disk.status(path) is None:
+                    disk.make_directory(path)
+        clear_tree(disk, self._root)
+        write_tree(disk, self._root, snapshot.files)
+        self._ahead_ms = max(self._ahead_ms, snapshot.ahead_ms)
+        return await self.start()
+
+    def _running(self) -> ControlledScheduler:
+        if self._scheduler is None or self._node is None:
+            raise RuntimeError("the broker is not running")
+        return self._scheduler
+
+
+def _with_parents(path: str) -> list[str]:
+    parts = path.strip("/").split("/")
+    return ["/" + "/".join(parts[: count + 1]) for count in range(len(parts))]

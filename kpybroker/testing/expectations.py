@@ -1,0 +1,39 @@
+"""The assertions as functions: ``assert_records(broker, ...)`` is ``broker.assert_records(...)``."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kpybroker.testing.async_broker import TIMEOUT_S
+from kpybroker.testing.broker import Broker
+from kpybroker.testing.groups import Group, Spot
+from kpybroker.testing.records import Record
+
+
+def assert_records(
+    broker: Broker, topic: str, expected: Sequence[Any], *, ordered: bool = True, timeout_s: float = 0.0
+) -> list[Record]:
+    """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds."""
+    __tracebackhide__ = True
+    return broker.assert_records(topic, expected, ordered=ordered, timeout_s=timeout_s)
+
+
+def wait_for_records(broker: Broker, topic: str, count: int, *, timeout_s: float = TIMEOUT_S) -> list[Record]:
+    """All records of a topic, as soon as there are so many."""
+    __tracebackhide__ = True
+    return broker.wait_for_records(topic, count, timeout_s=timeout_s)
+
+
+def wait_for_group_stable(
+    broker: Broker, group_id: str, *, members: int | None = None, timeout_s: float = 3 * TIMEOUT_S
+) -> Group:
+    """The group once it is Stable, with so many members if that is said."""
+    __tracebackhide__ = True
+    return broker.wait_for_group_stable(group_id, members=members, timeout_s=timeout_s)
+
+
+def assert_committed(
+    broker: Broker, group_id: str, expected: Mapping[Spot, int], *, timeout_s: float = TIMEOUT_S
+) -> dict[Spot, int]:
+    """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
+    __tracebackhide__ = True
+    return broker.assert_committed(group_id, expected, timeout_s=timeout_s)

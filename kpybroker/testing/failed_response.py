@@ -1,0 +1,152 @@
+"""The response of any API that says "this failed", made from the declarations of its messages.
+
+What Kafka writes by hand for each API (``AbstractRequest.getErrorResponse``) follows from two rules: a response that
+has an error code for all of it carries it there; one that has not carries it in each entry, with one entry for each
+topic, partition, group or resource that the request names. Not here: Produce, whose answers have a codec of their own.
+
+Invariant: the response can be written in the version it was made for.
+"""
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import Any
+
+from kpywire import api, error_codes
+from kpywire.schema import Field, fields_of
+
+ERROR_CODE = "error_code"
+IN_EVERY_ENTRY_TOO = frozenset({api.METADATA, api.ELECT_LEADERS})
+"""Responses that say it both for the whole and for each entry."""
+OF_A_FETCH_SESSION = frozenset(
+    {
+        error_codes.FETCH_SESSION_ID_NOT_FOUND,
+        error_codes.INVALID_FETCH_SESSION_EPOCH,
+        error_codes.FETCH_SESSION_TOPIC_ID_ERROR,
+    }
+)
+"""Of the errors of a Fetch only these are about the whole: all others are those of its partitions."""
+_NAMES = {
+    "name": ("name", "topic", "topic_name"),
+    "topic": ("topic", "name", "topic_name"),
+    "topic_name": ("topic_name", "topic", "name"),
+    "partition": ("partition", "partition_index", "index"),
+    "partition_index": ("partition_index", "partition", "index"),
+    "partition_id": ("partition_id", "partition_index", "partition"),
+}
+"""What a field of an answered entry may be called in the request."""
+_UNKNOWN = {
+    (api.FETCH, "high_watermark"): -1,
+    (api.FETCH, "records"): b"",
+    (api.FIND_COORDINATOR, "node_id"): -1,
+    (api.FIND_COORDINATOR, "port"): -1,
+    (api.INIT_PRODUCER_ID, "producer_epoch"): -1,
+    (api.LIST_OFFSETS, "timestamp"): -1,
+    (api.METADATA, "controller_id"): -1,
+    (api.OFFSET_FETCH, "committed_offset"): -1,
+    (api.JOIN_GROUP, "protocol_name"): "",
+}
+"""Values that say "none" and are not the defaults of their fields."""
+
+
+def failed_response(request: Any, api_version: int, code: int, message: str | None = None) -> Any:
+    """The response to ``request`` that carries ``code`` wherever Kafka would, and ``message`` where it may."""
+    key = type(request).KEY
+    response = api.response_class(key)()
+    failing = _Failing(key, api_version, code, message)
+    is_whole = failing.mark(response)
+    of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or key in IN_EVERY_ENTRY_TOO
+    if of_entries:
+        failing.fill_lists(request, response)
+        if key == api.FETCH:
+            response.error_code = error_codes.NONE
+    return response
+
+
+class _Failing:
+    """One error on its way into a response."""
+
+    def __init__(self, key: int, api_version: int, code: int, message: str | None) -> None:
+        self.key = key
+        self.api_version = api_version
+        self.code = code
+        self.message = message
+
+    def mark(self, part: Any) -> bool:
+        """Set what a part of the response says about errors; whether it has a place for them."""
+        marked = False
+        for field in self._fields(type(part)):
+            if _is_code(field):
+                setattr(part, field.name, self.code)
+                marked = True
+            elif field.name == "error_message":
+                setattr(part, field.name, self.message)
+            elif (self.key, field.name) in _UNKNOWN:
+                setattr(part, field.name, _UNKNOWN[self.key, field.name])
+        return marked
+
+    def fill_lists(self, asked: Any, part: Any) -> None:
+        """Give every list of ``part`` that can carry the error an entry for each entry of the request."""
+        for field in self._fields(type(part)):
+            entry_class = _entry_class(field)
+            if entry_class is not None and _can_fail(entry_class):
+                setattr(part, field.name, [self._entry(entry_class, one) for one in self._asked(asked, entry_class)])
+
+    def _entry(self, entry_class: type, asked: Any) -> Any:
+        entry = entry_class()
+        for field in self._fields(entry_class):
+            if _is_code(field) or field.name == "error_message":
+                continue
+            if isinstance(asked, str | int):
+                if field.shape.kind == ("string" if isinstance(asked, str) else "i32"):
+                    setattr(entry, field.name, asked)
+                    break
+            elif field.shape.kind not in ("array", "struct"):
+                for name in _NAMES.get(field.name, (field.name,)):
+                    if name in type(asked).FIELDS:
+                        setattr(entry, field.name, getattr(asked, name))
+                        break
+        if not self.mark(entry):
+            self.fill_lists(asked, entry)
+        return entry
+
+    def _asked(self, asked: Any, entry_class: type) -> Iterator[Any]:
+        """The entries of the request that ``entry_class`` answers."""
+        if isinstance(asked, str | int):
+            return
+        answered = {field.name for field in self._fields(entry_class)}
+        for field in self._fields(type(asked)):
+            entries: Sequence[Any] | None = getattr(asked, field.name)
+            if field.shape.kind != "array" or not entries:
+                continue
+            if isinstance(entries[0], str | int) or any(_knows(type(entries[0]), name) for name in answered):
+                yield from entries
+                return
+
+    def _fields(self, cls: type) -> list[Field]:
+        return [field for field in fields_of(cls) if self.api_version in field.versions]
+
+
+def _is_code(field: Field) -> bool:
+    return field.name.endswith(ERROR_CODE) and field.shape.kind == "i16"
+
+
+def _knows(asked: type, name: str) -> bool:
+    """Whether an entry of a request has what a field of its answer repeats."""
+    if name.endswith((ERROR_CODE, "error_message")):
+        return False
+    fields = asked.FIELDS  # type: ignore[attr-defined]
+    return any(one in fields for one in _NAMES.get(name, (name,)))
+
+
+def _entry_class(field: Field) -> type | None:
+    return field.shape.element.struct if field.shape.element is not None else None
+
+
+@cache
+def _can_fail(cls: type) -> bool:
+    """Whether there is an error code in it."""
+    for field in fields_of(cls):
+        entry_class = _entry_class(field)
+        if _is_code(field) or (entry_class is not None and _can_fail(entry_class)):
+            return True
+    return False

@@ -1,0 +1,226 @@
+"""Faults on purpose: what a test asked for, and the interceptor that stands before the handlers and brings it about.
+
+A fault is about requests of an API, a topic or a client, for a number of times. The first rule that matches a request
+counts it. Requests of this package's own client are left alone, so that a test can look at a broker it has broken.
+
+Invariant: a request that is answered with an error has had no effect for the topics that the error is about.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from kpybroker.handlers.context import Call, Handle
+from kpybroker.server.connection import CloseConnection
+from kpybroker.server.pending import Pending
+from kpybroker.testing.failed_response import failed_response
+from kpybroker.testing.request_topics import merged, names_a_topic, split
+from kpywire import api, error_codes
+from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, PartitionData
+from kpywire.produce import Produce, codec_for
+
+OWN_CLIENT_ID = "kpybroker-testing"
+FAIL, DELAY, DISCONNECT, DROP = "fail", "delay", "disconnect", "drop"
+
+
+class FaultSpec(NamedTuple):
+    """What is to happen to which requests. Every value goes through JSON, for a broker in a child process."""
+
+    action: str
+    api_key: int
+    topic: str | None = None
+    client_id: str | None = None
+    times: int | None = None
+    """How often; for ever if None."""
+    skip: int = 0
+    """So many requests pass before."""
+    error_code: int = error_codes.NONE
+    delay_ms: float = 0.0
+    served: bool = False
+    """Whether a lost connection comes after the request has had its effect."""
+
+
+class Rule:
+    """A fault with how often it was met."""
+
+    def __init__(self, spec: FaultSpec) -> None:
+        self.spec = spec
+        self.seen = 0
+        self.hits = 0
+
+    def takes(self, broker: Any, request: Any, call: Call) -> bool:
+        """Whether this request is to be met; counts it if so."""
+        spec = self.spec
+        if call.api_key != spec.api_key or (spec.times is not None and self.hits >= spec.times):
+            return False
+        if call.client_id != spec.client_id and (spec.client_id is not None or call.client_id == OWN_CLIENT_ID):
+            return False
+        if spec.topic is not None and not _names(broker, request, spec.topic):
+            return False
+        self.seen += 1
+        if self.seen <= spec.skip:
+            return False
+        self.hits += 1
+        return True
+
+
+class Faults:
+    """All faults of one broker, and the interceptor for `kpybroker.node.Node`."""
+
+    def __init__(self) -> None:
+        self.rules: dict[int, Rule] = {}
+        self._next_id = 1
+
+    def add(self, spec: FaultSpec) -> int:
+        """A new fault; its number."""
+        number, self._next_id = self._next_id, self._next_id + 1
+        self.rules[number] = Rule(spec)
+        return number
+
+    def intercept(self, _api_key: int, handle: Handle) -> Handle:
+        """What is called in the place of a handler."""
+
+        def faulty(broker: Any, request: Any, call: Call) -> Any:
+            if self.rules:
+                for rule in self.rules.values():
+                    if rule.takes(broker, request, call):
+                        return _Meeting(rule, handle, broker, request, call).answer()
+            return handle(broker, request, call)
+
+        return faulty
+
+
+def _names(broker: Any, request: Any, topic: str) -> bool:
+    """Whether a request is about a topic, also where it gives the id or its fetch session knows what is read."""
+    wanted = (topic, _id_of(broker, topic))
+    if isinstance(request, Produce):
+        return any(key in wanted for key, _ in request.topics)
+    if isinstance(request, FetchRequest) and request.session_id:
+        session = broker.fetch_sessions.sessions.get(request.session_id)
+        if session is not None and any(entry.topic in wanted for entry in session.entries.values()):
+            return True
+    return split(request, lambda key: key in wanted)[0] is not None
+
+
+def _id_of(broker: Any, name: str) -> bytes | None:
+    topic = broker.image.topics.get(name)
+    return None if topic is None else topic.id
+
+
+class _Meeting:
+    """A fault and the request that it happens to."""
+
+    def __init__(self, rule: Rule, handle: Handle, broker: Any, request: Any, call: Call) -> None:
+        self.rule = rule
+        self.spec = rule.spec
+        self.handle = handle
+        self.broker = broker
+        self.request = request
+        self.call = call
+
+    def answer(self) -> Any:
+        """What the dispatcher gets: a response, a `Pending` or nothing. Raises CloseConnection."""
+        action = self.spec.action
+        if action == FAIL:
+            return self._fail()
+        if action == DISCONNECT and not self.spec.served:
+            raise CloseConnection("a test asked for this fault")
+        if action == DELAY:
+            return self._later(self._delayed)
+        if action == DROP:
+            return self._later(lambda _pending, _answer: None)
+        return self._later(lambda _pending, _answer: self.call.connection.close())
+
+    def _serve(self, request: Any) -> Any:
+        return self.handle(self.broker, request, self.call)
+
+    def _later(self, then: Callable[[Pending, Any], object]) -> Pending | None:
+        """Serve the request, and leave to ``then`` what becomes of its answer."""
+        answer = self._serve(self.request)
+        if answer is None:
+            return None
+        if not isinstance(answer, Pending):
+            pending = Pending(overlaps=self.call.api_key == api.PRODUCE)
+            self.broker.scheduler.call_soon(then, pending, answer)
+            return pending
+        return _after(answer, then)
+
+    def _delayed(self, pending: Pending, answer: Any) -> None:
+        timer = self.broker.scheduler.call_later(self.spec.delay_ms, pending.resolve, answer)
+        pending.when_cancelled(timer.cancel)
+
+    # Errors
+
+    def _fail(self) -> Any:
+        if isinstance(self.request, Produce):
+            return self._fail_produce(self.request)
+        code, version = self.spec.error_code, self.call.api_version
+        if self.spec.topic is None:
+            return failed_response(self.request, version, code, error_codes.message(code))
+        if self.call.api_key == api.FETCH:
+            return self._fail_fetched_topic()
+        chosen, rest = split(self.request, self._is_meant)
+        failed = failed_response(chosen, version, code, error_codes.message(code))
+        if rest is None:
+            return failed
+        answer = self._serve(rest)
+        if isinstance(answer, Pending):
+            return _after(answer, lambda pending, late: pending.resolve(merged(late, failed)))
+        return merged(answer, failed)
+
+    def _is_meant(self, key: str | bytes) -> bool:
+        topic = self.spec.topic
+        return topic is None or key == topic or (isinstance(key, bytes) and key == _id_of(self.broker, topic))
+
+    def _fail_produce(self, request: Produce) -> Any:
+        code = self.spec.error_code
+        meant = [topic for topic in request.topics if self._is_meant(topic[0])]
+        others = [topic for topic in request.topics if not self._is_meant(topic[0])]
+        if request.acks == 0:
+            raise CloseConnection("a test asked for an error, and the client for no answer")
+        refusal = codec_for(self.call.api_version).refusal
+        message = error_codes.message(code)
+        failed = [(key, [refusal(index, code, message, (), -1) for index, _ in parts]) for key, parts in meant]
+        if not others:
+            return failed
+        answer = self._serve(request._replace(topics=others))
+        if isinstance(answer, Pending):
+            return _after(answer, lambda pending, late: pending.resolve([*late, *failed]))
+        return [*answer, *failed]
+
+    def _fail_fetched_topic(self) -> Any:
+        """Serve the Fetch at once, so that its session goes on, and put the error in the place of the topic."""
+        self.request.max_wait_ms = 0
+        session = self.broker.fetch_sessions.sessions.get(self.request.session_id)
+        answer = self._serve(self.request)
+        meant = [] if session is None else [one for one in session.entries.values() if self._is_meant(one.topic)]
+        named = [topic for topic in answer.responses if names_a_topic(topic, self._is_meant)]
+        for topic in named:
+            topic.partitions = [self._failed_partition(one.partition_index) for one in topic.partitions]
+        told = {(topic.topic or topic.topic_id, one.partition_index) for topic in named for one in topic.partitions}
+        for entry in meant:
+            if (entry.topic, entry.index) not in told:
+                more = FetchableTopicResponse(partitions=[self._failed_partition(entry.index)])
+                setattr(more, "topic_id" if isinstance(entry.topic, bytes) else "topic", entry.topic)
+                answer.responses.append(more)
+        return answer
+
+    def _failed_partition(self, index: int) -> PartitionData:
+        return PartitionData(
+            partition_index=index,
+            error_code=self.spec.error_code,
+            high_watermark=-1,
+            aborted_transactions=None,
+            records=b"",
+        )
+
+
+def _after(answer: Pending, then: Callable[[Pending, Any], object]) -> Pending:
+    """Another `Pending` in the place of ``answer``, which ``then`` resolves when that is resolved."""
+    pending = Pending(overlaps=answer.overlaps)
+    pending.when_cancelled(answer.cancel)
+
+    def resolved(late: Any) -> None:
+        then(pending, late)
+
+    answer.when_resolved(resolved)
+    return pending

@@ -1,0 +1,145 @@
+"""A consumer group as a test sees it: who is in it, what each member reads, what was committed, how far it lags.
+
+Reads what any client can ask for (DescribeGroups, OffsetFetch, ListOffsets); assignments are understood where the
+group's protocol is Kafka's ``consumer``, and left out where it is somebody else's.
+"""
+
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from kpybroker.errors import KafkaError
+from kpybroker.testing.client import LATEST, Client, raise_for
+from kpywire import error_codes
+from kpywire.messages.describe_groups import DescribeGroupsRequest
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+
+CONSUMER = "consumer"
+NEWEST_ASSIGNMENT = 3
+STABLE, EMPTY, DEAD = "Stable", "Empty", "Dead"
+Spot = tuple[str, int]
+"""A topic and a partition."""
+
+
+class Member(NamedTuple):
+    """One member of a group."""
+
+    id: str
+    client_id: str
+    instance_id: str | None
+    host: str
+    partitions: tuple[Spot, ...]
+
+
+class Group(NamedTuple):
+    """A group at one moment. ``state`` is Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead."""
+
+    id: str
+    state: str
+    protocol: str
+    members: tuple[Member, ...]
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether every member has its partitions."""
+        return self.state == STABLE
+
+    @property
+    def owners(self) -> dict[Spot, str]:
+        """The client id of each partition's owner."""
+        return {spot: member.client_id for member in self.members for spot in member.partitions}
+
+    def __str__(self) -> str:
+        lines = [f"group {self.id}: {self.state}, {len(self.members)} members"]
+        for member in self.members:
+            spots = ", ".join(f"{topic}-{partition}" for topic, partition in member.partitions) or "nothing"
+            lines.append(f"  {member.client_id} ({member.id}) reads {spots}")
+        return "\n".join(lines)
+
+
+async def describe(client: Client, group_id: str) -> Group:
+    """The group as it is; one that nobody knows is Dead. Raises KafkaError."""
+    answer = await client.retrying(lambda: _described(client, group_id))
+    members = tuple(
+        Member(
+            one.member_id,
+            one.client_id,
+            getattr(one, "group_instance_id", None),
+            one.client_host,
+            _assigned(one.member_assignment) if answer.protocol_type == CONSUMER else (),
+        )
+        for one in answer.members
+    )
+    return Group(group_id, answer.group_state, answer.protocol_data, tuple(sorted(members, key=lambda one: one.id)))
+
+
+async def _described(client: Client, group_id: str) -> Any:
+    (answer,) = (await client.call(DescribeGroupsRequest(groups=[group_id]))).groups
+    if answer.error_code == error_codes.COORDINATOR_NOT_AVAILABLE or answer.error_code == error_codes.NOT_COORDINATOR:
+        # Asking who coordinates it creates the topic that groups are kept in.
+        await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id]))
+    if answer.error_code == error_codes.GROUP_ID_NOT_FOUND:
+        answer.group_state = DEAD
+        return answer
+    raise_for(answer.error_code, f"group {group_id}")
+    return answer
+
+
+def _assigned(assignment: bytes) -> tuple[Spot, ...]:
+    """The partitions in a member's assignment, if it is one of Kafka's consumers."""
+    from kpywire import codec
+    from kpywire.messages.consumer_protocol_assignment import ConsumerProtocolAssignment
+
+    with suppress(Exception):
+        version = min(int.from_bytes(assignment[:2]), NEWEST_ASSIGNMENT)
+        found = codec.decode(ConsumerProtocolAssignment, version, assignment, 2)
+        return tuple(sorted((one.topic, index) for one in found.assigned_partitions for index in one.partitions))
+    return ()
+
+
+async def committed(client: Client, group_id: str) -> dict[Spot, int]:
+    """What the group has committed. Raises KafkaError."""
+    return await client.retrying(lambda: _committed(client, group_id))
+
+
+async def _committed(client: Client, group_id: str) -> dict[Spot, int]:
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group_id, topics=None)], require_stable=True)
+    (answer,) = (await client.call(request)).groups
+    if answer.error_code == error_codes.NOT_COORDINATOR:
+        await client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group_id]))
+    raise_for(answer.error_code, f"group {group_id}")
+    names = {topic.topic_id: topic.name or "" for topic in await client.topics()}
+    offsets: dict[Spot, int] = {}
+    for topic in answer.topics:
+        name = topic.name or names.get(topic.topic_id) or "?"
+        for one in topic.partitions:
+            raise_for(one.error_code, f"group {group_id}, partition {name}-{one.partition_index}")
+            offsets[name, one.partition_index] = one.committed_offset
+    return offsets
+
+
+async def lag(client: Client, group_id: str) -> dict[Spot, int]:
+    """For each committed partition, how many offsets are behind the commit. Raises KafkaError."""
+    offsets = await committed(client, group_id)
+    ends: dict[Spot, int] = {}
+    for name in {name for name, _ in offsets}:
+        with suppress(KafkaError):
+            found = await client.offsets(name, [index for topic, index in offsets if topic == name], LATEST)
+            ends |= {(name, index): end for index, end in found.items()}
+    return {spot: max(ends[spot] - offset, 0) for spot, offset in offsets.items() if spot in ends}
+
+
+def differences(expected: Mapping[Spot, int], offsets: Mapping[Spot, int]) -> Sequence[str]:
+    """What of committed offsets is not as expected, in lines; nothing if all is well."""
+    if dict(expected) == dict(offsets):
+        return []
+    lines = ["committed offsets are not as expected:"]
+    for topic, index in sorted({*expected, *offsets}):
+        want, have = expected.get((topic, index)), offsets.get((topic, index))
+        if want == have:
+            lines.append(f"  {topic}-{index}: {have}")
+        else:
+            lines += [f"- {topic}-{index}: {want}"] if want is not None else []
+            lines += [f"+ {topic}-{index}: {have}"] if have is not None else []
+    return lines

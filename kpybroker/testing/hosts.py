@@ -1,0 +1,167 @@
+"""Where a test's broker runs: in the loop that starts it, or in a child process that is told by JSON what to do.
+
+The child is started as ``python -m kpybroker.testing.program``, so the user's ``__main__`` is never imported again; it
+ends when its standard input ends, so none is left behind by a test run that died.
+"""
+
+import asyncio
+import importlib.util
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from kpybroker.testing.embedded import EmbeddedNode, Settings
+from kpybroker.testing.snapshot import Snapshot
+
+START_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 10.0
+_PACKAGES = ("kpybroker", "kpywire", "kpystorage")
+_LONGEST_LINE_BYTES = 1 << 20
+
+
+class BrokerFailed(Exception):
+    """The broker did not start, or is gone; the text says why in one line."""
+
+
+class Host(Protocol):
+    """A place for a broker."""
+
+    async def start(self, snapshot: Snapshot | None) -> int:
+        """The port that is served. Raises BrokerFailed."""
+
+    async def stop(self) -> None: ...
+
+    async def command(self, name: str, **arguments: Any) -> Any:
+        """Have ``EmbeddedNode.do_<name>`` called."""
+
+    async def snapshot(self) -> Snapshot: ...
+
+    async def restore(self, snapshot: Snapshot) -> int: ...
+
+    def forget_sockets(self) -> None:
+        """In a forked child of this process."""
+
+
+class InThisLoop:
+    """The broker lives in the running loop."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._node = EmbeddedNode(settings)
+
+    async def start(self, snapshot: Snapshot | None) -> int:
+        try:
+            return await (self._node.start() if snapshot is None else self._node.restore(snapshot))
+        except Exception as error:
+            raise BrokerFailed(f"the broker did not start: {error}") from error
+
+    async def stop(self) -> None:
+        await self._node.stop()
+
+    async def command(self, name: str, **arguments: Any) -> Any:
+        if self._node.failure is not None:
+            raise BrokerFailed(f"the broker gave up: {self._node.failure}")
+        return await self._node.command(name, arguments)
+
+    async def snapshot(self) -> Snapshot:
+        return await self._node.snapshot()
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        return await self._node.restore(snapshot)
+
+    def forget_sockets(self) -> None:
+        self._node.forget_sockets()
+
+
+class InChildProcess:
+    """The broker has a process of its own; it can be killed."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._process: asyncio.subprocess.Process | None = None
+        self._one_at_a_time = asyncio.Lock()
+
+    @property
+    def pid(self) -> int:
+        """Of the child."""
+        assert self._process is not None
+        return self._process.pid
+
+    async def start(self, snapshot: Snapshot | None) -> int:
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            "-P",
+            "-m",
+            "kpybroker.testing.program",
+            json.dumps(self._settings),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": _python_path()},
+            limit=_LONGEST_LINE_BYTES,
+        )
+        try:
+            async with asyncio.timeout(START_TIMEOUT_S):
+                return int(await self.command("start") if snapshot is None else await self.restore(snapshot))
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def stop(self) -> None:
+        process, self._process = self._process, None
+        if process is None:
+            return
+        assert process.stdin is not None
+        process.stdin.close()
+        try:
+            async with asyncio.timeout(STOP_TIMEOUT_S):
+                await process.wait()
+        except TimeoutError:
+            with suppress(ProcessLookupError):
+                process.kill()
+            await process.wait()
+
+    async def command(self, name: str, **arguments: Any) -> Any:
+        process = self._process
+        if process is None:
+            raise BrokerFailed("the broker is not running")
+        assert process.stdin is not None
+        assert process.stdout is not None
+        async with self._one_at_a_time:
+            with suppress(ConnectionError):
+                process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
+                await process.stdin.drain()
+            line = await process.stdout.readline()
+        if not line:
+            raise BrokerFailed(f"the broker's process ended with exit code {await process.wait()}")
+        answer: Mapping[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise BrokerFailed(answer["error"])
+        return answer["result"]
+
+    async def snapshot(self) -> Snapshot:
+        with tempfile.TemporaryDirectory() as directory:
+            await self.command("save", directory=directory)
+            return Snapshot.load(directory)
+
+    async def restore(self, snapshot: Snapshot) -> int:
+        with tempfile.TemporaryDirectory() as directory:
+            snapshot.save(directory)
+            return int(await self.command("restore", directory=directory))
+
+    def forget_sockets(self) -> None:
+        """The child's sockets are not in this process."""
+
+
+def _python_path() -> str:
+    """Where our packages are, before what the environment says: the child finds them, however this process did."""
+    places = []
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            places.append(str(Path(spec.origin).parent.parent))
+    return os.pathsep.join(dict.fromkeys([*places, *filter(None, [os.environ.get("PYTHONPATH")])]))

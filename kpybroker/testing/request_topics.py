@@ -1,0 +1,64 @@
+"""The topics that a request names, and a request without some of them: so that a fault can be of one topic.
+
+Invariant: what is taken out of a request and what is left of it are together what it asked for.
+"""
+
+from collections.abc import Callable, Iterable
+from copy import copy
+from typing import Any
+
+TOPIC_RESOURCE = 2
+"""The resource type of a topic in the APIs of configs."""
+_FORGOTTEN = "forgotten_topics_data"
+
+Wanted = Callable[[str | bytes], bool]
+"""Whether a topic, by its name or its id, is meant."""
+
+
+def names_a_topic(entry: Any, wanted: Wanted) -> bool:
+    """Whether an entry of a request is about a topic that is meant, or holds one that is."""
+    if isinstance(entry, str):
+        return wanted(entry)
+    fields = getattr(type(entry), "FIELDS", {})
+    if "resource_name" in fields:
+        return entry.resource_type == TOPIC_RESOURCE and wanted(entry.resource_name)
+    named = [getattr(entry, name) for name in ("name", "topic", "topic_id") if name in fields]
+    if any(one and wanted(one) for one in named):
+        return True
+    return "topics" in fields and any(names_a_topic(one, wanted) for one in entry.topics or ())
+
+
+def split(request: Any, wanted: Wanted) -> tuple[Any, Any]:
+    """``request`` with the topics that are meant only, and with the others only; None in the place of an empty one."""
+    chosen, rest = copy(request), copy(request)
+    found = left = False
+    for name, entries in _topic_lists(request):
+        meant = [entry for entry in entries if names_a_topic(entry, wanted)]
+        others = [entry for entry in entries if not names_a_topic(entry, wanted)]
+        setattr(chosen, name, meant)
+        setattr(rest, name, others)
+        found, left = found or bool(meant), left or bool(others)
+    return chosen if found else None, rest if left or not found else None
+
+
+def merged(answer: Any, failed: Any) -> Any:
+    """The answer to the rest of a request, with the entries of what was taken out of it."""
+    for name in type(answer).FIELDS:
+        more = getattr(failed, name)
+        if isinstance(more, list) and more:
+            setattr(answer, name, [*(getattr(answer, name) or ()), *more])
+    return answer
+
+
+def _topic_lists(request: Any) -> Iterable[tuple[str, list[Any]]]:
+    for name in type(request).FIELDS:
+        entries = getattr(request, name)
+        if isinstance(entries, list) and entries and name != _FORGOTTEN and _may_name_topics(name, entries[0]):
+            yield name, entries
+
+
+def _may_name_topics(name: str, entry: Any) -> bool:
+    if isinstance(entry, str):
+        return name == "topic_names"
+    fields = getattr(type(entry), "FIELDS", {})
+    return "topic" in name or "resource_name" in fields or "topics" in fields

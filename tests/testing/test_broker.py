@@ -1,0 +1,292 @@
+"""Brokers inside a test: in a thread, in a loop, in a child process; in memory and on disk; alone and several."""
+
+import asyncio
+import gc
+import logging
+import multiprocessing
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from kafka import KafkaConsumer, KafkaProducer
+
+from kpybroker.errors import KafkaError
+from kpybroker.testing import Broker, BrokerFailed, Record
+from kpywire import error_codes
+
+ROOT = Path(__file__).parents[2]
+Make = Callable[..., Broker]
+
+
+@pytest.fixture(params=["thread", "child process"])
+def make(request: pytest.FixtureRequest) -> Make:
+    """A broker in each of the places where a blocking test can have one."""
+    return lambda *arguments, **options: Broker(*arguments, process=request.param == "child process", **options)
+
+
+@pytest.fixture(params=["memory", "disk"])
+def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
+    """Where the data is."""
+    return tmp_path / "data" if request.param == "disk" else None
+
+
+def values(records: list[Record]) -> list[str | None]:
+    return [record.text for record in records]
+
+
+def read_with_a_client(broker: Broker, topic: str) -> list[bytes]:
+    consumer = KafkaConsumer(
+        topic,
+        bootstrap_servers=broker.bootstrap_servers,
+        auto_offset_reset="earliest",
+        group_id=None,
+        consumer_timeout_ms=300,
+    )
+    try:
+        return [message.value for message in consumer]
+    finally:
+        consumer.close()
+
+
+def test_an_unmodified_client_writes_and_reads(make: Make, place: Path | None) -> None:
+    with make(directory=place) as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("orders", b"one").get(10)
+        producer.close()
+        broker.produce("orders", "two")
+        assert values(broker.records("orders")) == ["one", "two"]
+        assert read_with_a_client(broker, "orders") == [b"one", b"two"]
+
+
+def test_a_directory_keeps_the_data_for_the_next_broker(make: Make, tmp_path: Path) -> None:
+    with make(directory=tmp_path / "data") as broker:
+        broker.produce("kept", "a")
+    with make(directory=tmp_path / "data") as broker:
+        assert values(broker.records("kept")) == ["a"]
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean stop", "death"])
+def test_a_restart_keeps_port_and_records(make: Make, place: Path | None, clean: bool) -> None:
+    with make(directory=place) as broker:
+        port = broker.port
+        broker.produce("kept", "a", "b")
+        broker.restart(clean=clean)
+        assert broker.port == port
+        assert values(broker.records("kept")) == ["a", "b"]
+        broker.produce("kept", "c")
+        assert values(broker.records("kept")) == ["a", "b", "c"]
+
+
+def test_configs_are_taken_and_a_wrong_one_is_one_clear_line(make: Make) -> None:
+    with make({"num.partitions": 3, "auto.create.topics.enable": False}) as broker:
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, group_id=None)
+        assert not consumer.partitions_for_topic("nothing")
+        consumer.close()
+        assert broker.topics() == []
+    with pytest.raises(BrokerFailed, match=r"num\.partitions"):
+        make({"num.partitions": "many"}).start()
+
+
+def test_a_fixed_port_that_is_taken_is_one_clear_line(make: Make) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(BrokerFailed, match="cannot listen"):
+        make(port=taken.getsockname()[1]).start()
+
+
+def test_a_broker_that_failed_to_start_can_be_tried_again(tmp_path: Path) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("in the way")
+    broker = Broker(directory=occupied)
+    with pytest.raises(BrokerFailed):
+        broker.start()
+    occupied.unlink()
+    with broker:
+        assert broker.topics() == []
+
+
+def test_several_brokers_at_once_know_nothing_of_each_other() -> None:
+    with Broker() as one, Broker() as two, Broker(process=True) as three:
+        assert len({one.port, two.port, three.port}) == 3
+        for number, broker in enumerate((one, two, three)):
+            broker.produce("same-name", f"from {number}")
+        assert [values(broker.records("same-name")) for broker in (one, two, three)] == [
+            ["from 0"],
+            ["from 1"],
+            ["from 2"],
+        ]
+
+
+def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
+    with Broker(directory=tmp_path), pytest.raises(BrokerFailed, match="in use"):
+        Broker(directory=tmp_path).start()
+
+
+def test_in_the_loop_of_the_test() -> None:
+    async def scenario() -> None:
+        before = threading.active_count()
+        async with Broker() as broker:
+            assert threading.active_count() == before, "no thread is needed"
+            await broker.create_topic("t", partitions=2)
+            written = await broker.produce("t", ("key", "value"), "b", partition=1)
+            assert [record.offset for record in written] == [0, 1]
+            assert await broker.records("t", partition=0) == []
+            await broker.assert_records("t", [("key", "value"), "b"])
+            await broker.restart(clean=False)
+            assert len(await broker.wait_for_records("t", 2)) == 2
+            snapshot = await broker.snapshot()
+            await broker.delete_topic("t")
+            assert await broker.topics() == []
+            await broker.restore(snapshot)
+            assert await broker.topics() == ["t"]
+        assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing is left in the loop"
+
+    asyncio.run(scenario())
+
+
+def test_a_broker_in_a_thread_serves_asynchronous_tests_too() -> None:
+    async def scenario(broker: Broker) -> bytes:
+        reader, writer = await asyncio.open_connection(broker.host, broker.port)
+        writer.write(bytes.fromhex("0000000a 0012 0000 00000001 ffff"))
+        answer = await reader.readexactly(8)
+        writer.close()
+        return answer[4:]
+
+    with Broker() as broker:
+        assert asyncio.run(scenario(broker)) == b"\0\0\0\1"
+
+
+def test_a_guest_changes_nothing_of_the_process() -> None:
+    def state() -> tuple[object, ...]:
+        return (
+            gc.get_threshold(),
+            gc.get_freeze_count(),
+            gc.isenabled(),
+            signal.getsignal(signal.SIGINT),
+            signal.getsignal(signal.SIGTERM),
+            type(asyncio.get_event_loop_policy()),
+            logging.getLogger().handlers,
+            logging.getLogger().level,
+            logging.getLogger("kpybroker").handlers,
+            threading.active_count(),
+            os.getcwd(),
+            dict(os.environ),
+            sys.getswitchinterval(),
+        )
+
+    before = state()
+    with Broker() as broker:
+        broker.produce("t", "a")
+        during = state()
+    assert before == state()
+    assert during[:9] == before[:9]
+
+
+def descriptors() -> int:
+    return len(os.listdir("/proc/self/fd"))
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts descriptors in /proc")
+def test_nothing_is_left_open() -> None:
+    with Broker() as broker:
+        broker.produce("t", "a")
+    before = descriptors()
+    for _ in range(3):
+        with Broker() as broker:
+            broker.produce("t", "a")
+            broker.restart(clean=False)
+    assert descriptors() == before
+
+
+def test_a_broker_is_used_by_those_who_stopped_it_no_more() -> None:
+    broker = Broker()
+    with pytest.raises(BrokerFailed, match="not running"):
+        broker.topics()
+    with broker, pytest.raises(BrokerFailed, match="running already"):
+        broker.start()
+    broker.stop()
+    with pytest.raises(BrokerFailed, match="not running"):
+        broker.topics()
+
+
+def _in_a_forked_child(broker: Broker, port: int) -> None:
+    broker.stop()  # must not stop the parent's
+    producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}")
+    producer.send("forked", b"from the child").get(10)
+    producer.close()
+    os._exit(0)
+
+
+def test_a_forked_child_is_a_client_and_does_not_hold_the_port() -> None:
+    broker = Broker().start()
+    child = multiprocessing.get_context("fork").Process(target=_in_a_forked_child, args=(broker, broker.port))
+    child.start()
+    child.join(30)
+    assert child.exitcode == 0
+    assert values(broker.records("forked")) == ["from the child"]
+    holder = os.fork()
+    if holder == 0:
+        signal.pause()
+    try:
+        port = broker.port
+        broker.stop()
+        with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port), 5):
+            pass
+    finally:
+        os.kill(holder, signal.SIGKILL)
+        os.waitpid(holder, 0)
+
+
+def test_the_child_process_ends_with_the_test_run_and_never_imports_its_main(tmp_path: Path) -> None:
+    script = tmp_path / "main.py"
+    script.write_text(
+        "print('main runs')\n"
+        "import os\n"
+        "from kpybroker.testing import Broker\n"
+        "broker = Broker(process=True).start()\n"
+        "print(broker.port, flush=True)\n"
+        "os._exit(3)\n"
+    )
+    finished = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=60, check=False)
+    assert finished.returncode == 3, finished.stderr
+    first, port = finished.stdout.split("\n")[:2]
+    assert first == "main runs"
+    for _ in range(500):
+        try:
+            socket.create_connection(("127.0.0.1", int(port)), 1).close()
+        except ConnectionRefusedError:
+            return
+        threading.Event().wait(0.02)
+    pytest.fail("the broker outlived the test run")
+
+
+def test_a_forgotten_broker_does_not_keep_the_test_run_from_ending() -> None:
+    script = "from kpybroker.testing import Broker; Broker().start().produce('t', 'a'); print('done')"
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False, cwd=ROOT
+    )
+    assert (finished.returncode, finished.stdout, finished.stderr) == (0, "done\n", "")
+
+
+def test_what_cannot_be_done_is_kafkas_error(make: Make) -> None:
+    with make() as broker:
+        broker.create_topic("t")
+        with pytest.raises(KafkaError) as caught:
+            broker.create_topic("t")
+        assert caught.value.code == error_codes.TOPIC_ALREADY_EXISTS
+        with pytest.raises(KafkaError, match="UNKNOWN_TOPIC_OR_PARTITION"):
+            broker.delete_topic("missing")
+
+
+def test_disconnected_clients_come_back() -> None:
+    with Broker() as broker:
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("t", b"before").get(10)
+        assert broker.disconnect_clients() >= 1
+        producer.send("t", b"after").get(10)
+        producer.close()
+        assert values(broker.records("t")) == ["before", "after"]
