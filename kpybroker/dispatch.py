@@ -17,6 +17,7 @@ from kpybroker.answered_errors import Errors, errors_in
 from kpybroker.counters import UNCOUNTED, ApiCounters, Due
 from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection, Connection
+from kpybroker.server.newcomers import Newcomers
 from kpybroker.server.outbox import Reply
 from kpybroker.server.pending import Pending
 from kpywire import api
@@ -28,6 +29,8 @@ log = logging.getLogger("kpybroker.dispatch")
 
 API_VERSIONS = 18
 FETCH = 1
+LOOKS_AROUND = frozenset((3, API_VERSIONS, 17, 36, 60))
+"""Metadata, ApiVersions, SASL's two, DescribeCluster: what a client sends before it knows whom to talk to."""
 LONGEST_KNOWN_HEADER_BYTES = 512
 MOST_KNOWN_CALLS = 32
 """Of one connection: a client sends few kinds of requests in one version each."""
@@ -91,16 +94,22 @@ class Dispatcher:
         load: Callable[[int], Any],
         versions: Mapping[int, tuple[int, int]],
         intercept: Intercept | None = None,
+        *,
+        counters: dict[int, ApiCounters] | None = None,
     ) -> None:
         """``load`` finds the handler module of an api key; ``versions`` are those served: ``{key: (first, last)}``.
 
         ``intercept`` may put something before a handler when it is first used; without it there is nothing in between.
+        ``counters`` are those of another dispatcher of the node, to count together.
         """
         self.broker = broker
         self.intercept = intercept
         self.load = load
         self.versions = versions
-        self.counters: dict[int, ApiCounters] = {key: ApiCounters() for key in versions}
+        self.newcomers = Newcomers()
+        self.counters: dict[int, ApiCounters] = {} if counters is None else counters
+        for key in versions:
+            self.counters.setdefault(key, ApiCounters())
         self.served: dict[tuple[int, int], Served] = {}
         """By api key and version, as far as they were used."""
         self.slow_ns = SLOW_NS
@@ -162,6 +171,13 @@ class Dispatcher:
         served = self.served.get(key) or self._find(*key)
         counters = UNCOUNTED if served is None else served.counters
         call = Call(header.api_key, header.api_version, header.client_id, connection, self.versions, counters)
+        self.newcomers.seen(
+            connection.client_host,
+            header.client_id,
+            connection.listener_name,
+            only_looks=header.api_key in LOOKS_AROUND,
+            now_ms=connection.server.poller.now_ms,
+        )
         known = connection.calls
         if served is not None and header.end <= LONGEST_KNOWN_HEADER_BYTES and len(known) < MOST_KNOWN_CALLS:
             known[key] = KnownCall(served, call, frame, header.end)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from kpybroker.node import Node
 
 HTTP_LISTENER = "kpybroker.http.listener"
+USUAL_HTTP_PORT = 9404
 
 
 @click.command(name="start")
@@ -95,7 +96,9 @@ def _announce(container: bool, node: "Node") -> None:
         f"kpybroker serves {address}, data in {', '.join(config.log_dirs)}",
     ]
     if node.http_port is not None:
-        lines.append(f"metrics on port {node.http_port}: /metrics, /live, /ready")
+        moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
+        instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
+        lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
     click.echo("\n".join([*lines, "", *_paste_next(_program(), address)]))
 
 

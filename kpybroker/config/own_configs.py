@@ -3,16 +3,86 @@
 They are read from the same places as Kafka's, and shown by DescribeConfigs only when they are set.
 """
 
+import re
 from typing import Final
 
-from kpybroker.config.definition import LOW, STRING, ConfigKey, Definitions, define
-from kpybroker.config.validators import HostAndPort
+from kpybroker.config.definition import (
+    INT,
+    LIST,
+    LOW,
+    STRING,
+    ConfigKey,
+    ConfigValue,
+    Definitions,
+    define,
+    invalid_value,
+)
+from kpybroker.config.validators import HostAndPort, at_least, list_of
 
-OWN_CONFIGS: Definitions = define([ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort())])
+METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
+METRIC_LABELS: Final = frozenset(
+    {
+        *("address", "client_id", "client_software_name", "client_software_version", "clientSoftwareName"),
+        *("clientSoftwareVersion", "cluster_name", "consumergroup", "error", "generation", "group", "id"),
+        *("implementation", "listener", "major", "minor", "networkProcessor", "network_processor", "partition"),
+        *("patchlevel", "quantile", "request", "topic", "version"),
+    }
+)
+"""What metrics call their own labels."""
+_LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\s*=.*", re.ASCII)
+
+
+class StaticLabels:
+    """``name=value`` entries with names that Prometheus takes and no metric uses, each once."""
+
+    __slots__ = ()
+
+    def check(self, name: str, value: ConfigValue) -> None:
+        assert isinstance(value, tuple)
+        names = [entry.partition("=")[0].strip() for entry in value]
+        for label, entry in zip(names, value, strict=True):
+            if _LABEL.fullmatch(entry) is None:
+                raise invalid_value(name, value, f"{entry!r} is not name=value with a label's name")
+            if label in METRIC_LABELS or names.count(label) > 1:
+                raise invalid_value(name, value, f"the label {label} exists already")
+
+    def __str__(self) -> str:
+        return "name=value,..."
+
+
+OWN_CONFIGS: Definitions = define(
+    [
+        ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
+        ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
+        ConfigKey(
+            "kpybroker.metrics.dialects",
+            LIST,
+            ("strimzi", "kafka_exporter", "native"),
+            LOW,
+            list_of(*METRIC_DIALECTS, empty=False),
+        ),
+        ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
+        ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
+    ]
+)
 
 OWN_DOCUMENTATION: Final = {
     "kpybroker.http.listener": (
         "Where /metrics, /live and /ready are served over HTTP; nowhere if it is empty. When it is not set and the "
-        "port is taken, the node runs without."
-    )
+        "port is taken, the next free one up to 9413 is used."
+    ),
+    "kpybroker.loop.lag.warn.ms": (
+        "When the event loop served nobody for so long, a warning says so and names the request that took longest; "
+        "0 for never."
+    ),
+    "kpybroker.metrics.dialects": (
+        "Under whose names metrics are shown: strimzi, confluent, kafka_exporter, kafka_lag_exporter, native "
+        "(docs/metrics.md has them all)."
+    ),
+    "kpybroker.metrics.max.partitions": (
+        "How many partitions have metrics of their own, and how many positions of groups; the others are only in sums."
+    ),
+    "kpybroker.metrics.static.labels": (
+        "Labels that every metric carries, as name=value,name=value: what dashboards select by and nobody else adds."
+    ),
 }

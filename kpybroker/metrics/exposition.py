@@ -1,142 +1,111 @@
-"""The broker's counters as Prometheus metrics, in the names that Kafka's JMX exporter gives them (Strimzi's form).
+"""Everything a scrape shows, written on the loop in slices of a few milliseconds, between the requests of clients.
 
-The broker counts in plain integers; they are turned into metrics only when somebody asks.
+Writing in a thread would be no better: the interpreter lets one thread run, and takes it away only every 5 ms, at each
+system call of the loop anew. Who asks while a text is being written gets the same one.
 """
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+import asyncio
+from collections.abc import Iterator
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Final
 
-from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.registry import Collector
-
-from kpywire.api import API_KEYS
+from kpybroker.metrics import clients, newcomers
+from kpybroker.metrics.lag import LagTables
+from kpybroker.metrics.node_state import NodeTables
+from kpybroker.metrics.partitions import PartitionTables
+from kpybroker.metrics.requests import RequestTables
+from kpybroker.metrics.static_labels import static_labels
+from kpybroker.metrics.table import Table, Writer
+from kpybroker.metrics.window import SLICE_MS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kpybroker.broker import Broker
+    from kpybroker.metrics.loop_watch import LoopWatch
+    from kpybroker.metrics.process import ProcessTables
 
-NANOSECONDS_PER_MS = 1_000_000
-Rendering = Callable[[], tuple[str, bytes]]
-"""Makes (content type, text) of what was read. For a thread: of thousands of partitions it takes long."""
-Exposition = Callable[[str], Rendering]
-
-
-class TopicCounters(NamedTuple):
-    """What one topic has counted."""
-
-    name: str
-    bytes_in: int
-    bytes_out: int
-    records_in: int
+SLICE_NS: Final = 2_000_000
+PAUSE_S: Final = 0.002
+"""For the others, after each slice."""
 
 
-class LogSize(NamedTuple):
-    """How far the log of one partition reaches."""
+class Exposition:
+    """The metrics of one broker as text. Made at the first scrape, `close`d with the node."""
 
-    topic: str
-    partition: int
-    start_offset: int
-    end_offset: int
-    size_bytes: int
+    def __init__(self, broker: "Broker", watch: "LoopWatch") -> None:
+        config = broker.config
+        most: int = config["kpybroker.metrics.max.partitions"]
+        self._loop = watch.loop
+        self._writer = Writer(
+            config["kpybroker.metrics.dialects"], static_labels(config["kpybroker.metrics.static.labels"])
+        )
+        self._server = broker.server
+        self._dispatcher = broker.dispatcher
+        self._requests = RequestTables(watch.dispatchers)
+        self._partitions = PartitionTables(broker, most)
+        self._lag = LagTables(broker, most)
+        self._node = NodeTables(broker, watch)
+        self._process: ProcessTables | None = None
+        self._writing: asyncio.Task[bytes] | None = None
+        self._timer: asyncio.TimerHandle | None = self._loop.call_later(SLICE_MS / 1000, self._turn)
 
+    def _turn(self) -> None:
+        self._timer = self._loop.call_later(SLICE_MS / 1000, self._turn)
+        self._requests.turn()
+        self._node.turn()
 
-def exposition_of(broker: "Broker") -> Exposition:
-    """A function that, given an Accept header, reads the counters and says how to render them."""
-    process = CollectorRegistry()
-    ProcessCollector(registry=process)
-    PlatformCollector(registry=process)
-    GCCollector(registry=process)
+    def close(self) -> None:
+        """Stop looking."""
+        for each in (self._timer, self._writing):
+            if each is not None:
+                each.cancel()
+        self._timer = None
 
-    def expose(accept: str) -> Rendering:
-        encode, content_type = choose_encoder(accept)
-        moment = Moment(broker, process)
-        return lambda: (content_type, encode(moment))
+    async def text(self) -> bytes:
+        """The metrics in Prometheus' text format 0.0.4."""
+        if self._writing is None:
+            self._writing = asyncio.ensure_future(self._write())
+            self._writing.add_done_callback(self._written)
+        return await asyncio.shield(self._writing)
 
-    return expose
+    def _written(self, _task: "asyncio.Task[bytes]") -> None:
+        self._writing = None
 
+    async def _write(self) -> bytes:
+        process = await asyncio.to_thread(self._of_process)
+        parts: list[bytes] = []
+        began_ns = perf_counter_ns()
+        for piece in self._pieces(process):
+            if piece:
+                parts.append(piece.encode())
+            if perf_counter_ns() - began_ns >= SLICE_NS:
+                await asyncio.sleep(PAUSE_S)
+                began_ns = perf_counter_ns()
+        return b"".join(parts)
 
-class Moment(Collector):
-    """One broker's counters as they were when this was made; ``process`` has what any process has."""
+    def _of_process(self) -> "Sequence[Table]":
+        """In a thread."""
+        from kpybroker.metrics.process import ProcessTables
 
-    def __init__(self, broker: "Broker", process: Collector) -> None:
-        self.process = process
-        self.topics = [
-            TopicCounters(topic.name, topic.bytes_in, topic.bytes_out, topic.records_in)
-            for topic in broker.replicas.topics.values()
-        ]
-        self.logs = [
-            LogSize(replica.topic.name, replica.index, log.log_start_offset, log.log_end_offset, log.size)
-            for replica in broker.replicas
-            if (log := replica.log) is not None and log.is_open
-        ]
-        self.few = [*_requests(broker), *_node(broker)]
+        if self._process is None:
+            self._process = ProcessTables()
+        return self._process.tables()
 
-    def collect(self) -> Iterable[Metric]:
-        yield from self._topics()
-        yield from self._partitions()
-        yield from self.few
-        yield from self.process.collect()
-
-    def _topics(self) -> Iterator[Metric]:
-        families = {
-            "bytes_in": CounterMetricFamily(
-                "kafka_server_brokertopicmetrics_bytesin", "Bytes of records produced", labels=["topic"]
-            ),
-            "bytes_out": CounterMetricFamily(
-                "kafka_server_brokertopicmetrics_bytesout", "Bytes of records fetched", labels=["topic"]
-            ),
-            "records_in": CounterMetricFamily(
-                "kafka_server_brokertopicmetrics_messagesin", "Records produced", labels=["topic"]
-            ),
-        }
-        for topic in self.topics:
-            for attribute, family in families.items():
-                family.add_metric([topic.name], getattr(topic, attribute))
-        yield from families.values()
-
-    def _partitions(self) -> Iterator[Metric]:
-        labels = ["topic", "partition"]
-        start = GaugeMetricFamily("kafka_log_log_logstartoffset", "First offset", labels=labels)
-        end = GaugeMetricFamily("kafka_log_log_logendoffset", "Offset of the next record", labels=labels)
-        size = GaugeMetricFamily("kafka_log_log_size", "Bytes on disk", labels=labels)
-        for log in self.logs:
-            values = [log.topic, str(log.partition)]
-            start.add_metric(values, log.start_offset)
-            end.add_metric(values, log.end_offset)
-            size.add_metric(values, log.size_bytes)
-        yield from (start, end, size)
-
-
-def _requests(broker: "Broker") -> Iterator[Metric]:
-    requests = CounterMetricFamily("kafka_network_requestmetrics_requests", "Requests", labels=["request"])
-    errors = CounterMetricFamily(
-        "kafka_network_requestmetrics_errors", "Requests that ended their connection", labels=["request"]
-    )
-    local = CounterMetricFamily(
-        "kafka_network_requestmetrics_localtimems", "Milliseconds spent serving requests", labels=["request"]
-    )
-    for key, counters in broker.dispatcher.counters.items():
-        name = [API_KEYS[key].name]
-        requests.add_metric(name, sum(counters.local))
-        errors.add_metric(name, counters.failures)
-        local.add_metric(name, counters.local_ns / NANOSECONDS_PER_MS)
-    yield from (requests, errors, local)
-
-
-def _node(broker: "Broker") -> Iterator[Metric]:
-    held = list(broker.replicas)
-    yield GaugeMetricFamily("kafka_server_replicamanager_partitioncount", "Partitions held", len(held))
-    led = sum(replica.partition.leader == broker.node_id for replica in held)
-    yield GaugeMetricFamily("kafka_server_replicamanager_leadercount", "Partitions led", led)
-    offline = len(broker.replicas.directories.failed_paths)
-    yield GaugeMetricFamily("kafka_log_logmanager_offlinelogdirectorycount", "Log directories that failed", offline)
-    yield GaugeMetricFamily("kafka_server_kafkaserver_brokerstate", "Kafka's broker state", broker.lifecycle.state)
-    yield GaugeMetricFamily(
-        "kafka_server_socket_server_metrics_connection_count", "Open connections", len(broker.server.connections)
-    )
-    yield GaugeMetricFamily(
-        "kafka_server_fetchsessioncache_numincrementalfetchsessions",
-        "Fetch sessions",
-        len(broker.fetch_sessions.sessions),
-    )
+    def _pieces(self, process: "Sequence[Table]") -> Iterator[str]:
+        """The text in small pieces; an empty one is a place to pause."""
+        self._writer.begin()
+        for source in (
+            self._node.tables(),
+            self._requests.tables(),
+            clients.tables(self._server),
+            newcomers.tables(self._server, self._dispatcher.newcomers),
+            self._partitions.tables(),
+            self._lag.tables(),
+            iter(process),
+        ):
+            for table in source:
+                if table is None:
+                    yield ""
+                else:
+                    yield from self._writer.pieces(table)

@@ -1,0 +1,118 @@
+"""How late the event loop is, and who made it late.
+
+A timer measures its own lateness: as long as it is late, so long nobody was served. Beside it stand what the dispatcher
+served longest in the meantime and the pauses of the garbage collector, so that a warning can name a culprit.
+
+Invariant: watching costs a few wake-ups a second, whether anybody looks or not.
+"""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Sequence
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Final
+
+from kpybroker.counters import BUCKETS
+from kpybroker.dispatch import SLOW_NS, Dispatcher
+from kpybroker.server.complaints import Complaints
+from kpywire.api import API_KEYS
+
+log = logging.getLogger("kpybroker.loop")
+
+EVERY_MS: Final = 100
+IDLE_SLICES: Final = 600
+"""Of `EVERY_MS`: the minute over which idleness is told."""
+NS_PER_MS: Final = 1_000_000
+
+
+class LoopWatch:
+    """Watches a loop, by the real clock. ``warn_ms``: from which lateness on it is worth a line; 0 for never."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        complaints: Complaints,
+        dispatchers: Sequence[Dispatcher],
+        warn_ms: int,
+    ) -> None:
+        self.loop = loop
+        self.dispatchers = dispatchers
+        self.warn_ms = warn_ms
+        self.lateness = [0] * BUCKETS
+        """How often the loop was so late, per half octave of ns."""
+        self.late_ns = 0
+        """All lateness together."""
+        self.gc_pauses = [0] * BUCKETS
+        self.gc_ns = 0
+        self.busy_share = 0.0
+        """How much of the last minute this thread spent working."""
+        self._gc_began_ns = 0
+        self._longest_gc_ns = 0
+        self._due_ns = 0
+        self._seen_ns = self._worked_ns = 0
+        self._complaints = complaints
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Begin. On the loop's own thread."""
+        gc.callbacks.append(self._on_collection)
+        self._seen_ns, self._worked_ns = perf_counter_ns(), thread_time_ns()
+        self._arm()
+
+    def stop(self) -> None:
+        """Watch no more. Safe to call twice."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._on_collection in gc.callbacks:
+            gc.callbacks.remove(self._on_collection)
+
+    def _arm(self) -> None:
+        self._due_ns = perf_counter_ns() + EVERY_MS * NS_PER_MS
+        self._timer = self.loop.call_later(EVERY_MS / 1000, self._on_time)
+
+    def _on_time(self) -> None:
+        now_ns = perf_counter_ns()
+        late_ns = max(0, now_ns - self._due_ns)
+        self.lateness[(late_ns * late_ns).bit_length()] += 1
+        self.late_ns += late_ns
+        if 0 < self.warn_ms * NS_PER_MS <= late_ns:
+            self._complaints.say(log, logging.WARNING, "the event loop stood still", "%s", self._reason(late_ns))
+        self._forget_culprits()
+        self._note_work(now_ns)
+        self._arm()
+
+    def _reason(self, late_ns: int) -> str:
+        slow = [(each.slow_ns, each.slowest) for each in self.dispatchers if each.slowest is not None]
+        parts = [f"the event loop stood still for {late_ns // NS_PER_MS} ms"]
+        if slow:
+            took_ns, (api_key, peer) = max(slow)
+            parts.append(f"{API_KEYS[api_key].name} of {peer} took {took_ns // NS_PER_MS} ms of it")
+        if self._longest_gc_ns >= NS_PER_MS:
+            parts.append(f"the garbage collector {self._longest_gc_ns // NS_PER_MS} ms")
+        return ", ".join(parts) if len(parts) > 1 else f"{parts[0]}, not for a request"
+
+    def _forget_culprits(self) -> None:
+        self._longest_gc_ns = 0
+        for each in self.dispatchers:
+            each.slow_ns, each.slowest = SLOW_NS, None
+
+    def _note_work(self, now_ns: int) -> None:
+        """An exponential mean over a minute, as Kafka's one minute rate is."""
+        worked_ns, passed_ns = thread_time_ns(), now_ns - self._seen_ns
+        if passed_ns > 0:
+            share = min(1.0, (worked_ns - self._worked_ns) / passed_ns)
+            weight = min(1.0, passed_ns / (IDLE_SLICES * EVERY_MS * NS_PER_MS))
+            self.busy_share += (share - self.busy_share) * weight
+        self._seen_ns, self._worked_ns = now_ns, worked_ns
+
+    def _on_collection(self, phase: str, _info: dict[str, Any]) -> None:
+        if phase == "start":
+            self._gc_began_ns = perf_counter_ns()
+        elif self._gc_began_ns:
+            pause_ns = perf_counter_ns() - self._gc_began_ns
+            self._gc_began_ns = 0
+            self.gc_pauses[(pause_ns * pause_ns).bit_length()] += 1
+            self.gc_ns += pause_ns
+            self._longest_gc_ns = max(self._longest_gc_ns, pause_ns)
