@@ -23,6 +23,7 @@ IN_MEMORY = "/kpybroker"
 LISTENER = "PLAINTEXT"
 DEFAULTS: Mapping[str, str] = {
     "kpybroker.http.listener": "",
+    "kpybroker.loop.lag.warn.ms": "0",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
     "transaction.state.log.num.partitions": "1",
