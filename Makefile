@@ -8,7 +8,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples conftest.py hatch_build.py
+CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv

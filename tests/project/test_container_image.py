@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import shutil
 import signal
 import socket
@@ -252,6 +253,50 @@ def test_a_formatted_container_starts_again(image: Path) -> None:
         assert "hello" in consumer.topics()
         consumer.close()
     assert "cluster.id=4L6g3nShT-eMCtK--X86sw" in (image / "data" / "meta.properties").read_text()
+
+
+def tools_in(dockerfile: str) -> list[str]:
+    """The names under which the image has `kafka_tool.py`."""
+    found = re.search(r"for tool in ([a-z -]+); do", dockerfile)
+    assert found is not None
+    return [f"kafka-{name}" for name in found.group(1).split()]
+
+
+def test_kafkas_tools_are_there_by_their_names(image: Path) -> None:
+    names = tools_in((DOCKER / "Dockerfile").read_text())
+    for name in names:
+        (image / PLACES["bin"] / f"{name}.sh").symlink_to("kafka_tool.py")
+    address = free_address()
+    path = os.pathsep.join([str(image / PLACES["bin"]), str(Path(sys.executable).parent), os.environ["PATH"]])
+    used = set()
+
+    def run(command: str, text: str = "") -> str:
+        words = shlex.split(command.replace("AT", f"--bootstrap-server {address}"))
+        used.add(words[0])
+        done = subprocess.run(
+            words, env={**os.environ, "PATH": path}, input=text, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    with started(image, [RUN], KAFKA_LISTENERS=f"PLAINTEXT://{address}", KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS="0"):
+        run("kafka-broker-api-versions.sh AT")
+        run("kafka-topics.sh AT --create --topic orders --partitions 2 --if-not-exists --config retention.ms=60000")
+        run("kafka-topics.sh AT --create --topic orders --if-not-exists")
+        assert run("kafka-topics.sh AT --list") == "orders\n"
+        run("kafka-topics.sh AT --alter --topic orders --partitions 3")
+        assert "retention.ms" in run("kafka-configs.sh AT --describe --entity-type topics --entity-name orders")
+        producing = "kafka-console-producer.sh AT --topic orders --property parse.key=true --property key.separator=:"
+        run(producing, "a:1\na:2\n")
+        reading = "kafka-console-consumer.sh AT --topic orders --from-beginning --max-messages 2 --group readers"
+        assert run(f"{reading} --property print.key=true --property key.separator=:") == "a:1\na:2\n"
+        assert run("kafka-consumer-groups.sh AT --list") == "readers\n"
+        assert "orders" in run("kafka-consumer-groups.sh AT --describe --group readers")
+        run("kafka-consumer-groups.sh AT --reset-offsets --group readers --topic orders --to-earliest --execute")
+        assert run(reading) == "1\n2\n"
+        assert "orders" in run("kafka-get-offsets.sh AT --topic orders --time -1")
+        run("kafka-topics.sh AT --delete --topic orders")
+    assert used == {f"{name}.sh" for name in names}
 
 
 def test_the_image_is_made_of_files_that_are_there() -> None:
