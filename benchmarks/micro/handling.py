@@ -100,5 +100,10 @@ def create_topic(node: Node) -> None:
 
 def any_connection() -> Any:
     return SimpleNamespace(
-        arrived_ns=0, calls={}, listener_name="PLAINTEXT", principal="User:ANONYMOUS", client_host="127.0.0.1"
+        arrived_ns=0,
+        calls={},
+        client_host="127.0.0.1",
+        listener_name="PLAINTEXT",
+        principal="User:ANONYMOUS",
+        server=SimpleNamespace(poller=SimpleNamespace(now_ms=0.0)),
     )
