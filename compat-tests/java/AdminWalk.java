@@ -246,16 +246,17 @@ public final class AdminWalk {
 
     private void newGroups() {
         String group = name + "-share";
+        String streams = name + "-streams";
         step("describe share groups", () -> admin.describeShareGroups(List.of(group)).all());
+        step("delete share groups", () -> admin.deleteShareGroups(List.of(group)).all());
         step("list offsets of share groups", () -> admin.listShareGroupOffsets(Map.of(group, new ListShareGroupOffsetsSpec())).all());
         step("alter offsets of a share group", () -> admin.alterShareGroupOffsets(group, Map.of(partition(0), 0L)).all());
         step("delete offsets of a share group", () -> admin.deleteShareGroupOffsets(group, Set.of(topic)).all());
-        step("delete share groups", () -> admin.deleteShareGroups(List.of(group)).all());
-        step("describe streams groups", () -> admin.describeStreamsGroups(List.of(group)).all());
-        step("list offsets of streams groups", () -> admin.listStreamsGroupOffsets(Map.of(group, new ListStreamsGroupOffsetsSpec())).all());
-        step("alter offsets of a streams group", () -> admin.alterStreamsGroupOffsets(group, Map.of(partition(0), new OffsetAndMetadata(0))).all());
-        step("delete offsets of a streams group", () -> admin.deleteStreamsGroupOffsets(group, Set.of(partition(0))).all());
-        step("delete streams groups", () -> admin.deleteStreamsGroups(List.of(group)).all());
+        step("describe streams groups", () -> admin.describeStreamsGroups(List.of(streams)).all());
+        step("list offsets of streams groups", () -> admin.listStreamsGroupOffsets(Map.of(streams, new ListStreamsGroupOffsetsSpec())).all());
+        step("alter offsets of a streams group", () -> admin.alterStreamsGroupOffsets(streams, Map.of(partition(0), new OffsetAndMetadata(0))).all());
+        step("delete offsets of a streams group", () -> admin.deleteStreamsGroupOffsets(streams, Set.of(partition(0))).all());
+        step("delete streams groups", () -> admin.deleteStreamsGroups(List.of(streams)).all());
     }
 
     private void security() {
