@@ -17,6 +17,8 @@ from kpywire.schema import Field, fields_of
 ERROR_CODE = "error_code"
 IN_EVERY_ENTRY_TOO = frozenset({api.METADATA, api.ELECT_LEADERS})
 """Responses that say it both for the whole and for each entry."""
+WITH_A_MESSAGE = frozenset({api.DESCRIBE_CONFIGS, api.DESCRIBE_QUORUM, api.FIND_COORDINATOR, api.UNREGISTER_BROKER})
+"""Responses that say the error in words too."""
 OF_A_FETCH_SESSION = frozenset(
     {
         error_codes.FETCH_SESSION_ID_NOT_FOUND,
@@ -35,6 +37,10 @@ _NAMES = {
 }
 """What a field of an answered entry may be called in the request."""
 _UNKNOWN = {
+    (api.CREATE_TOPICS, "num_partitions"): -1,
+    (api.CREATE_TOPICS, "replication_factor"): -1,
+    (api.DELETE_RECORDS, "low_watermark"): -1,
+    (api.DESCRIBE_CLIENT_QUOTAS, "entries"): None,
     (api.FETCH, "high_watermark"): -1,
     (api.FETCH, "records"): b"",
     (api.FIND_COORDINATOR, "node_id"): -1,
@@ -43,16 +49,17 @@ _UNKNOWN = {
     (api.LIST_OFFSETS, "timestamp"): -1,
     (api.METADATA, "controller_id"): -1,
     (api.OFFSET_FETCH, "committed_offset"): -1,
+    (api.OFFSET_FOR_LEADER_EPOCH, "leader_epoch"): -1,
     (api.JOIN_GROUP, "protocol_name"): "",
 }
 """Values that say "none" and are not the defaults of their fields."""
 
 
-def failed_response(request: Any, api_version: int, code: int, message: str | None = None) -> Any:
-    """The response to ``request`` that carries ``code`` wherever Kafka would, and ``message`` where it may."""
+def failed_response(request: Any, api_version: int, code: int) -> Any:
+    """The response to ``request`` that carries ``code`` wherever Kafka would, and a message where Kafka has one."""
     key = type(request).KEY
     response = api.response_class(key)()
-    failing = _Failing(key, api_version, code, message)
+    failing = _Failing(key, api_version, code)
     is_whole = failing.mark(response)
     of_entries = code not in OF_A_FETCH_SESSION if key == api.FETCH else not is_whole or key in IN_EVERY_ENTRY_TOO
     if of_entries:
@@ -65,11 +72,10 @@ def failed_response(request: Any, api_version: int, code: int, message: str | No
 class _Failing:
     """One error on its way into a response."""
 
-    def __init__(self, key: int, api_version: int, code: int, message: str | None) -> None:
+    def __init__(self, key: int, api_version: int, code: int) -> None:
         self.key = key
         self.api_version = api_version
         self.code = code
-        self.message = message
 
     def mark(self, part: Any) -> bool:
         """Set what a part of the response says about errors; whether it has a place for them."""
@@ -79,9 +85,10 @@ class _Failing:
                 setattr(part, field.name, self.code)
                 marked = True
             elif field.name == "error_message":
-                setattr(part, field.name, self.message)
+                setattr(part, field.name, error_codes.message(self.code) if self.key in WITH_A_MESSAGE else None)
             elif (self.key, field.name) in _UNKNOWN:
-                setattr(part, field.name, _UNKNOWN[self.key, field.name])
+                value = _UNKNOWN[self.key, field.name]
+                setattr(part, field.name, None if value == "" and self.api_version in field.nullable else value)
         return marked
 
     def fill_lists(self, asked: Any, part: Any) -> None:
@@ -94,7 +101,7 @@ class _Failing:
     def _entry(self, entry_class: type, asked: Any) -> Any:
         entry = entry_class()
         for field in self._fields(entry_class):
-            if _is_code(field) or field.name == "error_message":
+            if _is_of_the_error(field.name):
                 continue
             if isinstance(asked, str | int):
                 if field.shape.kind == ("string" if isinstance(asked, str) else "i32"):
@@ -113,12 +120,17 @@ class _Failing:
         """The entries of the request that ``entry_class`` answers."""
         if isinstance(asked, str | int):
             return
-        answered = {field.name for field in self._fields(entry_class)}
+        answered = [field.name for field in self._fields(entry_class) if not _is_of_the_error(field.name)]
         for field in self._fields(type(asked)):
             entries: Sequence[Any] | None = getattr(asked, field.name)
             if field.shape.kind != "array" or not entries:
                 continue
-            if isinstance(entries[0], str | int) or any(_knows(type(entries[0]), name) for name in answered):
+            in_order = all(_holds_entries(entry_class, name) for name in answered)
+            if (
+                in_order
+                or isinstance(entries[0], str | int)
+                or any(_knows(type(entries[0]), name) for name in answered)
+            ):
                 yield from entries
                 return
 
@@ -127,13 +139,20 @@ class _Failing:
 
 
 def _is_code(field: Field) -> bool:
-    return field.name.endswith(ERROR_CODE) and field.shape.kind == "i16"
+    return field.name in (ERROR_CODE, "partition_error_code")
+
+
+def _is_of_the_error(name: str) -> bool:
+    return name.endswith((ERROR_CODE, "error_message"))
+
+
+def _holds_entries(entry_class: type, name: str) -> bool:
+    """Whether a field is a list: an answer with nothing else answers by its place."""
+    return any(field.name == name and field.shape.kind == "array" for field in fields_of(entry_class))
 
 
 def _knows(asked: type, name: str) -> bool:
     """Whether an entry of a request has what a field of its answer repeats."""
-    if name.endswith((ERROR_CODE, "error_message")):
-        return False
     fields = asked.FIELDS  # type: ignore[attr-defined]
     return any(one in fields for one in _NAMES.get(name, (name,)))
 

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
-from kpybroker.testing.failed_response import failed_response
+from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_response
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, PartitionData
@@ -154,12 +154,12 @@ class _Meeting:
         if isinstance(self.request, Produce):
             return self._fail_produce(self.request)
         code, version = self.spec.error_code, self.call.api_version
+        if self.call.api_key == api.FETCH and code not in OF_A_FETCH_SESSION:
+            return self._fail_fetch()
         if self.spec.topic is None:
-            return failed_response(self.request, version, code, error_codes.message(code))
-        if self.call.api_key == api.FETCH:
-            return self._fail_fetched_topic()
+            return failed_response(self.request, version, code)
         chosen, rest = split(self.request, self._is_meant)
-        failed = failed_response(chosen, version, code, error_codes.message(code))
+        failed = failed_response(chosen, version, code)
         if rest is None:
             return failed
         answer = self._serve(rest)
@@ -178,8 +178,7 @@ class _Meeting:
         if request.acks == 0:
             raise CloseConnection("a test asked for an error, and the client for no answer")
         refusal = codec_for(self.call.api_version).refusal
-        message = error_codes.message(code)
-        failed = [(key, [refusal(index, code, message, (), -1) for index, _ in parts]) for key, parts in meant]
+        failed = [(key, [refusal(index, code, None) for index, _ in parts]) for key, parts in meant]
         if not others:
             return failed
         answer = self._serve(request._replace(topics=others))
@@ -187,8 +186,8 @@ class _Meeting:
             return _after(answer, lambda pending, late: pending.resolve([*late, *failed]))
         return [*answer, *failed]
 
-    def _fail_fetched_topic(self) -> Any:
-        """Serve the Fetch at once, so that its session goes on, and put the error in the place of the topic."""
+    def _fail_fetch(self) -> Any:
+        """Serve the Fetch at once, so that its session goes on, and put the error in the place of the records."""
         self.request.max_wait_ms = 0
         session = self.broker.fetch_sessions.sessions.get(self.request.session_id)
         answer = self._serve(self.request)
