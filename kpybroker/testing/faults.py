@@ -164,8 +164,8 @@ class _Meeting:
             return failed
         answer = self._serve(rest)
         if isinstance(answer, Pending):
-            return _after(answer, lambda pending, late: pending.resolve(merged(late, failed)))
-        return merged(answer, failed)
+            return _after(answer, lambda pending, late: pending.resolve(merged(late, failed, version)))
+        return merged(answer, failed, version)
 
     def _is_meant(self, key: str | bytes) -> bool:
         topic = self.spec.topic

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from copy import copy
 from typing import Any
 
+from kpywire.codec import EncodedStructs, encode_struct
+
 TOPIC_RESOURCE = 2
 """The resource type of a topic in the APIs of configs."""
 _FORGOTTEN = "forgotten_topics_data"
@@ -41,12 +43,16 @@ def split(request: Any, wanted: Wanted) -> tuple[Any, Any]:
     return chosen if found else None, rest if left or not found else None
 
 
-def merged(answer: Any, failed: Any) -> Any:
+def merged(answer: Any, failed: Any, api_version: int) -> Any:
     """The answer to the rest of a request, with the entries of what was taken out of it."""
     for name in type(answer).FIELDS:
         more = getattr(failed, name)
-        if isinstance(more, list) and more:
-            setattr(answer, name, [*(getattr(answer, name) or ()), *more])
+        if not isinstance(more, list) or not more:
+            continue
+        there = getattr(answer, name) or []
+        if type(there) is EncodedStructs:
+            more = [encode_struct(entry, type(answer), api_version) for entry in more]
+        setattr(answer, name, type(there)([*there, *more]))
     return answer
 
 
