@@ -23,6 +23,21 @@ FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 DEFAULT_DESCRIPTOR_LIMIT = 512
 _SMALL_FILE_BYTES = 1 << 16
+_FULL_FSYNC = getattr(fcntl, "F_FULLFSYNC", 0)
+_UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
+
+
+def _synchronize(fd: int) -> None:
+    """fsync down to the medium. On macOS fsync itself ends at the drive's cache, and F_FULLFSYNC goes on."""
+    if _FULL_FSYNC:
+        try:
+            fcntl.fcntl(fd, _FULL_FSYNC)
+        except OSError as error:
+            if error.errno not in _UNSUPPORTED:
+                raise
+        else:
+            return
+    os.fsync(fd)
 
 
 class RealDescriptor:
@@ -49,7 +64,7 @@ class RealDescriptor:
         return b"".join(pieces)
 
     def fsync(self) -> None:
-        os.fsync(self._fd)
+        _synchronize(self._fd)
 
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
         close(self._fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
@@ -133,7 +148,7 @@ class RealFile:
         os.ftruncate(self.descriptor()._fd, length)
 
     def fsync(self) -> None:
-        os.fsync(self.descriptor()._fd)
+        _synchronize(self.descriptor()._fd)
 
     def release(self) -> None:
         if self._descriptor is not None:
@@ -238,7 +253,7 @@ class RealDisk:
             while rest:
                 rest = rest[os.write(fd, rest) :]
             if synchronize:
-                os.fsync(fd)
+                _synchronize(fd)
         finally:
             os.close(fd)
 
@@ -268,7 +283,7 @@ class RealDisk:
     def synchronize_directory(self, path: str) -> None:
         fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
         try:
-            os.fsync(fd)
+            _synchronize(fd)
         finally:
             os.close(fd)
 
