@@ -15,6 +15,7 @@ COMMANDS = {
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",
     "consume": "Read records of topics, alone or as a member of a group.",
+    "doctor": "Say what is wrong with a cluster, and how to mend it.",
     "dump-log": "Print what is in Kafka's files.",
     "format": "Prepare log directories for a node.",
     "groups": "List, describe and delete consumer groups, reset their offsets.",

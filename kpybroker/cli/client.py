@@ -57,6 +57,7 @@ class Client:
         self.timeout_s = timeout_s
         self._connections: dict[tuple[str, int], Connection] = {}
         self._nodes: dict[int, tuple[str, int]] = {}
+        self._detours: dict[int, tuple[str, int]] = {}
         self._topics: dict[str, MetadataResponseTopic] = {}
         self._coordinators: dict[str, int] = {}
 
@@ -87,7 +88,7 @@ class Client:
 
     def call_node(self, node_id: int, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
         """Ask one broker. Raises Unreachable; LEADER_NOT_AVAILABLE if the metadata names no such node."""
-        address = self._nodes.get(node_id)
+        address = self._detours.get(node_id) or self._nodes.get(node_id)
         if address is None:
             raise KafkaError(error_codes.LEADER_NOT_AVAILABLE)
         return self._call(address, request, wait_s, newest)
@@ -95,6 +96,10 @@ class Client:
     def call_coordinator(self, group: str, request: Any, wait_s: float = 0.0, newest: int | None = None) -> Any:
         """Ask the broker that keeps a group. Raises KafkaError, retriable while there is none, and Unreachable."""
         return self.call_node(self.coordinator(group), request, wait_s, newest)
+
+    def detour(self, node_id: int, address: tuple[str, int]) -> None:
+        """Reach a broker at this address from now on, whatever it advertises."""
+        self._detours[node_id] = address
 
     def coordinator(self, group: str) -> int:
         """The broker that keeps a group, as last heard of. Raises KafkaError, retriable while there is none."""

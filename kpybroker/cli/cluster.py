@@ -105,7 +105,9 @@ def features(as_json: bool, server: str) -> None:
 
 
 @command.command("log-dirs")
-@click.option("--broker", "ids", type=click.IntRange(0), multiple=True, help="Only this broker. Repeatable.")
+@click.option(
+    "--broker", "ids", type=click.IntRange(0), metavar="N", multiple=True, help="Only this broker. Repeatable."
+)
 @json_output
 @bootstrap_server
 def log_dirs(ids: tuple[int, ...], as_json: bool, server: str) -> None:

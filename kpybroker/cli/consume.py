@@ -34,10 +34,12 @@ Show = Callable[[Found], bytes]
     "stored: what the group has committed. With --group it is for partitions without a committed offset.",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o start, as in Kafka's console consumer.")
-@click.option("-p", "--partition", "only", type=click.IntRange(0), multiple=True, help="Only this one. Repeatable.")
+@click.option(
+    "-p", "--partition", "only", type=click.IntRange(0), metavar="N", multiple=True, help="Only this one. Repeatable."
+)
 @click.option("-G", "--group", metavar="GROUP", shell_complete=completion.groups, help="Read as a member, and commit.")
 @click.option("--instance", metavar="ID", help="With --group: a static member, which stays when it ends.")
-@click.option("-c", "--count", type=click.IntRange(1), help="End after so many records.")
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="End after so many records.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="End where the partitions end now, instead of waiting.")
 @click.option(
     "-f",

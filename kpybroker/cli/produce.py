@@ -60,7 +60,7 @@ def headers_of(_context: click.Context, _option: click.Parameter, pairs: Iterabl
 @click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Lines are KEY, this, VALUE, as in -K:")
 @click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", callback=headers_of, help="Repeatable.")
 @click.option("-z", "--compression", type=click.Choice(NAMES), default="none", show_default=True)
-@click.option("-p", "--partition", type=click.IntRange(0), help="Instead of choosing by key.")
+@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Instead of choosing by key.")
 @click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null.")
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of stdin.")
 @json_output

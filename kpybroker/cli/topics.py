@@ -35,8 +35,12 @@ def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterabl
 
 @command.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="How many partitions. [default: the broker's]")
-@click.option("-r", "--replication-factor", "replicas", type=click.IntRange(1), help="How many replicas of each.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="How many partitions. [default: the broker's]"
+)
+@click.option(
+    "-r", "--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="How many replicas of each."
+)
 @click.option(
     "-c",
     "--config",
@@ -114,7 +118,7 @@ def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
 
 @command.command()
 @click.argument("name", metavar="TOPIC", shell_complete=completion.topics)
-@click.option("-p", "--partitions", type=click.IntRange(1), help="Have so many partitions from now on.")
+@click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Have so many partitions from now on.")
 @click.option(
     "-c",
     "--config",

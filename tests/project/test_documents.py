@@ -9,6 +9,7 @@ import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative
 
 from kpybroker import support
+from kpybroker.cli import document as commands
 from kpybroker.config import document as configs
 from kpybroker.handlers import SERVED
 from kpywire.api import API_KEYS
@@ -108,6 +109,10 @@ def test_the_support_table_is_what_the_code_serves() -> None:
 
 def test_the_config_table_is_what_the_code_honours() -> None:
     assert (ROOT / "docs" / "configs.md").read_text() == configs.document(), "run: make tables"
+
+
+def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text() == commands.document(), "run: make tables"
 
 
 @pytest.mark.parametrize("name", sorted(api.name for api in API_KEYS.values()))

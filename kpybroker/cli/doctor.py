@@ -1,0 +1,94 @@
+"""``kpybroker doctor``: what is wrong with a cluster, seen from here, and how to mend it."""
+
+from collections.abc import Callable, Iterable, Iterator
+
+import click
+
+from kpybroker.cli import examination
+from kpybroker.cli.client import Client
+from kpybroker.cli.connection import Unreachable
+from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Finding
+from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
+from kpybroker.cli.tables import plural, show_json
+from kpybroker.errors import KafkaError
+
+MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
+COLOURS = {PROBLEM: "red", WARNING: "yellow", HINT: "cyan", UNKNOWN: "bright_black", GOOD: "green"}
+INDENT = 9
+
+Check = Callable[[], Iterable[Finding]]
+
+
+@click.command(name="doctor")
+@click.option(
+    "--http", metavar="HOST:PORT", help="Where the broker serves /metrics. [default: port 9404 of each broker]"
+)
+@click.option("--write", is_flag=True, help="Also write a record to a topic made for it, to compare clocks.")
+@click.option("--patience", "patience_s", type=click.FloatRange(0), default=5.0, show_default=True, metavar="SECONDS")
+@json_output
+@bootstrap_server
+def command(http: str | None, write: bool, patience_s: float, as_json: bool, server: str) -> None:
+    """Say what is wrong with a cluster as it is seen from here, and how to mend it.
+
+    Looks at advertised addresses, clients that never come back to them, clocks, file limits, disks and log directories,
+    configs without effect, partitions and groups. A group that rebalances gets some PATIENCE before it counts as stuck.
+    The exit code is 4 if there is a problem.
+    """
+    with connected(server) as client:
+        findings = list(_findings(client, http, write=write, patience_s=patience_s))
+    findings.sort(key=lambda each: LEVELS.index(each.level))
+    if as_json:
+        show_json([each._asdict() for each in findings])
+    else:
+        click.echo(as_text(findings))
+    if any(each.level == PROBLEM for each in findings):
+        raise SystemExit(NOT_IN_ORDER)
+
+
+def _findings(client: Client, http: str | None, *, write: bool, patience_s: float) -> Iterator[Finding]:
+    client.nodes()  # nothing can be said of a cluster that does not answer at all
+    yield from _examine("advertised address", lambda: examination.advertised(client))
+    found: list[examination.Broker] = []
+    try:
+        found = examination.brokers(client, http)
+    except (KafkaError, Unreachable) as error:
+        yield _unknown("brokers", error)
+    checks: dict[str, Check] = {
+        "clients that never come back": lambda: examination.newcomers(found),
+        "process": lambda: examination.process(found),
+        "log directories": lambda: examination.storage(client),
+        "configs": lambda: examination.configuration(client, found),
+        "partitions": lambda: examination.partitions(client),
+        "groups": lambda: examination.groups(client, patience_s),
+    }
+    if write:
+        checks["clock"] = lambda: examination.clock_by_record(client)
+    for name, check in checks.items():
+        yield from _examine(name, check)
+
+
+def _examine(name: str, check: Check) -> Iterator[Finding]:
+    try:
+        yield from check()
+    except (KafkaError, Unreachable) as error:
+        yield _unknown(name, error)
+
+
+def _unknown(name: str, error: KafkaError | Unreachable) -> Finding:
+    return Finding(name, UNKNOWN, f"could not be looked at: {said(error) if isinstance(error, KafkaError) else error}")
+
+
+def as_text(findings: Iterable[Finding]) -> str:
+    """Findings for people, the worst first, each with its remedy below."""
+    lines = []
+    for each in findings:
+        mark = click.style(MARKS[each.level].rjust(INDENT - 2), fg=COLOURS[each.level])
+        lines.append(f"{mark}  {each.check}: {each.message}")
+        if each.remedy:
+            lines.append(click.wrap_text(each.remedy, 110, " " * INDENT, " " * INDENT))
+    bad = sum(each.level == PROBLEM for each in findings)
+    doubtful = sum(each.level == WARNING for each in findings)
+    summary = (
+        "Nothing is wrong." if not (bad or doubtful) else f"{plural(bad, 'problem')}, {plural(doubtful, 'warning')}."
+    )
+    return "\n".join([*lines, summary])

@@ -1,0 +1,74 @@
+"""Reading a broker's second port: its metrics, and what time it has, for ``kpybroker doctor``."""
+
+import re
+from collections.abc import Mapping
+from email.utils import parsedate_to_datetime
+from http.client import HTTPConnection, HTTPException
+from typing import NamedTuple
+
+MAX_BYTES = 64 * 1024 * 1024
+_LINE = re.compile(r"(\w+)(?:\{(.*)\})? ([^ ]+)(?: \d+)?")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(.)")
+
+
+class Sample(NamedTuple):
+    """One line of a metrics page."""
+
+    name: str
+    labels: Mapping[str, str]
+    value: float
+
+
+class Page(NamedTuple):
+    """A metrics page; ``date_s`` is the time the server said it was, None if it did not."""
+
+    samples: list[Sample]
+    date_s: float | None
+
+    def value(self, name: str) -> float | None:
+        """The one value of a metric without labels; None if there is none."""
+        return next((each.value for each in self.samples if each.name == name), None)
+
+
+def fetch(host: str, port: int, timeout_s: float) -> Page | None:
+    """The metrics page of a port; None if nobody answers there with one."""
+    connection = HTTPConnection(host, port, timeout=timeout_s)
+    try:
+        connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
+        answer = connection.getresponse()
+        text = answer.read(MAX_BYTES).decode("utf-8", "replace")
+        if answer.status != 200:
+            return None
+        return Page(parse(text), _date_of(answer.getheader("Date")))
+    except (OSError, HTTPException):
+        return None
+    finally:
+        connection.close()
+
+
+def _date_of(text: str | None) -> float | None:
+    try:
+        return None if text is None else parsedate_to_datetime(text).timestamp()
+    except ValueError:
+        return None
+
+
+def parse(text: str) -> list[Sample]:
+    """The samples of a page in Prometheus' text format; lines that are none are passed over."""
+    samples = []
+    for line in text.splitlines():
+        match = None if line.startswith("#") else _LINE.fullmatch(line)
+        if match is None:
+            continue
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        labels = {name: _ESCAPED.sub(_unescaped, found) for name, found in _LABEL.findall(match[2] or "")}
+        samples.append(Sample(match[1], labels, value))
+    return samples
+
+
+def _unescaped(match: re.Match[str]) -> str:
+    return "\n" if match[1] == "n" else match[1]

@@ -1,0 +1,108 @@
+"""What the doctor makes of facts: levels, and a remedy wherever something is wrong."""
+
+import pytest
+
+from kpybroker.cli import diagnoses
+from kpybroker.cli.cluster_requests import LogDirectory
+from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Address, Finding, PartitionHealth
+from kpybroker.cli.scrape import parse
+
+GIB = 1 << 30
+
+
+def levels(found: object) -> list[str]:
+    findings = list(found)  # type: ignore[call-overload]
+    assert all(isinstance(each, Finding) for each in findings)
+    assert all(each.remedy for each in findings if each.level in (PROBLEM, WARNING))
+    return [each.level for each in findings]
+
+
+def test_an_address_is_good_if_the_same_cluster_answers() -> None:
+    good = Address(1, "a", 1, "", "this")
+    refused = Address(2, "b", 1, "Connection refused", None)
+    other = Address(3, "c", 1, "", "other")
+    silent = Address(4, "d", 1, "", None)
+    assert levels(diagnoses.addresses([good, refused, other, silent], "this", "x")) == [GOOD, PROBLEM, PROBLEM, GOOD]
+
+
+def test_clients_that_never_came_back_are_named_with_what_they_were_told() -> None:
+    (finding,) = diagnoses.newcomers([("10.0.0.9", "app", "PLAINTEXT", 42.5)], "broker:9092")
+    assert finding.level == WARNING
+    assert "'app' at 10.0.0.9" in finding.message
+    assert "42 s" in finding.message
+    assert "broker:9092" in finding.remedy
+    assert levels(diagnoses.newcomers([], "broker:9092")) == [GOOD]
+
+
+@pytest.mark.parametrize(
+    ("offset_ms", "uncertainty_ms", "level"),
+    [(0, 1, GOOD), (1_999, 0, GOOD), (-60_000, 10, WARNING), (3_000, 4_000, GOOD), (9_000, 4_000, WARNING)],
+)
+def test_clocks_may_differ_by_what_cannot_be_known(offset_ms: float, uncertainty_ms: float, level: str) -> None:
+    assert levels(diagnoses.clock(offset_ms, uncertainty_ms)) == [level]
+
+
+@pytest.mark.parametrize(
+    ("opened", "limit", "level"),
+    [(10, 100_000, GOOD), (10, 1_024, WARNING), (90_000, 100_000, PROBLEM), (900, 1_024, PROBLEM)],
+)
+def test_file_limits_are_to_be_far_away(opened: float, limit: float, level: str) -> None:
+    assert levels(diagnoses.files(opened, limit)) == [level]
+
+
+@pytest.mark.parametrize(
+    ("error", "free", "level"),
+    [(0, 50 * GIB, GOOD), (0, 9 * GIB, WARNING), (0, 2 * GIB, PROBLEM), (0, -1, UNKNOWN), (57, 50 * GIB, PROBLEM)],
+)
+def test_disks_that_fill_up_and_directories_that_failed(error: int, free: int, level: str) -> None:
+    directory = LogDirectory(1, "/data", error, 3, 1000, 100 * GIB, free)
+    assert levels(diagnoses.disks([directory], {0: "NONE", 57: "LOG_DIR_NOT_FOUND"})) == [level]
+
+
+def test_configs_without_effect_are_hints_with_their_reason() -> None:
+    found = list(diagnoses.configs({"a": "1", "b": "1", "c": "1", "kpybroker.x": ""}, {"a"}, {"b": "why not"}))
+    assert [(each.level, each.message) for each in found] == [
+        (HINT, "b is set and has no effect: why not"),
+        (HINT, "c is set and has no effect: the feature it belongs to is not there yet"),
+    ]
+    assert levels(diagnoses.configs(["a"], {"a"}, {})) == [GOOD]
+
+
+def test_replication_factors_that_cannot_be_had() -> None:
+    assert levels(diagnoses.replication_factors({"offsets.topic.replication.factor": 3, "b": 1}, 1)) == [PROBLEM]
+    assert levels(diagnoses.replication_factors({"offsets.topic.replication.factor": 3}, 3)) == []
+
+
+def test_partitions_without_a_leader_are_worse_than_those_behind() -> None:
+    good, behind, offline = (
+        PartitionHealth("t-0", 1, 2, 2),
+        PartitionHealth("t-1", 1, 2, 1),
+        PartitionHealth("t-2", -1, 2, 0),
+    )
+    assert levels(diagnoses.partitions([good])) == [GOOD]
+    assert levels(diagnoses.partitions([good, behind])) == [WARNING]
+    assert levels(diagnoses.partitions([good, behind, offline])) == [PROBLEM, WARNING]
+    (many,) = diagnoses.partitions([PartitionHealth(f"t-{number}", -1, 1, 0) for number in range(50)])
+    assert many.message.endswith("and 45 more")
+
+
+def test_brokers_that_do_not_live_are_named() -> None:
+    assert levels(diagnoses.fenced([3, 1])) == [WARNING]
+    assert levels(diagnoses.fenced([])) == []
+
+
+def test_a_group_that_rebalances_twice_in_a_row_is_stuck() -> None:
+    before = {"a": "PreparingRebalance", "b": "PreparingRebalance", "c": "Stable"}
+    after = {"a": "CompletingRebalance", "b": "Stable", "c": "PreparingRebalance"}
+    (finding,) = diagnoses.groups(before, after, 5)
+    assert finding.level == WARNING
+    assert finding.message == "group a has been in state CompletingRebalance for at least 5 s"
+    assert levels(diagnoses.groups(before, {"c": "Stable"}, 0)) == [GOOD]
+
+
+def test_a_metrics_page_is_read_line_by_line() -> None:
+    page = '# HELP a b\na 1\nb{x="1",y="q\\"\\\\\\n"} 2.5e3\nnot a line at all\nc{} NaN\nd{x="1"} +Inf 1700000000\n'
+    samples = parse(page)
+    assert [each.name for each in samples] == ["a", "b", "c", "d"]
+    assert samples[1].labels == {"x": "1", "y": 'q"\\\n'}
+    assert [samples[0].value, samples[1].value, samples[3].value] == [1, 2500, float("inf")]

@@ -1,0 +1,77 @@
+"""How commands print: tables, sizes, durations, progress, records in kcat's and rpk's formats."""
+
+import pytest
+
+from kpybroker.cli.client import Spot
+from kpybroker.cli.progress import progress_text
+from kpybroker.cli.reader import Found
+from kpybroker.cli.record_format import formatter, simple_layout
+from kpybroker.cli.tables import bytes_text, columns, duration_text, plural
+from kpywire.record import Record
+
+
+def test_numbers_stand_to_the_right_also_beside_missing_ones() -> None:
+    assert columns(("NAME", "COUNT"), [("a", 5), ("bb", "-"), ("c", 1000)]) == (
+        "NAME  COUNT\na         5\nbb        -\nc      1000"
+    )
+
+
+def test_words_stand_to_the_left_and_lines_end_without_spaces() -> None:
+    assert columns(("A", "B"), [("x", ""), ("yy", "z")]) == "A   B\nx\nyy  z"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [
+        (0, "0 B"),
+        (1023, "1023 B"),
+        (1536, "1.5 KiB"),
+        (1023 * 1024, "1023 KiB"),
+        (5 << 30, "5 GiB"),
+        (3 << 50, "3072 TiB"),
+    ],
+)
+def test_sizes_are_short(count: int, text: str) -> None:
+    assert bytes_text(count) == text
+
+
+@pytest.mark.parametrize(
+    ("milliseconds", "text"),
+    [
+        (0, "0 ms"),
+        (999, "999 ms"),
+        (61_000, "1 min 1 s"),
+        (7_200_000, "2 h"),
+        (90_061_000, "1 d 1 h"),
+        (3_601_000, "1 h"),
+    ],
+)
+def test_durations_have_their_two_largest_units(milliseconds: int, text: str) -> None:
+    assert duration_text(milliseconds) == text
+
+
+def test_progress_says_what_is_left() -> None:
+    assert progress_text("Read", "byte", 25, 100, 5.0) == "Read 25 of 100 bytes (25 %), 5 a second, 15 s to go"
+    assert progress_text("Sent", "record", 9, 0, 3.0) == "Sent 9 records, 3 a second"
+    assert progress_text("Sent", "record", 0, 10, 0.0) == "Sent 0 of 10 records (0 %), 0 a second"
+    assert (plural(1, "record"), plural(0, "record")) == ("1 record", "0 records")
+
+
+def found(key: bytes | None, value: bytes | None) -> Found:
+    return Found(Spot("t", 1), Record(offset=2, timestamp=3, key=key, value=value))
+
+
+def test_a_null_can_be_told_from_nothing() -> None:
+    assert formatter("%k|%v|%s", null=b"NULL")(found(None, b"")) == b"NULL||"
+    assert formatter("%k|%v")(found(None, b"")) == b"|"
+
+
+def test_lengths_come_as_text_and_as_bytes() -> None:
+    assert formatter("%S %R")(found(None, b"12345")) == b"5 \0\0\0\x05"
+    assert formatter("%R")(found(None, None)) == b"\xff\xff\xff\xff"
+
+
+@pytest.mark.parametrize("delimiter", [":", "%", "\\", "%s", "\t"])
+def test_a_key_delimiter_is_printed_as_it_is(delimiter: str) -> None:
+    assert formatter(simple_layout(delimiter))(found(b"k", b"v")) == f"k{delimiter}v\n".encode()
+    assert formatter(simple_layout(None))(found(b"k", b"v")) == b"v\n"
