@@ -7,6 +7,7 @@ Invariant: ``awaiting_joins`` counts the members that wait for a join, ``support
 and ``static_members`` names every member with an instance id.
 """
 
+from collections.abc import Iterable
 from enum import Enum
 from typing import Any
 
@@ -16,6 +17,11 @@ from kpybroker.groups.timers import Timer
 from kpywire import error_codes
 
 CONSUMER_PROTOCOL_TYPE = "consumer"
+
+
+def choose(candidates: Iterable[str]) -> str:
+    """One of several that are as good as each other, where Kafka takes what its hash tables say: the first."""
+    return next(iter(candidates))
 
 
 class State(Enum):
@@ -103,7 +109,7 @@ class ClassicGroup:
             if member.group_instance_id is not None:
                 self.static_members.pop(member.group_instance_id, None)
         if self.leader_id == member_id:
-            self.leader_id = next(iter(self.members), None)
+            self.leader_id = choose(self.members) if self.members else None
         return member
 
     def replace(self, old_member_id: str, member: Member) -> None:
@@ -144,7 +150,8 @@ class ClassicGroup:
                 if name in candidates:
                     votes[name] = votes.get(name, 0) + 1
                     break
-        return max(votes, key=votes.__getitem__)
+        most = max(votes.values())
+        return choose([name for name, count in votes.items() if count == most])
 
     def begin_generation(self, timestamp_ms: int) -> None:
         """All have joined: the next generation, without assignments yet; an empty one has no protocol."""
@@ -164,11 +171,11 @@ class ClassicGroup:
             return False
         if self.members[self.leader_id].awaiting_join is not None:
             return True
-        for member in self.members.values():
-            if member.awaiting_join is not None:
-                self.leader_id = member.member_id
-                return True
-        return False
+        joined = [member.member_id for member in self.members.values() if member.awaiting_join is not None]
+        if not joined:
+            return False
+        self.leader_id = choose(joined)
+        return True
 
     def enter(self, state: State, timestamp_ms: int) -> None:
         """Change the state, at this wall clock."""
@@ -203,8 +210,10 @@ class ClassicGroup:
 
     def remember_subscriptions(self) -> None:
         """What the members subscribe in this generation. It is taken apart when somebody asks."""
-        protocol_name = self.protocol_name
-        self._subscriptions = [member.metadata(protocol_name) for member in self.members.values()]
+        self._subscriptions = self._subscribed_topics = None
+        if self.uses_consumer_protocol:
+            protocol_name = self.protocol_name
+            self._subscriptions = [member.metadata(protocol_name) for member in self.members.values()]
 
     @property
     def subscribed_topics(self) -> frozenset[str] | None:
@@ -217,9 +226,9 @@ class ClassicGroup:
         return self._subscribed_topics
 
     def is_subscribed(self, topic: str) -> bool:
-        """Whether a member of this generation is known to read the topic."""
+        """Whether a member of this generation reads the topic, or may: consumers whose subscriptions are not known."""
         topics = self.subscribed_topics
-        return topics is not None and topic in topics
+        return self.uses_consumer_protocol if topics is None else topic in topics
 
     def take_record(self, value: Any) -> None:
         """The record of a leader's assignment is in the log: now it counts."""

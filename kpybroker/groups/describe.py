@@ -11,7 +11,7 @@ from kpywire.messages.describe_groups import DescribedGroup, DescribedGroupMembe
 from kpywire.messages.list_groups import ListedGroup
 
 _NOT_FOUND_VERSION = 6
-_CLASSIC_TYPE = "Classic"
+_CLASSIC_TYPE = "classic"
 
 
 def describe_group(shard: Shard, request: GroupRequest, decision: Decision) -> None:
@@ -63,7 +63,7 @@ def _summary(shard: Shard, group: Group, decision: Decision) -> tuple[str, str, 
     """(type, state, protocol type). Members of a group that nobody asked for yet are left asleep."""
     if group.foreign is not None:
         state = State.EMPTY if is_abandoned(shard, group, decision) else State.STABLE
-        return group.foreign.kind.capitalize(), state.value, group.foreign.kind
+        return group.foreign.kind, state.value, group.foreign.kind
     if group.classic is not None:
         return _CLASSIC_TYPE, group.classic.state.value, group.classic.protocol_type or ""
     if group.recorded is None:

@@ -12,7 +12,7 @@ class Group:
     ``classic`` is soft: made of ``recorded`` when first needed, and ahead of it while members join.
     """
 
-    __slots__ = ("classic", "foreign", "group_id", "offsets", "pending", "recorded")
+    __slots__ = ("classic", "foreign", "group_id", "is_new", "offsets", "pending", "recorded")
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
@@ -23,6 +23,8 @@ class Group:
         self.recorded: GroupMetadataValue | None = None
         self.foreign: ForeignGroup | None = None
         self.classic: ClassicGroup | None = None
+        self.is_new = False
+        """Made for a member that joins; the record that says so is not in the log yet."""
 
     def committed(self, topic: str, partition: int) -> Committed | None:
         """The position that is committed for a partition."""

@@ -65,7 +65,7 @@ def _join_classic(shard: Shard, request: GroupRequest, decision: Decision) -> No
             return
         classic = _create(shard, message.group_id, decision)
     classic.decided_at_ms = decision.timestamp_ms
-    is_recorded = not shard.groups[message.group_id].is_unknown and not decision.records
+    is_new = shard.groups[message.group_id].is_new or bool(decision.records)
     if not _has_room(classic, message.member_id, decision):
         member = classic.members.get(message.member_id)
         if member is not None:
@@ -76,7 +76,7 @@ def _join_classic(shard: Shard, request: GroupRequest, decision: Decision) -> No
         _join_new(classic, request, decision)
     else:
         _join_known(classic, request, decision)
-    if not is_recorded:
+    if is_new:
         decision.records.append(new_group_record(classic))
 
 
@@ -84,6 +84,7 @@ def _create(shard: Shard, group_id: str, decision: Decision) -> ClassicGroup:
     group = shard.groups.get(group_id)
     if group is None:
         group = shard.groups[group_id] = Group(group_id)
+        group.is_new = True
     return wake(group, decision)
 
 
@@ -134,7 +135,7 @@ def _join_known(group: ClassicGroup, request: GroupRequest, decision: Decision) 
         return
     error = group.check_member(member_id, message.group_instance_id)
     if error:
-        decision.reply(request.ticket, join_error(request.api_version, error, member_id, None))
+        refuse(request, error, decision, member_id)
         return
     member = group.members[member_id]
     is_unchanged = tuple(member.protocols) == protocols

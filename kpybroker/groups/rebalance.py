@@ -85,7 +85,10 @@ def complete_join(group: ClassicGroup, decision: Decision) -> None:
 def remove_member(group: ClassicGroup, member: Member, decision: Decision) -> None:
     """A member's session is over: the others share what it had."""
     forget_member(group, member, decision)
-    _someone_left(group, decision)
+    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+        prepare_rebalance(group, decision)
+    else:
+        _stop_waiting(group, decision)
 
 
 def forget_member(group: ClassicGroup, member: Member, decision: Decision) -> None:
@@ -134,13 +137,12 @@ def end_session(group: ClassicGroup, member_id: str, decision: Decision) -> None
 def end_pending(group: ClassicGroup, member_id: str, decision: Decision) -> None:
     """Somebody was given an id and did not come back with it."""
     if group.pending_members.pop(member_id, None) is not None:
-        _someone_left(group, decision)
+        _stop_waiting(group, decision)
 
 
-def _someone_left(group: ClassicGroup, decision: Decision) -> None:
-    if group.state in (State.STABLE, State.COMPLETING_REBALANCE):
-        prepare_rebalance(group, decision)
-    elif group.state is State.PREPARING_REBALANCE and group.has_all_joined:
+def _stop_waiting(group: ClassicGroup, decision: Decision) -> None:
+    """Nobody is waited for any more, perhaps. A first rebalance of members alone ends early, too."""
+    if group.state is State.PREPARING_REBALANCE and group.has_all_joined:
         complete_join(group, decision)
 
 

@@ -7,14 +7,14 @@ from kpywire.messages.sync_group import SyncGroupResponse
 _NULLABLE_PROTOCOL_VERSION = 7
 
 
-def join_error(
-    api_version: int, error_code: int, member_id: str = "", protocol_name: str | None = ""
-) -> JoinGroupResponse:
+def join_error(api_version: int, error_code: int, member_id: str = "") -> JoinGroupResponse:
     """A refused JoinGroup."""
-    if protocol_name is None and api_version < _NULLABLE_PROTOCOL_VERSION:
-        protocol_name = ""
     return JoinGroupResponse(
-        error_code=error_code, leader="", member_id=member_id, members=[], protocol_name=protocol_name
+        error_code=error_code,
+        leader="",
+        member_id=member_id,
+        members=[],
+        protocol_name=None if api_version >= _NULLABLE_PROTOCOL_VERSION else "",
     )
 
 

@@ -103,6 +103,7 @@ class Shard:
             if group is None:
                 group = self.groups[group_id] = Group(group_id)
             group.recorded = value
+            group.is_new = False
             group.foreign = None
             if group.classic is not None:
                 group.classic.take_record(value)

@@ -55,7 +55,7 @@ class Timers:
             self._live -= 1
 
     def pop_due(self, now_ms: int) -> Timer | None:
-        """One timer whose deadline has come, without its deadline; None if there is none."""
+        """The timer whose deadline came first, without its deadline; None if none has come."""
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, timer = heappop(self._heap)
             if queued_ms != timer.queued_ms:
@@ -63,7 +63,7 @@ class Timers:
             timer.queued_ms = None
             if timer.deadline_ms is None:
                 continue
-            if timer.deadline_ms > now_ms:
+            if timer.deadline_ms > queued_ms:
                 self._push(timer, timer.deadline_ms)
                 continue
             timer.deadline_ms = None

@@ -1,0 +1,445 @@
+package org.apache.kafka.coordinator.group;
+
+import java.io.BufferedReader;
+import java.io.InputStreamReader;
+import java.io.PrintStream;
+import java.net.InetAddress;
+import java.nio.ByteBuffer;
+import java.nio.charset.StandardCharsets;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
+import java.util.HexFormat;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.TimeUnit;
+import java.util.function.Supplier;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.Uuid;
+import org.apache.kafka.common.message.DeleteGroupsRequestData;
+import org.apache.kafka.common.message.DeleteGroupsResponseData;
+import org.apache.kafka.common.message.DescribeGroupsRequestData;
+import org.apache.kafka.common.message.DescribeGroupsResponseData;
+import org.apache.kafka.common.message.HeartbeatRequestData;
+import org.apache.kafka.common.message.HeartbeatResponseData;
+import org.apache.kafka.common.message.JoinGroupResponseData;
+import org.apache.kafka.common.message.LeaveGroupRequestData;
+import org.apache.kafka.common.message.LeaveGroupResponseData;
+import org.apache.kafka.common.message.ListGroupsRequestData;
+import org.apache.kafka.common.message.ListGroupsResponseData;
+import org.apache.kafka.common.message.OffsetCommitRequestData;
+import org.apache.kafka.common.message.OffsetDeleteRequestData;
+import org.apache.kafka.common.message.OffsetDeleteResponseData;
+import org.apache.kafka.common.message.OffsetFetchRequestData;
+import org.apache.kafka.common.message.OffsetFetchResponseData;
+import org.apache.kafka.common.message.SyncGroupRequestData;
+import org.apache.kafka.common.message.SyncGroupResponseData;
+import org.apache.kafka.common.message.TxnOffsetCommitRequestData;
+import org.apache.kafka.common.metrics.Metrics;
+import org.apache.kafka.common.network.ClientInformation;
+import org.apache.kafka.common.network.ListenerName;
+import org.apache.kafka.common.protocol.ApiKeys;
+import org.apache.kafka.common.protocol.ByteBufferAccessor;
+import org.apache.kafka.common.protocol.Errors;
+import org.apache.kafka.common.protocol.Message;
+import org.apache.kafka.common.protocol.MessageUtil;
+import org.apache.kafka.common.requests.JoinGroupRequest;
+import org.apache.kafka.common.requests.JoinGroupResponse;
+import org.apache.kafka.common.requests.LeaveGroupRequest;
+import org.apache.kafka.common.requests.LeaveGroupResponse;
+import org.apache.kafka.common.requests.OffsetCommitRequest;
+import org.apache.kafka.common.requests.RequestContext;
+import org.apache.kafka.common.requests.RequestHeader;
+import org.apache.kafka.common.requests.TransactionResult;
+import org.apache.kafka.common.requests.TxnOffsetCommitRequest;
+import org.apache.kafka.common.security.auth.KafkaPrincipal;
+import org.apache.kafka.common.security.auth.SecurityProtocol;
+import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorRecord;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorResult;
+import org.apache.kafka.coordinator.common.runtime.CoordinatorTimer;
+import org.apache.kafka.coordinator.group.classic.ClassicGroup;
+import org.apache.kafka.coordinator.group.metrics.GroupCoordinatorMetrics;
+import org.apache.kafka.coordinator.group.modern.share.ShareGroupConfig;
+import org.apache.kafka.timeline.SnapshotRegistry;
+
+/**
+ * Apache Kafka's own group coordinator, one shard of it, by lines of text; time stands still until it is moved. Each
+ * line of input, tab-separated, gets one line of output:
+ *
+ * <pre>
+ * reset   DELAY MAX_SIZE        a new shard, with these two configs, at time 1 000 000
+ * do      KEY VERSION TICKET HEX  a request's body
+ * next                          the time of the next timer
+ * advance TIME                  moves the clock and lets timers fire
+ * expire                        looks for offsets and groups that expire
+ * topics  NAMES                 topics are deleted
+ * marker  PRODUCER COMMIT       a transaction ends
+ * restart                       a new shard is made of the records
+ * </pre>
+ *
+ * The output has, tab-separated, "A TICKET HEX" for each answer, "W KEY VALUE" for each record, "L LEADER", and "M"
+ * with all ids of members of the group "g", pending ones too.
+ */
+public class GroupOracle {
+    private static final HexFormat HEX = HexFormat.of();
+    private static final String GROUP = "g";
+    private static final long LATEST = Long.MAX_VALUE;
+
+    private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
+    private final List<Object[]> log = new ArrayList<>();
+    private final List<String> output = new ArrayList<>();
+    private final GroupCoordinatorConfig config;
+    private final Clock clock = new Clock();
+    private Timers timers;
+    private SnapshotRegistry snapshots;
+    private GroupMetadataManager groups;
+    private GroupCoordinatorShard shard;
+
+    public static void main(String[] arguments) throws Exception {
+        BufferedReader lines = new BufferedReader(new InputStreamReader(System.in, StandardCharsets.UTF_8));
+        PrintStream out = new PrintStream(System.out, false, StandardCharsets.UTF_8);
+        GroupOracle oracle = null;
+        for (String line = lines.readLine(); line != null; line = lines.readLine()) {
+            String[] words = line.split("\t", -1);
+            if (words[0].equals("reset")) {
+                oracle = new GroupOracle(words[1], words[2]);
+            }
+            out.println(oracle.answer(words));
+            out.flush();
+        }
+    }
+
+    private GroupOracle(String delay, String maxSize) {
+        config = GroupCoordinatorConfig.fromProps(Map.of(
+            GroupCoordinatorConfig.GROUP_INITIAL_REBALANCE_DELAY_MS_CONFIG, delay,
+            GroupCoordinatorConfig.GROUP_MAX_SIZE_CONFIG, maxSize));
+        open();
+    }
+
+    private void open() {
+        LogContext context = new LogContext();
+        snapshots = new SnapshotRegistry(context);
+        GroupCoordinatorMetrics metrics = new GroupCoordinatorMetrics(
+            new com.yammer.metrics.core.MetricsRegistry(), new Metrics());
+        var metricsShard = metrics.newMetricsShard(snapshots, new TopicPartition("__consumer_offsets", 0));
+        timers = new Timers();
+        groups = new GroupMetadataManager.Builder()
+            .withLogContext(context).withSnapshotRegistry(snapshots).withTime(clock).withTimer(timers)
+            .withExecutor(new NoExecutor()).withConfig(config)
+            .withGroupConfigManager(
+                new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of())))
+            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(metricsShard)
+            .withAuthorizerPlugin(Optional.empty()).build();
+        OffsetMetadataManager offsets = new OffsetMetadataManager.Builder()
+            .withLogContext(context).withSnapshotRegistry(snapshots).withTime(clock)
+            .withGroupMetadataManager(groups).withGroupCoordinatorConfig(config)
+            .withMetadataImage(CoordinatorMetadataImage.EMPTY).withGroupCoordinatorMetricsShard(metricsShard).build();
+        shard = new GroupCoordinatorShard(
+            context, groups, offsets, clock, timers, config, metrics, metricsShard);
+        for (int offset = 0; offset < log.size(); offset++) {
+            Object[] entry = log.get(offset);
+            if (entry[0] == null) {
+                shard.replayEndTransactionMarker((long) entry[1], (short) 0, (TransactionResult) entry[2]);
+            } else {
+                CoordinatorRecord record = serde.deserialize(
+                    ByteBuffer.wrap((byte[]) entry[0]), entry[2] == null ? null : ByteBuffer.wrap((byte[]) entry[2]));
+                shard.replay(offset, (long) entry[1], (short) 0, record);
+            }
+        }
+        shard.onLoaded(CoordinatorMetadataImage.EMPTY);
+    }
+
+    private String answer(String[] words) throws Exception {
+        output.clear();
+        switch (words[0]) {
+            case "reset":
+                break;
+            case "do":
+                serve(Short.parseShort(words[1]), Short.parseShort(words[2]), words[3], HEX.parseHex(words[4]));
+                break;
+            case "next":
+                return timers.next();
+            case "advance":
+                clock.now = Long.parseLong(words[1]);
+                timers.fire();
+                break;
+            case "expire":
+                take(shard.cleanupGroupMetadata(), -1);
+                break;
+            case "topics":
+                take(shard.onTopicsDeleted(Arrays.stream(words[1].split(","))
+                    .map(name -> new GroupCoordinatorShard.DeletedTopic(Uuid.ZERO_UUID, name)).toList()), -1);
+                break;
+            case "marker":
+                TransactionResult result = TransactionResult.forId(words[2].equals("1"));
+                log.add(new Object[] {null, Long.parseLong(words[1]), result});
+                shard.replayEndTransactionMarker(Long.parseLong(words[1]), (short) 0, result);
+                break;
+            case "restart":
+                open();
+                break;
+            default:
+                throw new IllegalArgumentException(words[0]);
+        }
+        describe();
+        return String.join("\t", output);
+    }
+
+    private void describe() throws Exception {
+        try {
+            ClassicGroup group = groups.classicGroup(GROUP, LATEST);
+            output.add("L " + (group.leaderOrNull() == null ? "" : group.leaderOrNull()));
+            var pending = ClassicGroup.class.getDeclaredField("pendingJoinMembers");
+            pending.setAccessible(true);
+            List<String> ids = new ArrayList<>(group.allMemberIds());
+            for (Object id : (Iterable<?>) pending.get(group)) {
+                ids.add((String) id);
+            }
+            output.add("M " + String.join(",", ids));
+        } catch (org.apache.kafka.common.errors.GroupIdNotFoundException missing) {
+            output.add("M ");
+        }
+    }
+
+    private void serve(short key, short version, String ticket, byte[] body) throws Exception {
+        ByteBufferAccessor in = new ByteBufferAccessor(ByteBuffer.wrap(body));
+        RequestContext context = new RequestContext(
+            new RequestHeader(ApiKeys.forId(key), version, "client", 0), "0", InetAddress.getByName("127.0.0.1"),
+            KafkaPrincipal.ANONYMOUS, new ListenerName("L"), SecurityProtocol.PLAINTEXT, ClientInformation.EMPTY, false);
+        switch (ApiKeys.forId(key)) {
+            case JOIN_GROUP: {
+                var future = new CompletableFuture<JoinGroupResponseData>();
+                future.thenAccept(data -> reply(ticket, new JoinGroupResponse(data, version).data(), version));
+                var request = JoinGroupRequest.parse(in, version).data();
+                attempt(() -> shard.classicGroupJoin(context, request, future), error ->
+                    future.complete(new JoinGroupResponseData().setErrorCode(error.code())));
+                break;
+            }
+            case SYNC_GROUP: {
+                var future = new CompletableFuture<SyncGroupResponseData>();
+                future.thenAccept(data -> reply(ticket, data, version));
+                var request = new SyncGroupRequestData(in, version);
+                attempt(() -> shard.classicGroupSync(context, request, future), error ->
+                    future.complete(new SyncGroupResponseData().setErrorCode(error.code())));
+                break;
+            }
+            case HEARTBEAT: {
+                var request = new HeartbeatRequestData(in, version);
+                reply(ticket, attempt(() -> shard.classicGroupHeartbeat(context, request), error ->
+                    new HeartbeatResponseData().setErrorCode(error.code())), version);
+                break;
+            }
+            case LEAVE_GROUP: {
+                LeaveGroupRequestData request = LeaveGroupRequest.parse(in, version).normalizedData();
+                var data = attempt(() -> shard.classicGroupLeave(context, request), error ->
+                    new LeaveGroupResponseData().setMembers(request.members().stream().map(member ->
+                        new LeaveGroupResponseData.MemberResponse().setMemberId(member.memberId())
+                            .setGroupInstanceId(member.groupInstanceId()).setErrorCode(error.code())).toList()));
+                reply(ticket, new LeaveGroupResponse(data, version).data(), version);
+                break;
+            }
+            case OFFSET_COMMIT: {
+                var request = new OffsetCommitRequestData(in, version);
+                reply(ticket, attempt(() -> shard.commitOffset(context, request), error ->
+                    OffsetCommitRequest.getErrorResponse(request, error)), version);
+                break;
+            }
+            case TXN_OFFSET_COMMIT: {
+                var request = new TxnOffsetCommitRequestData(in, version);
+                reply(ticket, attempt(() -> shard.commitTransactionalOffset(context, request), error ->
+                    TxnOffsetCommitRequest.getErrorResponse(request, error), request.producerId()), version);
+                break;
+            }
+            case OFFSET_FETCH: {
+                var request = new OffsetFetchRequestData(in, version);
+                var group = request.groups().get(0);
+                snapshots.idempotentCreateSnapshot(log.size());
+                long epoch = request.requireStable() ? LATEST : log.size();
+                reply(ticket, new OffsetFetchResponseData().setGroups(List.of(
+                    shard.fetchOffsets(group, epoch))), version);
+                snapshots.deleteSnapshot(log.size());
+                break;
+            }
+            case OFFSET_DELETE: {
+                var request = new OffsetDeleteRequestData(in, version);
+                reply(ticket, attempt(() -> shard.deleteOffsets(context, request), error ->
+                    new OffsetDeleteResponseData().setErrorCode(error.code())), version);
+                break;
+            }
+            case DESCRIBE_GROUPS: {
+                var request = new DescribeGroupsRequestData(in, version);
+                reply(ticket, new DescribeGroupsResponseData()
+                    .setGroups(shard.describeGroups(context, request.groups(), LATEST)), version);
+                break;
+            }
+            case LIST_GROUPS: {
+                var request = new ListGroupsRequestData(in, version);
+                reply(ticket, new ListGroupsResponseData().setGroups(
+                    shard.listGroups(request.statesFilter(), request.typesFilter(), LATEST)), version);
+                break;
+            }
+            case DELETE_GROUPS: {
+                var request = new DeleteGroupsRequestData(in, version);
+                reply(ticket, new DeleteGroupsResponseData().setResults(
+                    attempt(() -> shard.deleteGroups(context, request.groupsNames()), error -> null)), version);
+                break;
+            }
+            default:
+                throw new IllegalArgumentException("API " + key);
+        }
+    }
+
+    private <T> T attempt(
+        Supplier<CoordinatorResult<T, CoordinatorRecord>> operation, java.util.function.Function<Errors, Object> onError
+    ) {
+        return attempt(operation, onError, -1);
+    }
+
+    @SuppressWarnings("unchecked")
+    private <T> T attempt(
+        Supplier<CoordinatorResult<T, CoordinatorRecord>> operation, java.util.function.Function<Errors, Object> onError,
+        long producerId
+    ) {
+        try {
+            return take(operation.get(), producerId);
+        } catch (RuntimeException error) {
+            Object answer = onError.apply(Errors.forException(error));
+            return answer instanceof Boolean ? null : (T) answer;
+        }
+    }
+
+    private <T> T take(CoordinatorResult<T, CoordinatorRecord> result, long producerId) {
+        for (CoordinatorRecord record : result.records()) {
+            byte[] key = serde.serializeKey(record);
+            byte[] value = serde.serializeValue(record);
+            output.add("W " + HEX.formatHex(key) + " " + (value == null ? "-" : HEX.formatHex(value)));
+            if (result.replayRecords()) {
+                shard.replay(log.size(), producerId, (short) 0, record);
+            }
+            log.add(new Object[] {key, producerId, value});
+        }
+        if (result.appendFuture() != null) {
+            result.appendFuture().complete(null);
+        }
+        return result.response();
+    }
+
+    private void reply(String ticket, Message message, short version) {
+        ByteBuffer bytes = MessageUtil.toByteBufferAccessor(message, version).buffer();
+        byte[] body = new byte[bytes.remaining()];
+        bytes.get(body);
+        output.add("A " + ticket + " " + HEX.formatHex(body));
+    }
+
+    private static final class Clock implements Time {
+        private long now = 1_000_000;
+
+        @Override
+        public long milliseconds() {
+            return now;
+        }
+
+        @Override
+        public long nanoseconds() {
+            return now * 1_000_000;
+        }
+
+        @Override
+        public void sleep(long ms) {
+            throw new UnsupportedOperationException();
+        }
+
+        @Override
+        public void waitObject(Object object, Supplier<Boolean> condition, long deadlineMs) {
+            throw new UnsupportedOperationException();
+        }
+    }
+
+    private record Entry(long deadline, long number, CoordinatorTimer.TimeoutOperation<CoordinatorRecord> operation) {
+    }
+
+    private final class Timers implements CoordinatorTimer<CoordinatorRecord> {
+        private final Map<String, Entry> entries = new HashMap<>();
+        private long number;
+
+        private String next() {
+            return entries.entrySet().stream().filter(each -> isOfMembers(each.getKey()))
+                .map(each -> each.getValue().deadline).min(Long::compare).map(String::valueOf).orElse("");
+        }
+
+        private boolean isOfMembers(String key) {
+            return !key.startsWith("expire-group-metadata") && !key.startsWith("group-size-counter");
+        }
+
+        private void fire() {
+            while (true) {
+                var due = entries.entrySet().stream()
+                    .filter(each -> isOfMembers(each.getKey()) && each.getValue().deadline <= clock.now)
+                    .min((a, b) -> a.getValue().deadline != b.getValue().deadline
+                        ? Long.compare(a.getValue().deadline, b.getValue().deadline)
+                        : Long.compare(a.getValue().number, b.getValue().number));
+                if (due.isEmpty()) {
+                    return;
+                }
+                entries.remove(due.get().getKey());
+                take(due.get().getValue().operation.generateRecords(), -1);
+            }
+        }
+
+        @Override
+        public void schedule(
+            String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation
+        ) {
+            entries.put(key, new Entry(clock.now + unit.toMillis(delay), number++, operation));
+        }
+
+        @Override
+        public void schedule(
+            String key, long delay, TimeUnit unit, boolean retry, long backoff,
+            TimeoutOperation<CoordinatorRecord> operation
+        ) {
+            schedule(key, delay, unit, retry, operation);
+        }
+
+        @Override
+        public void scheduleIfAbsent(
+            String key, long delay, TimeUnit unit, boolean retry, TimeoutOperation<CoordinatorRecord> operation
+        ) {
+            if (!entries.containsKey(key)) {
+                schedule(key, delay, unit, retry, operation);
+            }
+        }
+
+        @Override
+        public void cancel(String key) {
+            entries.remove(key);
+        }
+
+        @Override
+        public boolean isScheduled(String key) {
+            return entries.containsKey(key);
+        }
+    }
+
+    private static final class NoExecutor implements CoordinatorExecutor<CoordinatorRecord> {
+        @Override
+        public <R> boolean schedule(String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
+            return false;
+        }
+
+        @Override
+        public boolean isScheduled(String key) {
+            return false;
+        }
+
+        @Override
+        public void cancel(String key) {
+        }
+    }
+}
