@@ -22,7 +22,14 @@ from kpybroker.config.validators import HostAndPort, at_least, list_of
 METRIC_DIALECTS: Final = ("strimzi", "confluent", "kafka_exporter", "kafka_lag_exporter", "native")
 METRIC_LABELS: Final = frozenset(
     {
-        *("address", "client_id", "client_software_name", "client_software_version", "clientSoftwareName"),
+        *(
+            "address",
+            "client_host",
+            "client_id",
+            "client_software_name",
+            "client_software_version",
+            "clientSoftwareName",
+        ),
         *("clientSoftwareVersion", "cluster_name", "consumergroup", "error", "generation", "group", "id"),
         *("implementation", "listener", "major", "minor", "networkProcessor", "network_processor", "partition"),
         *("patchlevel", "quantile", "request", "topic", "version"),

@@ -10,6 +10,7 @@ from http import HTTPStatus
 
 MAX_REQUEST_BYTES = 8 * 1024
 READ_TIMEOUT_S = 5.0
+SEND_TIMEOUT_S = 30.0
 MOST_CONNECTIONS = 64
 PLAIN = "text/plain; charset=utf-8"
 PROMETHEUS = "text/plain; version=0.0.4; charset=utf-8"
@@ -21,7 +22,7 @@ FAST = 1
 class HttpServer:
     """Serves three paths. ``ready`` tells whether clients are served, ``metrics`` gathers Prometheus' text."""
 
-    def __init__(self, ready: Callable[[], bool], metrics: Callable[[], Awaitable[bytes]]) -> None:
+    def __init__(self, ready: Callable[[], bool], metrics: Callable[[], Awaitable[list[bytes]]]) -> None:
         self.ready = ready
         self.metrics = metrics
         self._server: asyncio.Server | None = None
@@ -59,11 +60,14 @@ class HttpServer:
             writer.write(
                 f"HTTP/1.1 {status.value} {status.phrase}\r\nDate: {formatdate(usegmt=True)}\r\n"
                 f"Content-Type: {content_type}\r\n"
-                f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
-                + body
+                f"Content-Length: {sum(map(len, body))}\r\nConnection: close\r\n\r\n".encode()
             )
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                await writer.drain()
+            async with asyncio.timeout(SEND_TIMEOUT_S):
+                for piece in body:
+                    writer.write(piece)
+                    await writer.drain()
+                    # A fast reader lets drain go on at once, and the others want their turn.
+                    await asyncio.sleep(0)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, asyncio.CancelledError):
             # A peer that does not speak HTTP, or is gone, or the end: there is nobody to answer.
             return
@@ -71,26 +75,30 @@ class HttpServer:
             self._connections.discard(task)
             writer.close()
 
-    async def _answer(self, head: bytes) -> tuple[HTTPStatus, str, bytes]:
+    async def _answer(self, head: bytes) -> tuple[HTTPStatus, str, list[bytes]]:
         words = head.split(b"\r\n", 1)[0].split(b" ")
         if len(words) != 3 or not words[2].startswith(b"HTTP/1."):
-            return HTTPStatus.BAD_REQUEST, PLAIN, b"not HTTP/1\n"
+            return HTTPStatus.BAD_REQUEST, PLAIN, [b"not HTTP/1\n"]
         if words[0] != b"GET":
-            return HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, b"GET only\n"
+            return HTTPStatus.METHOD_NOT_ALLOWED, PLAIN, [b"GET only\n"]
         path = words[1].split(b"?", 1)[0]
         if path == b"/live":
-            return HTTPStatus.OK, PLAIN, b"live\n"
+            return HTTPStatus.OK, PLAIN, [b"live\n"]
         if path == b"/ready":
             if self.ready():
-                return HTTPStatus.OK, PLAIN, b"ready\n"
-            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, b"not ready\n"
+                return HTTPStatus.OK, PLAIN, [b"ready\n"]
+            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, [b"not ready\n"]
         if path == b"/metrics":
             text = await self.metrics()
             if "gzip" in _header(head, b"accept-encoding"):
-                # zlib lets go of the interpreter while it works.
-                return HTTPStatus.OK, COMPRESSED, await asyncio.to_thread(gzip.compress, text, FAST)
+                return HTTPStatus.OK, COMPRESSED, [await asyncio.to_thread(_compressed, text)]
             return HTTPStatus.OK, PROMETHEUS, text
-        return HTTPStatus.NOT_FOUND, PLAIN, b"there are /metrics, /live and /ready\n"
+        return HTTPStatus.NOT_FOUND, PLAIN, [b"there are /metrics, /live and /ready\n"]
+
+
+def _compressed(text: list[bytes]) -> bytes:
+    """In a thread: zlib lets go of the interpreter while it works."""
+    return gzip.compress(b"".join(text), FAST)
 
 
 def _header(head: bytes, name: bytes) -> str:

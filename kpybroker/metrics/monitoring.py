@@ -62,7 +62,7 @@ class Monitoring:
                     log.info("no metrics on port %d: %s", usual, error.strerror)
                     return
 
-    async def _text(self) -> bytes:
+    async def _text(self) -> list[bytes]:
         if self._exposition is None:
             from kpybroker.metrics.exposition import Exposition
 
