@@ -27,6 +27,7 @@ class KpyBroker(BrokerProcess):
             "listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "advertised.listeners": f"PLAINTEXT://{HOST}:{self.port}",
             "log.dirs": str(directory / "data"),
+            "group.initial.rebalance.delay.ms": "0",
             **(properties or {}),
         }
 
