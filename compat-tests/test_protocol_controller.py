@@ -6,6 +6,7 @@ import pytest
 
 from admin_requests import plausible_admin, quorum_of
 from conftest import started
+from java_tools import JavaTools
 from kpywire import api, error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.describe_cluster import DescribeClusterRequest
@@ -213,3 +214,24 @@ def test_elections_and_departures_are_the_controllers(controller: RawClient, top
     assert result.error_code == error_codes.ELECTION_NOT_NEEDED
     gone = controller.call(UnregisterBrokerRequest(broker_id=77), 0)
     assert gone.error_code == error_codes.BROKER_ID_NOT_REGISTERED
+
+
+@pytest.mark.java
+def test_kafkas_tools_talk_to_a_controller(java_tools: JavaTools, node: tuple[BrokerProcess, int]) -> None:
+    def printed(tool: str, *arguments: str) -> str:
+        server = ["--bootstrap-controller", f"{HOST}:{node[1]}"]
+        first = tool in ("kafka-features", "kafka-metadata-quorum")
+        finished = java_tools.run(tool, *(server if first else ()), *arguments, *(() if first else server))
+        assert finished.exit_code == 0, finished.text
+        return finished.out
+
+    assert f"{HOST} {node[1]}" in printed("kafka-cluster", "list-endpoints")
+    assert "controller" in printed("kafka-cluster", "list-endpoints")
+    assert f"CONTROLLER://{HOST}:{node[1]}" in printed("kafka-metadata-quorum", "describe", "--status")
+    assert "FinalizedVersionLevel: 4.3-IV0" in printed("kafka-features", "describe")
+    upgraded = printed("kafka-features", "upgrade", "--feature", "metadata.version=30")
+    assert upgraded == "metadata.version was upgraded to 30.\n"
+    broker = ("--entity-type", "brokers", "--entity-name", "1")
+    changed = printed("kafka-configs", "--alter", *broker, "--add-config", "log.cleaner.backoff.ms=20000")
+    assert changed == "Completed updating config for broker 1.\n"
+    assert printed("kafka-reassign-partitions", "--list") == "No partition reassignments found.\n"
