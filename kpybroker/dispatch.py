@@ -8,6 +8,7 @@ ApiVersions, and a body that cannot be decoded.
 
 import logging
 from collections.abc import Callable, Mapping
+from inspect import isgeneratorfunction
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns
@@ -20,6 +21,7 @@ from kpybroker.server.connection import CloseConnection, Connection
 from kpybroker.server.newcomers import Newcomers
 from kpybroker.server.outbox import Reply
 from kpybroker.server.pending import Pending
+from kpybroker.server.slices import Slices
 from kpywire import api
 from kpywire.codec import decoder, encoder
 from kpywire.errors import Malformed
@@ -112,6 +114,7 @@ class Dispatcher:
             self.counters.setdefault(key, ApiCounters())
         self.served: dict[tuple[int, int], Served] = {}
         """By api key and version, as far as they were used."""
+        self._slices: Slices | None = None
         self.slow_ns = SLOW_NS
         """What the longest request of late took. Whoever reads it sets it back."""
         self.slowest: tuple[int, str] | None = None
@@ -202,9 +205,10 @@ class Dispatcher:
             errors = errors_in(api.response_class(api_key)) if api_key != FETCH else None
             decode = decoder(api.request_class(api_key), api_version)
             encode = encoder(api.response_class(api_key), api_version)
+        handle = self._in_slices(module.handle) if isgeneratorfunction(module.handle) else module.handle
         served = Served(
             decode,
-            module.handle if self.intercept is None else self.intercept(api_key, module.handle),
+            handle if self.intercept is None else self.intercept(api_key, handle),
             encode,
             response_header_version(api_key, api_version) == 1,
             self.counters[api_key].prepare(),
@@ -212,6 +216,17 @@ class Dispatcher:
         )
         self.served[(api_key, api_version)] = served
         return served
+
+    def _in_slices(self, handle: Handle) -> Handle:
+        """A handler that yields between the elements of a request, as one that answers or returns a `Pending`."""
+        if self._slices is None:
+            self._slices = Slices(self.broker.scheduler)
+        begin = self._slices.begin
+
+        def handle_in_slices(broker: Any, request: Any, call: Call) -> Any:
+            return begin(handle(broker, request, call), call.connection.close)
+
+        return handle_in_slices
 
     def _unsupported_api_versions(self, connection: Connection, correlation_id: int) -> Reply:
         """KIP-511: an unknown ApiVersions version is answered in version 0 with the range we know."""

@@ -5,7 +5,7 @@ values, and values of names that are not known, are null. All decided here, from
 changed.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 from kpybroker.config import dynamic, group, topic
@@ -66,8 +66,8 @@ class View(Protocol):
         """The levels of this broker's loggers by their names."""
 
 
-def respond(request: DescribeConfigsRequest, view: View) -> DescribeConfigsResponse:
-    """The answer to a whole request; each resource succeeds or fails by itself."""
+def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None, DescribeConfigsResponse]:
+    """The answer to a whole request; each resource succeeds or fails by itself. Yields between them."""
     kinds = {resource.resource_type for resource in request.resources}
     if not kinds <= {TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP}:
         error = ConfigError(error_codes.message(error_codes.INVALID_REQUEST) or "", error_codes.INVALID_REQUEST)
@@ -76,6 +76,7 @@ def respond(request: DescribeConfigsRequest, view: View) -> DescribeConfigsRespo
     described: dict[tuple[int, str | None], list[DescribeConfigsResourceResult]] = {}
     room = MOST_ENTRIES
     for resource in request.resources:
+        yield
         try:
             if room <= 0:
                 message = f"A request may not ask for more than {MOST_ENTRIES} configs"

@@ -4,20 +4,20 @@
   none. The empty group id is one like any other.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.groups.events import DeleteGroup
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, gathered, group_request
+from kpybroker.server.slices import each
 from kpywire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 
-def handle(broker: Context, request: DeleteGroupsRequest, call: Call) -> Any:
+def handle(broker: Context, request: DeleteGroupsRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
-    return gathered(
-        [_ask(broker, group_id, call) for group_id in dict.fromkeys(request.groups_names)],
-        lambda results: DeleteGroupsResponse(throttle_time_ms=0, results=results),
-    )
+    asked = yield from each(dict.fromkeys(request.groups_names), lambda group_id: _ask(broker, group_id, call))
+    return gathered(asked, lambda results: DeleteGroupsResponse(throttle_time_ms=0, results=results))
 
 
 def _ask(broker: Context, group_id: str, call: Call) -> Any:

@@ -5,11 +5,13 @@
 - Answered in the order of the request. The empty group id is one like any other.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.groups.events import DescribeGroup
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered, group_request
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
@@ -19,12 +21,11 @@ GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
 """READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all, without an authorizer."""
 
 
-def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Any:
+def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
-    return gathered(
-        [_ask(broker, group_id, call, request.include_authorized_operations) for group_id in request.groups],
-        lambda groups: DescribeGroupsResponse(groups=groups),
-    )
+    operations = request.include_authorized_operations
+    asked = yield from each(request.groups, lambda group_id: _ask(broker, group_id, call, operations))
+    return gathered(asked, lambda groups: DescribeGroupsResponse(groups=groups))
 
 
 def _ask(broker: Context, group_id: str, call: Call, with_operations: bool) -> Any:

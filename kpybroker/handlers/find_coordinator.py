@@ -11,10 +11,13 @@
   nobody knows.
 """
 
+from collections.abc import Generator
+
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import GROUP_OFFSETS_TOPIC, create_group_offsets_topic
 from kpybroker.hosting.placement import partition_for
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
@@ -25,14 +28,16 @@ BATCHED_FROM = 4
 NO_TRANSACTIONS = "This broker does not serve transactions yet"
 
 
-def handle(broker: Context, request: FindCoordinatorRequest, call: Call) -> FindCoordinatorResponse:
+def handle(
+    broker: Context, request: FindCoordinatorRequest, call: Call
+) -> Generator[None, None, FindCoordinatorResponse]:
     """Say for each key who coordinates it."""
     batched = call.api_version >= BATCHED_FROM
     asked = request.coordinator_keys or not batched
     if asked and request.key_type == GROUP and GROUP_OFFSETS_TOPIC not in broker.image.topics:
         create_group_offsets_topic(broker)
     if batched:
-        found = [_find(broker, call, request.key_type, key) for key in request.coordinator_keys]
+        found = yield from each(request.coordinator_keys, lambda key: _find(broker, call, request.key_type, key))
         return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)
     one = _find(broker, call, request.key_type, request.key)
     plain = error_codes.message(one.error_code) or error_codes.name(one.error_code)

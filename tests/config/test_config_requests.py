@@ -8,6 +8,7 @@ import pytest
 from kpybroker.config import alter, client_metrics, describe, group, topic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.server.slices import at_once
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import create_topics
 from kpywire.messages import incremental_alter_configs as incremental
@@ -159,7 +160,7 @@ def both(kafka, *resources, documentation: bool = False) -> tuple[list, list]:
     """What Kafka and what we answer; Kafka may still be applying what was just altered."""
     _, client, ours = kafka
     request = describe_request(*resources, documentation=documentation)
-    answered = comparable(describe.respond(request, ours).results)
+    answered = comparable(at_once(describe.respond(request, ours)).results)
     for _ in range(50):
         expected = comparable(client.call(request, 4).results)
         if expected == answered:

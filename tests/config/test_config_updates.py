@@ -10,6 +10,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.documentation import documentation_of
 from kpybroker.config.loggers import Loggers
+from kpybroker.server.slices import at_once
 from kpywire.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
@@ -176,6 +177,6 @@ def _described(config: BrokerConfig) -> list[DescribeConfigsResourceResult]:
     node.config = config
     question = DescribeConfigsResource(resource_type=4, resource_name="1", configuration_keys=None)
     request = DescribeConfigsRequest(resources=[question], include_synonyms=False, include_documentation=True)
-    (result,) = describe.respond(request, node).results
+    (result,) = at_once(describe.respond(request, node)).results
     assert all(entry.synonyms == [] for entry in result.configs)
     return list(result.configs)
