@@ -159,7 +159,7 @@ def _leave_first(_number: int, _frame: object) -> None:
 
 def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool) -> None:
     """Read what the group assigns, through rebalances, until the count or the ends are reached; then leave."""
-    signal.signal(signal.SIGTERM, _leave_first)
+    before = signal.signal(signal.SIGTERM, _leave_first)
     try:
         while True:
             reader = Reader(member.client, member.join())
@@ -175,4 +175,5 @@ def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool
             if not quiet:
                 click.echo(f"Group {member.group} rebalances", err=True)
     finally:
+        signal.signal(signal.SIGTERM, before)
         member.leave()

@@ -48,9 +48,14 @@ def _duration_of(_context: click.Context, _option: click.Parameter, text: str | 
         raise click.BadParameter(str(error)) from None
 
 
+def given_of(chosen: Mapping[str, Any]) -> list[str]:
+    """The options that were given; 0 is a value."""
+    return [name for name, value in chosen.items() if value is not None and value is not False]
+
+
 def target_of(chosen: Mapping[str, Any]) -> Target:
     """Where the options say to. click.UsageError unless exactly one of them was given."""
-    given = [name for name, value in chosen.items() if value not in (None, False)]
+    given = given_of(chosen)
     if len(given) != 1:
         raise click.UsageError(f"say where to: one of {', '.join('--' + name.replace('_', '-') for name in chosen)}")
     (name,) = given
@@ -119,7 +124,7 @@ def reset_offsets(
         raise click.UsageError("--execute and --dry-run exclude each other")
     if from_file is None and bool(topics) == all_topics:
         raise click.UsageError("say which topics: --topic or --all-topics")
-    if from_file is not None and (topics or all_topics or any(value not in (None, False) for value in chosen.values())):
+    if from_file is not None and (topics or all_topics or given_of(chosen)):
         raise click.UsageError("a file says topics and offsets by itself")
     target = target_of(chosen) if from_file is None else None
     with connected(server) as client:
