@@ -5,7 +5,7 @@
 
 import asyncio
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -297,18 +297,24 @@ class AsyncBroker:
         return await groups.describe(self.client, group_id)
 
     async def wait_for_group_stable(
-        self, group_id: str, *, members: int | None = None, timeout_s: float = 3 * TIMEOUT_S
+        self, group_id: str, *, members: int | None = None, topics: Iterable[str] = (), timeout_s: float = 3 * TIMEOUT_S
     ) -> Group:
-        """The group once it is Stable with so many members; AssertionError if that takes longer."""
+        """The group once it is Stable, has so many ``members``, and somebody reads each partition of ``topics``.
+
+        AssertionError if that takes longer than ``timeout_s``.
+        """
         __tracebackhide__ = True
+        spots = {(topic, index) for topic in topics for index in (await self.client.partitions(topic))[1]}
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:
             group = await self.group(group_id)
-            if group.is_stable and members in (None, len(group.members)):
+            if group.is_stable and members in (None, len(group.members)) and spots <= group.owners.keys():
                 return group
             if asyncio.get_running_loop().time() > deadline:
                 wanted = "" if members is None else f" with {members} members"
-                raise AssertionError(f"after {timeout_s} s it is not Stable{wanted}: {group}")
+                unread = ", ".join(f"{topic}-{index}" for topic, index in sorted(spots - group.owners.keys()))
+                unread = f"; nobody reads {unread}" if unread else ""
+                raise AssertionError(f"after {timeout_s} s not Stable{wanted}{unread}: {group}")
             await asyncio.sleep(PAUSE_S)
 
     async def committed(self, group_id: str) -> dict[Spot, int]:

@@ -7,7 +7,7 @@ form blocks, so it suits any test; the second starts no thread, and what is aske
 
 import os
 import weakref
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, TypeVar
 
@@ -207,11 +207,13 @@ class Broker:
         return self._call(self._broker.group(group_id))
 
     def wait_for_group_stable(
-        self, group_id: str, *, members: int | None = None, timeout_s: float = 3 * TIMEOUT_S
+        self, group_id: str, *, members: int | None = None, topics: Iterable[str] = (), timeout_s: float = 3 * TIMEOUT_S
     ) -> Group:
         """As `AsyncBroker.wait_for_group_stable`."""
         __tracebackhide__ = True
-        return self._call(self._broker.wait_for_group_stable(group_id, members=members, timeout_s=timeout_s))
+        return self._call(
+            self._broker.wait_for_group_stable(group_id, members=members, topics=topics, timeout_s=timeout_s)
+        )
 
     def committed(self, group_id: str) -> dict[Spot, int]:
         """As `AsyncBroker.committed`."""

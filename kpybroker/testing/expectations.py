@@ -1,6 +1,6 @@
 """The assertions as functions: ``assert_records(broker, ...)`` is ``broker.assert_records(...)``."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from kpybroker.testing.async_broker import TIMEOUT_S
@@ -24,11 +24,16 @@ def wait_for_records(broker: Broker, topic: str, count: int, *, timeout_s: float
 
 
 def wait_for_group_stable(
-    broker: Broker, group_id: str, *, members: int | None = None, timeout_s: float = 3 * TIMEOUT_S
+    broker: Broker,
+    group_id: str,
+    *,
+    members: int | None = None,
+    topics: Iterable[str] = (),
+    timeout_s: float = 3 * TIMEOUT_S,
 ) -> Group:
-    """The group once it is Stable, with so many members if that is said."""
+    """The group once it is Stable, has so many ``members``, and somebody reads each partition of ``topics``."""
     __tracebackhide__ = True
-    return broker.wait_for_group_stable(group_id, members=members, timeout_s=timeout_s)
+    return broker.wait_for_group_stable(group_id, members=members, topics=topics, timeout_s=timeout_s)
 
 
 def assert_committed(

@@ -33,10 +33,13 @@ class LoopThread:
             raise RuntimeError("a broker's own thread cannot wait for the broker")
         asked = asyncio.run_coroutine_threadsafe(coroutine, self.loop)
         try:
-            return asked.result()
+            error = asked.exception()
         except BaseException:
             asked.cancel()
             raise
+        if error is not None:
+            raise error
+        return asked.result()
 
     def close(self) -> None:
         """End the thread. What is still to be done in the loop is given up."""

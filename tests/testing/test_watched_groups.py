@@ -1,0 +1,103 @@
+"""Consumer groups as a test waits for them, looks at them and lets time pass for them."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import pytest
+from kafka import KafkaConsumer
+
+from kpybroker.testing import Broker, assert_committed, wait_for_group_stable
+
+TOPIC = "orders"
+
+
+@pytest.fixture
+def broker() -> Iterator[Broker]:
+    with Broker() as broker:
+        broker.create_topic(TOPIC, partitions=4)
+        yield broker
+
+
+@contextmanager
+def consuming(broker: Broker, *client_ids: str, **options: Any) -> Iterator[None]:
+    """Consumers in threads, in group "g"; they commit what they have read before they go."""
+    over = threading.Event()
+
+    def consume(client_id: str) -> None:
+        consumer = KafkaConsumer(
+            TOPIC,
+            bootstrap_servers=broker.bootstrap_servers,
+            client_id=client_id,
+            group_id="g",
+            auto_offset_reset="earliest",
+            heartbeat_interval_ms=50,
+            auto_commit_interval_ms=50,
+            **options,
+        )
+        while not over.is_set():
+            consumer.poll(50)
+        consumer.close()
+
+    threads = [threading.Thread(target=consume, args=(client_id,)) for client_id in client_ids]
+    for thread in threads:
+        thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        for thread in threads:
+            thread.join(30)
+
+
+def test_members_assignments_commits_and_lag_are_seen(broker: Broker) -> None:
+    broker.produce(TOPIC, *[(f"key {number}", "v") for number in range(20)])
+    assert broker.group("g").state == "Dead"
+    with consuming(broker, "one", "two"):
+        group = wait_for_group_stable(broker, "g", members=2, topics=[TOPIC])
+        assert set(group.owners.values()) == {"one", "two"}
+        assert set(group.owners) == {(TOPIC, partition) for partition in range(4)}
+        assert group.protocol
+        ends = {(TOPIC, index): len(broker.records(TOPIC, partition=index)) for index in range(4)}
+        committed = assert_committed(broker, "g", ends)
+    assert sum(committed.values()) == 20
+    assert broker.group("g").state == "Empty"
+    assert set(broker.lag("g").values()) == {0}
+    broker.produce(TOPIC, "more", partition=3)
+    assert broker.lag("g")[TOPIC, 3] == 1
+    with pytest.raises(AssertionError, match=r"- orders-3: 99\n\+ orders-3: \d"):
+        assert_committed(broker, "g", {**ends, (TOPIC, 3): 99}, timeout_s=0.0)
+
+
+def test_a_group_that_does_not_become_stable_is_shown(broker: Broker) -> None:
+    with pytest.raises(AssertionError, match=r"not Stable with 1 members; nobody reads orders-0(.|\n)*group g: Dead"):
+        broker.wait_for_group_stable("g", members=1, topics=[TOPIC], timeout_s=0.05)
+
+
+def test_members_whose_session_is_over_are_gone_without_waiting(broker: Broker) -> None:
+    with consuming(broker, "one"):
+        before = broker.wait_for_group_stable("g", members=1, topics=[TOPIC]).members[0].id
+        broker.clock.advance(minutes=30)
+        after = broker.wait_for_group_stable("g", members=1, topics=[TOPIC]).members[0].id
+        assert after != before, "it lost its place and joined again"
+
+
+def test_a_snapshot_keeps_what_a_group_has_committed(broker: Broker) -> None:
+    broker.produce(TOPIC, "a", "b", partition=0)
+    kept = {(TOPIC, 0): 2, (TOPIC, 1): 0, (TOPIC, 2): 0, (TOPIC, 3): 0}
+    with consuming(broker, "one"):
+        broker.assert_committed("g", kept)
+    snapshot = broker.snapshot()
+    broker.produce(TOPIC, "c", partition=0)
+    with consuming(broker, "one"):
+        broker.assert_committed("g", {**kept, (TOPIC, 0): 3})
+    broker.restore(snapshot)
+    broker.assert_committed("g", kept)
+
+
+def test_a_fault_of_a_group_is_met_by_its_members(broker: Broker) -> None:
+    fault = broker.faults.fail("JoinGroup", "COORDINATOR_LOAD_IN_PROGRESS", times=2)
+    with consuming(broker, "one", retry_backoff_ms=10):
+        broker.wait_for_group_stable("g", members=1, topics=[TOPIC])
+    assert fault.hits == 2
