@@ -1,11 +1,14 @@
 """An offset that a group committed, as the coordinator keeps it (Kafka: ``OffsetAndMetadata``)."""
 
+from struct import Struct
 from typing import Any, NamedTuple
 
 from kpybroker.groups.record import Record
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+from kpywire.uuid import ZERO_UUID
 
 NO_TIMESTAMP = -1
+_FIXED = Struct(">qqqqi16s")
 _VALUE_VERSION = 4
 _EXPIRING_VALUE_VERSION = 1
 
@@ -22,6 +25,29 @@ class Committed(NamedTuple):
     record_offset: int
 
 
+def pack(value: Any, record_offset: int) -> bytes:
+    """What a record's value says, of today's kind or of the first, in a piece of bytes.
+
+    A million of them take half the memory of objects, and give the garbage collector nothing to walk.
+    """
+    fixed = _FIXED.pack(
+        value.offset,
+        record_offset,
+        value.commit_timestamp,
+        getattr(value, "expire_timestamp", NO_TIMESTAMP),
+        getattr(value, "leader_epoch", -1),
+        getattr(value, "topic_id", ZERO_UUID),
+    )
+    return fixed + value.metadata.encode() if value.metadata else fixed
+
+
+def unpack(packed: bytes) -> Committed:
+    """The position in bytes of `pack`."""
+    offset, record_offset, commit_timestamp_ms, expire_timestamp_ms, leader_epoch, topic_id = _FIXED.unpack_from(packed)
+    metadata = packed[_FIXED.size :].decode()
+    return Committed(offset, leader_epoch, metadata, commit_timestamp_ms, expire_timestamp_ms, topic_id, record_offset)
+
+
 def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommitValue) -> Record:
     """The record of a commit: version 4, or 1 if the client chose when it expires."""
     key = OffsetCommitKey(group=group_id, topic=topic, partition=partition)
@@ -31,16 +57,3 @@ def commit_record(group_id: str, topic: str, partition: int, value: OffsetCommit
 def commit_tombstone(group_id: str, topic: str, partition: int) -> Record:
     """The record that forgets a commit, also what a transaction has pending for the partition."""
     return Record(OffsetCommitKey(group=group_id, topic=topic, partition=partition))
-
-
-def committed_by(value: Any, record_offset: int) -> Committed:
-    """What a record's value says, of today's kind or of the first."""
-    return Committed(
-        value.offset,
-        getattr(value, "leader_epoch", -1),
-        value.metadata,
-        value.commit_timestamp,
-        getattr(value, "expire_timestamp", NO_TIMESTAMP),
-        getattr(value, "topic_id", b"\0" * 16),
-        record_offset,
-    )

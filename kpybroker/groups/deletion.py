@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 from kpybroker.groups.classic_group import State
-from kpybroker.groups.committed import commit_tombstone
+from kpybroker.groups.committed import commit_tombstone, unpack
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import DeleteGroup, GroupRequest
 from kpybroker.groups.group import Group
@@ -132,7 +132,7 @@ def _is_older(group: Group, topic: str, partition: int, before_offset: int) -> b
     if committed is not None:
         return committed.record_offset < before_offset
     pending = group.pending.get((topic, partition), {})
-    return any(each.record_offset < before_offset for each in pending.values())
+    return any(unpack(each).record_offset < before_offset for each in pending.values())
 
 
 def _check_empty(shard: Shard, group: Group, decision: Decision) -> int:

@@ -6,7 +6,7 @@
 from collections.abc import Callable, Iterator
 
 from kpybroker.groups.classic_group import State
-from kpybroker.groups.committed import NO_TIMESTAMP, Committed
+from kpybroker.groups.committed import NO_TIMESTAMP, Committed, unpack
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.deletion import append_group_tombstones, append_tombstones
 from kpybroker.groups.group import Group
@@ -62,7 +62,8 @@ def _expired(group: Group, since: Callable[[Committed], int], decision: Decision
     for topic, partitions in group.offsets.items():
         if group.classic is not None and group.classic.is_subscribed(topic):
             continue
-        for partition, committed in partitions.items():
+        for partition, packed in partitions.items():
+            committed = unpack(packed)
             if committed.expire_timestamp_ms != NO_TIMESTAMP:
                 is_expired = now_ms >= committed.expire_timestamp_ms
             else:

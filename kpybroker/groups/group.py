@@ -1,7 +1,7 @@
 """All that a shard knows of one group id: its offsets, its last record, and its members once somebody asks."""
 
 from kpybroker.groups.classic_group import ClassicGroup
-from kpybroker.groups.committed import Committed
+from kpybroker.groups.committed import Committed, unpack
 from kpybroker.groups.foreign import ForeignGroup
 from kpywire.group_records.group_metadata import GroupMetadataValue
 
@@ -16,9 +16,9 @@ class Group:
 
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.offsets: dict[str, dict[int, Committed]] = {}
-        """By topic and partition."""
-        self.pending: dict[tuple[str, int], dict[int, Committed]] = {}
+        self.offsets: dict[str, dict[int, bytes]] = {}
+        """By topic and partition, packed."""
+        self.pending: dict[tuple[str, int], dict[int, bytes]] = {}
         """What open transactions will commit: by (topic, partition), then by producer id."""
         self.recorded: GroupMetadataValue | None = None
         self.foreign: ForeignGroup | None = None
@@ -29,7 +29,8 @@ class Group:
     def committed(self, topic: str, partition: int) -> Committed | None:
         """The position that is committed for a partition."""
         partitions = self.offsets.get(topic)
-        return None if partitions is None else partitions.get(partition)
+        packed = None if partitions is None else partitions.get(partition)
+        return None if packed is None else unpack(packed)
 
     def forget_offset(self, topic: str, partition: int) -> None:
         """Drop a partition's position."""

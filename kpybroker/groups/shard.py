@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from sys import intern
 from typing import Any
 
-from kpybroker.groups.committed import Committed, committed_by
+from kpybroker.groups.committed import pack, unpack
 from kpybroker.groups.foreign import ForeignGroup, kind_of
 from kpybroker.groups.group import Group
 from kpybroker.groups.record import Record
@@ -53,17 +53,17 @@ class Shard:
             if value is None:
                 self._forget_offset(key.group, key.topic, key.partition)
                 return
-            committed = committed_by(value, offset)
+            packed = pack(value, offset)
             group = self.groups.get(key.group)
             if group is None:
                 group = self.groups[key.group] = Group(key.group)
             if producer is not None:
-                self._take_pending(group, key.topic, key.partition, producer.producer_id, committed)
+                self._take_pending(group, key.topic, key.partition, producer.producer_id, packed)
                 return
             partitions = group.offsets.get(key.topic)
             if partitions is None:
                 partitions = group.offsets[intern(key.topic)] = {}
-            partitions[key.partition] = committed
+            partitions[key.partition] = packed
         elif kind is GroupMetadataKey:
             self._take_metadata(key.group, value)
         else:
@@ -74,16 +74,16 @@ class Shard:
         for group_id, topic, partition in self.open_transactions.pop(producer_id, ()):
             group = self.groups[group_id]
             by_producer = group.pending[topic, partition]
-            committed = by_producer.pop(producer_id)
+            packed = by_producer.pop(producer_id)
             if not by_producer:
                 del group.pending[topic, partition]
             if commit:
                 before = group.committed(topic, partition)
-                if before is None or before.record_offset < committed.record_offset:
-                    group.offsets.setdefault(intern(topic), {})[partition] = committed
+                if before is None or before.record_offset < unpack(packed).record_offset:
+                    group.offsets.setdefault(intern(topic), {})[partition] = packed
 
-    def _take_pending(self, group: Group, topic: str, partition: int, producer_id: int, committed: Committed) -> None:
-        group.pending.setdefault((topic, partition), {})[producer_id] = committed
+    def _take_pending(self, group: Group, topic: str, partition: int, producer_id: int, packed: bytes) -> None:
+        group.pending.setdefault((topic, partition), {})[producer_id] = packed
         self.open_transactions.setdefault(producer_id, set()).add((group.group_id, topic, partition))
 
     def _forget_offset(self, group_id: str, topic: str, partition: int) -> None:
