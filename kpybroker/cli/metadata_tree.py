@@ -55,7 +55,7 @@ def tree_of(image: MetadataImage) -> Tree:
                 **{f"finalized_{name}": str(level) for name, level in image.features.items()},
                 "metadataVersion": _release(image.metadata_version),
             },
-            "producerIds": {"nextProducerId": str(image.next_producer_id)} if image.next_producer_id >= 0 else {},
+            "producerIds": {"nextProducerId": str(image.next_producer_id)},
             "provenance": f"offset {image.next_offset - 1}, epoch {image.epoch}",
             "scram": {
                 name: {
