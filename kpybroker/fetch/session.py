@@ -163,6 +163,10 @@ class Session:
         """Stop watching."""
         for entry in self.entries.values():
             entry.unwatch()
+        self.forget_all()
+
+    def forget_all(self) -> None:
+        """Let go of entries that watch nothing: they and the session hold one another, and nothing else frees them."""
         self.entries.clear()
         self.changed.clear()
         self.wake = None

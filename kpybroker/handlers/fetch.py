@@ -57,11 +57,13 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if not incremental:
         _note_reader(session, request, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
-    if reading.collect(session.changed if incremental else session.entries.values()):
-        return reading.response()
-    if request.max_wait_ms <= 0 or not session.entries:
-        return reading.response()
-    return reading.park()
+    is_enough = reading.collect(session.changed if incremental else session.entries.values())
+    if not is_enough and request.max_wait_ms > 0 and session.entries:
+        return reading.park()
+    response = reading.response()
+    if session.id == NO_SESSION:
+        session.forget_all()
+    return response
 
 
 class Reading:

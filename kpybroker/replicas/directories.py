@@ -140,19 +140,17 @@ class Directories:
             self._remove_later(found.directory, name, delay_ms)
 
     def _remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None:
-        removal = directory.remove(name)
+        self.scheduler.call_later(delay_ms, self._remove_some, directory.remove(name))
 
-        def remove_some() -> None:
-            try:
-                for _ in range(REMOVALS_PER_TURN):
-                    if next(removal, None) is None:
-                        return
-            except DiskFailure as failure:
-                self.check(failure)
-            else:
-                self.scheduler.call_soon(remove_some)
-
-        self.scheduler.call_later(delay_ms, remove_some)
+    def _remove_some(self, removal: Iterator[str]) -> None:
+        try:
+            for _ in range(REMOVALS_PER_TURN):
+                if next(removal, None) is None:
+                    return
+        except DiskFailure as failure:
+            self.check(failure)
+        else:
+            self.scheduler.call_soon(self._remove_some, removal)
 
     # Checkpoints
 
