@@ -149,14 +149,12 @@ def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, s
     """Broker configs that somebody has set and this broker does not act on."""
     known = set(honoured)
     idle = sorted(name for name in given if name not in known and not name.startswith("kpybroker."))
+    reasons: dict[str, list[str]] = {}
     for name in idle:
-        why = never.get(name, "the feature it belongs to is not there yet")
-        yield Finding(
-            "configs",
-            HINT,
-            f"{name} is set and has no effect: {why}",
-            "Remove it; docs/configs.md has what is honoured.",
-        )
+        reasons.setdefault(never.get(name, "what they belong to is not there yet"), []).append(name)
+    for why, names in reasons.items():
+        said = f"set without effect: {', '.join(names)} ({why})"
+        yield Finding("configs", HINT, said, "Leave them out; docs/configs.md has what is honoured.")
     if not idle:
         yield Finding("configs", GOOD, "every broker config that is set has its effect")
 

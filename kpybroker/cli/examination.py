@@ -183,12 +183,14 @@ def storage(client: Client) -> Iterator[Finding]:
 
 def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
     """Configs without effect, and replication factors that cannot be had."""
+    from kpybroker.config.defaults import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
 
+    by_itself = with_standalone_defaults({}).items()
     for broker in found:
         values = _config_values(client, broker.node_id)
         if broker.is_ours:
-            yield from diagnoses.configs(values, HONOURED, NEVER)
+            yield from diagnoses.configs(dict(values.items() - by_itself), HONOURED, NEVER)
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), FACTORS) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
     yield from diagnoses.replication_factors(factors, len(found))

@@ -60,10 +60,12 @@ def test_disks_that_fill_up_and_directories_that_failed(error: int, free: int, l
 
 
 def test_configs_without_effect_are_hints_with_their_reason() -> None:
-    found = list(diagnoses.configs({"a": "1", "b": "1", "c": "1", "kpybroker.x": ""}, {"a"}, {"b": "why not"}))
+    found = list(
+        diagnoses.configs({"a": "1", "b": "1", "c": "1", "d": "1", "kpybroker.x": ""}, {"a"}, {"b": "why not"})
+    )
     assert [(each.level, each.message) for each in found] == [
-        (HINT, "b is set and has no effect: why not"),
-        (HINT, "c is set and has no effect: the feature it belongs to is not there yet"),
+        (HINT, "set without effect: b (why not)"),
+        (HINT, "set without effect: c, d (what they belong to is not there yet)"),
     ]
     assert levels(diagnoses.configs(["a"], {"a"}, {})) == [GOOD]
 
