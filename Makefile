@@ -81,6 +81,7 @@ bench-quick: setup $(BENCHED)/bin/kpybroker ## the same with small rounds
 tables: setup ## write the tables in docs/ that are made from the code
 	$(BIN)/python -m kpybroker.support
 	$(BIN)/python -m kpybroker.config.document
+	$(BIN)/python -m kpybroker.metrics.document
 	$(BIN)/python -m kpybroker.cli.document
 
 .PHONY: clean

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 
 MOST_SOFTWARE = 50
 """Names and versions of clients with a series of their own, the most frequent ones; clients can say what they like."""
-OTHERS = ("other", "other")
+OTHERS = ("(other)", "(other)")
+"""No client can call itself so."""
 _BEAN = "kafka.server:type=socket-server-metrics"
 
 CONNECTIONS = Table(

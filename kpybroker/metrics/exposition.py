@@ -78,7 +78,7 @@ class Exposition:
         began_ns = perf_counter_ns()
         for piece in self._pieces(process):
             if piece:
-                parts.append(piece.encode())
+                parts.append(piece.encode("utf-8", "replace"))
             if perf_counter_ns() - began_ns >= SLICE_NS:
                 await asyncio.sleep(PAUSE_S)
                 began_ns = perf_counter_ns()

@@ -5,8 +5,11 @@ GET only, one answer per connection. Nothing of it is imported by a node that ha
 
 import asyncio
 import gzip
+import logging
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
+
+log = logging.getLogger("kpybroker.metrics")
 
 MAX_REQUEST_BYTES = 8 * 1024
 READ_TIMEOUT_S = 5.0
@@ -89,7 +92,11 @@ class HttpServer:
                 return HTTPStatus.OK, PLAIN, [b"ready\n"]
             return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, [b"not ready\n"]
         if path == b"/metrics":
-            text = await self.metrics()
+            try:
+                text = await self.metrics()
+            except Exception:
+                log.exception("the metrics cannot be told")
+                return HTTPStatus.INTERNAL_SERVER_ERROR, PLAIN, [b"the metrics cannot be told; the log says why\n"]
             if "gzip" in _header(head, b"accept-encoding"):
                 return HTTPStatus.OK, COMPRESSED, [await asyncio.to_thread(_compressed, text)]
             return HTTPStatus.OK, PROMETHEUS, text

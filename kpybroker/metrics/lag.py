@@ -161,8 +161,8 @@ class LagTables:
         lags: list[Lag] = []
         yield from self._lags(positions, lags)
         yield from self._lag_tables(lags)
-        members = [Row((each.name,), (each.members,)) for each in facts]
-        yield MEMBERS.with_rows([*members, *(Row((name,), (len(ids),)) for name, ids in alone.items())])
+        members = {name: len(ids) for name, ids in alone.items()} | {each.name: each.members for each in facts}
+        yield MEMBERS.with_rows([Row((name,), (count,)) for name, count in members.items()])
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
 

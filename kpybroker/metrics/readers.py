@@ -22,6 +22,8 @@ IDLE_MS: Final = 300_000
 """Who has not fetched for so long reads no more."""
 _JAVA_CLIENT_ID = re.compile(r"consumer-(.+)-\d+")
 UNNAMED: Final = "unnamed"
+LONGEST_CHARS: Final = 249
+"""Of a reader's name, as of a topic's."""
 PER_SLICE: Final = 500
 
 
@@ -67,8 +69,10 @@ def facts_of(group: Group) -> GroupFacts:
 def committed_by(group: Group) -> Iterator[Position | None]:
     """The positions a group has committed; None is a place to pause."""
     for topic, partitions in list(group.offsets.items()):
-        for number, (partition, committed) in enumerate(list(partitions.items())):
-            yield Position(group.group_id, topic, partition, committed.offset)
+        for number, partition in enumerate(list(partitions)):
+            committed = group.committed(topic, partition)
+            if committed is not None:
+                yield Position(group.group_id, topic, partition, committed.offset)
             if number % PER_SLICE == PER_SLICE - 1:
                 yield None
 
@@ -83,7 +87,7 @@ def name_of(client_id: str | None) -> str:
     if not client_id:
         return UNNAMED
     found = _JAVA_CLIENT_ID.fullmatch(client_id)
-    return client_id if found is None else found[1]
+    return (client_id if found is None else found[1])[:LONGEST_CHARS]
 
 
 class Readers:
@@ -104,7 +108,7 @@ class Readers:
             name = name_of(client_id)
             key = (name, topic, partition)
             self.furthest[key] = max(offset, self.furthest.get(key, -1))
-            self.client_ids.setdefault(name, set()).add(client_id or "")
+            self.client_ids.setdefault(name, set()).add((client_id or "")[:LONGEST_CHARS])
             if seen % PER_SLICE == 0:
                 yield None
 

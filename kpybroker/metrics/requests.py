@@ -122,8 +122,11 @@ class RequestTables:
 
     def _errors(self) -> Iterator[Row]:
         for name, counters in self._used():
+            by_name: dict[str, int] = {}
             for code, times in sorted(counters.error_codes.items()):
-                yield Row((name, error_codes.name(code)), (times,))
+                error = error_codes.name(code)
+                by_name[error] = by_name.get(error, 0) + times
+            yield from (Row((name, error), (times,)) for error, times in by_name.items())
 
     def _quantiles(self, name: str, counters: ApiCounters) -> Iterator[Row]:
         answered = sum(self._windows.recent((name, "total"), counters.total))

@@ -110,7 +110,7 @@ class Writer:
                     for piece in _slices(table.rows):
                         texts[labels] += [self._label_text(labels, row.labels) for row in piece]
                         yield ""
-                yield f"# HELP {name.text} {measure.help}\n# TYPE {name.text} {measure.kind}\n"
+                yield f"# HELP {name.text} {measure.help}\n# TYPE {name.text} {_kind(measure, name)}\n"
                 yield from _lines(name, texts[labels], table.rows, column)
 
     def _names(self, measure: Measure) -> list[Name]:
@@ -127,6 +127,13 @@ class Writer:
 def escape(value: str) -> str:
     """A label's value as it stands between quotes."""
     return value.translate(_ESCAPES) if "\\" in value or '"' in value or "\n" in value else value
+
+
+def _kind(measure: Measure, name: Name) -> str:
+    """Names of counters end in a certain way; what Confluent's rules call ``persec`` they leave untyped."""
+    if measure.kind == COUNTER and not name.text.endswith(("_total", "_count")):
+        return UNTYPED
+    return measure.kind
 
 
 def _slices(rows: Sequence[Row]) -> Iterator[Sequence[Row]]:

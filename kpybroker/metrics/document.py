@@ -1,0 +1,145 @@
+"""Writes docs/metrics.md: every metric and what each dialect calls it. ``python -m kpybroker.metrics.document``.
+
+The tables are those that a scrape is written from; a test holds the file against them.
+"""
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+from kpybroker.metrics import clients, lag, newcomers, node_state, partitions, requests
+from kpybroker.metrics.table import (
+    CONFLUENT,
+    KAFKA_EXPORTER,
+    KAFKA_LAG_EXPORTER,
+    NATIVE,
+    STRIMZI,
+    Measure,
+    Name,
+    Table,
+)
+
+_HEAD = """\
+# Metrics
+
+Written by `python -m kpybroker.metrics.document` from the tables in `kpybroker/metrics/`.
+
+`GET /metrics` on the second port (`kpybroker.http.listener`, `127.0.0.1:9404` unless set) answers Prometheus' text
+format. The same values can leave under several names, so that dashboards made for other exporters find what they
+know. `kpybroker.metrics.dialects` chooses, from:
+
+| dialect | names | known to |
+|---|---|---|
+| `strimzi` | the JMX exporter's, with Strimzi's rules | Strimzi's `strimzi-kafka` and `strimzi-kraft` dashboards |
+| `confluent` | the JMX exporter's, with Confluent's rules | the dashboards of Confluent's jmx-monitoring-stacks |
+| `kafka_exporter` | kafka_exporter's | Grafana dashboard 7589, Strimzi's `strimzi-kafka-exporter` |
+| `kafka_lag_exporter` | kafka-lag-exporter's | its dashboards, and Confluent's copy of them |
+| `native` | ours | [docker/monitoring](../docker/monitoring) |
+
+Without the setting these are `strimzi`, `kafka_exporter` and `native`. What is named `jvm_...` elsewhere has no
+counterpart.
+
+Dashboards also select by labels that a Kubernetes operator adds: Strimzi's by `namespace`, `strimzi_io_cluster`,
+`strimzi_io_name`, `kubernetes_pod_name` and `container`, Confluent's by `job`, `env` and `instance`. Where nobody
+else adds them, a scrape config can ([docker/monitoring/prometheus.yml](../docker/monitoring/prometheus.yml) does),
+or the broker: `kpybroker.metrics.static.labels=namespace=kafka,strimzi_io_cluster=local`.
+
+`kpybroker.metrics.max.partitions` (10 000) bounds the series: further partitions are in sums only, further positions
+of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpybroker_positions_left_out` count them.
+
+## What the values mean
+
+- **Counters** only grow while the process lives. The row of `kafka_server_brokertopicmetrics_...` without a topic
+  is the sum over all topics, also deleted ones.
+- **Times of requests** are split as Kafka splits them. `requestqueue`: readable, while others were served. `local`:
+  decoded, handled and encoded. `remote`: parked, for records or for a commit. `responsequeue`: answered, while
+  earlier answers of the connection were due. `responsesend`: until the socket had taken the last byte. Quantiles
+  are those of the last minute, from buckets of half an octave: they are off by a fifth at most. Kafka's weigh five
+  minutes.
+- **Partitions** appear when their log is open: at its first use after a start, or when retention looks at it
+  (`log.retention.check.interval.ms`).
+- **Lag in records** is the high watermark less the position, as kafka_exporter and Kafka's own tool count it.
+- **Lag in seconds** is the age of the oldest record that is not read yet: now less the first timestamp of the batch
+  that holds it (with `LogAppendTime`, the time of its append); 0 when all is read. It is looked up, not estimated,
+  and missing where records carry no timestamp.
+- **Readers without a group** appear among the groups: whoever fetches and is no member of a group with commits, by
+  its client id. Java clients without an id of their own are called after their `group.id`, so a query of Spark is
+  its `spark-kafka-source-...`, one series for all executors. Their position is what they asked for last, of several
+  connections the furthest; who has not fetched for five minutes is gone. Readers that use no fetch session are
+  known for up to 200 partitions at a time. `kpybroker_reader_info` has their client ids.
+- **The event loop** serves everybody, so both of Kafka's idle percentages are its idleness, and
+  `kpybroker_loop_lag_seconds` is how long nobody was served. From `kpybroker.loop.lag.warn.ms` on, the log says so
+  and names the request that took longest.
+- **Errors** are counted by API and Kafka's name of the error; unlike Kafka, answers without one are not.
+"""
+
+SECTIONS: Final = (
+    ("Node", (node_state.BROKER, node_state.BROKER_INFO, node_state.LOOP, partitions.NODE)),
+    ("Controller and quorum", (node_state.CONTROLLER, node_state.QUORUM)),
+    ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
+    ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
+    ("Topics and partitions", (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS)),
+    (
+        "Groups and readers",
+        (
+            lag.GROUPS,
+            lag.MEMBERS,
+            lag.LAG,
+            lag.LAG_SUMS,
+            lag.WITHOUT_GROUP,
+            lag.OF_LAG_EXPORTER,
+            lag.WORST_OF_LAG_EXPORTER,
+        ),
+    ),
+)
+"""Every table of a scrape but those of the process, which prometheus-client names."""
+_COLUMNS: Final = (STRIMZI, CONFLUENT, KAFKA_EXPORTER, KAFKA_LAG_EXPORTER, NATIVE)
+_PROCESS = """
+## Process
+
+As every Python process that prometheus-client describes, in every dialect: `process_cpu_seconds_total`,
+`process_open_fds`, `process_max_fds`, `process_resident_memory_bytes`, `process_virtual_memory_bytes`,
+`process_start_time_seconds` (Linux), `python_info` and `python_gc_...`.
+"""
+
+
+def document() -> str:
+    """The content of docs/metrics.md."""
+    parts = [_HEAD]
+    for title, tables in SECTIONS:
+        parts.append(f"\n## {title}\n")
+        for table in tables:
+            parts += _rows(table)
+    return "".join([*parts, _PROCESS])
+
+
+def _rows(table: Table) -> Iterable[str]:
+    labels = ", ".join(f"`{label}`" for label in table.labels) or "no labels"
+    yield f"\n{labels[:1].upper()}{labels[1:]}:\n\n| what | type | names | from |\n|---|---|---|---|\n"
+    for measure in table.measures:
+        source = f"`{measure.source}`" if measure.source else ""
+        yield f"| {measure.help} | {measure.kind} | {_names(measure)} | {source} |\n"
+
+
+def _names(measure: Measure) -> str:
+    """Each name once, with the dialects that have it."""
+    dialects: dict[Name, list[str]] = {}
+    for dialect in _COLUMNS:
+        if dialect in measure.names:
+            dialects.setdefault(measure.names[dialect], []).append(dialect)
+    return "<br>".join(f"`{name.text}`{_labels(name)} {', '.join(which)}" for name, which in dialects.items())
+
+
+def _labels(name: Name) -> str:
+    return f" with {', '.join(f'`{label}`' for label in name.labels)}" if name.labels is not None else ""
+
+
+def main() -> None:
+    """Write the file whose path is the argument, docs/metrics.md by default."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/metrics.md")
+    path.write_text(document(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
