@@ -5,7 +5,7 @@ config it runs with, loggers are set on the spot. What is left goes to the contr
 together in the order of the request. Only loggers are ever changed here.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kpybroker.config import dynamic
@@ -46,63 +46,67 @@ Settled = dict[int, ConfigError | None]
 
 def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settled:
     """What of an IncrementalAlterConfigs the broker answers itself. Loggers are set unless ``validate_only``."""
-    settled = _repeated(request.resources)
-    for place, resource in enumerate(request.resources):
-        if place in settled:
-            continue
-        try:
-            nulls = [
-                config.name for config in resource.configs if config.config_operation != DELETE and config.value is None
-            ]
-            _check_configs([config.name for config in resource.configs], nulls)
-            if resource.resource_type == BROKER_LOGGER:
-                _set_loggers(resource, view, validate_only=request.validate_only)
-                settled[place] = None
-            elif resource.resource_type == BROKER:
-                _check_broker_name(resource.resource_name, view)
-                stored = view.configs_of(BROKER, resource.resource_name)
-                _check_broker_configs(resource.resource_name, _applied(stored, resource), view)
-            else:
-                _check_type(resource.resource_type)
-        except ConfigError as error:
-            settled[place] = error
-    return settled
+
+    def judge(resource: incremental.AlterConfigsResource) -> bool:
+        nulls = [
+            config.name for config in resource.configs if config.config_operation != DELETE and config.value is None
+        ]
+        _check_configs([config.name for config in resource.configs], nulls)
+        if resource.resource_type == BROKER_LOGGER:
+            _set_loggers(resource, view, validate_only=request.validate_only)
+            return True
+        if resource.resource_type == BROKER:
+            _check_broker_name(resource.resource_name, view)
+            stored = view.configs_of(BROKER, resource.resource_name)
+            _check_broker_configs(resource.resource_name, _applied(stored, resource), view)
+        else:
+            _check_type(resource.resource_type)
+        return False
+
+    return _settle(request.resources, judge, _repeated(request.resources))
 
 
 def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settled:
     """What of an AlterConfigs the broker answers itself."""
-    settled = _repeated(request.resources)
-    for place, resource in enumerate(request.resources):
-        if place in settled:
-            continue
-        try:
-            nulls = [config.name for config in resource.configs if config.value is None]
-            _check_configs([config.name for config in resource.configs], nulls)
-            if resource.resource_type == BROKER:
-                _check_broker_name(resource.resource_name, view)
-                configs = {config.name: config.value or "" for config in resource.configs}
-                _check_broker_configs(resource.resource_name, configs, view)
-            else:
-                _check_type(resource.resource_type)
-        except ConfigError as error:
-            settled[place] = error
-    return settled
+
+    def judge(resource: legacy.AlterConfigsResource) -> bool:
+        nulls = [config.name for config in resource.configs if config.value is None]
+        _check_configs([config.name for config in resource.configs], nulls)
+        if resource.resource_type == BROKER:
+            _check_broker_name(resource.resource_name, view)
+            configs = {config.name: config.value or "" for config in resource.configs}
+            _check_broker_configs(resource.resource_name, configs, view)
+        else:
+            _check_type(resource.resource_type)
+        return False
+
+    return _settle(request.resources, judge, _repeated(request.resources))
 
 
 def settle_on_controller(
     request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: View
 ) -> Settled:
     """What the controller's listener of a node answers itself: loggers (Kafka's ``ControllerApis``)."""
-    settled: Settled = {}
-    resources: Sequence[Any] = request.resources
-    for place, resource in enumerate(resources):
+
+    def judge(resource: incremental.AlterConfigsResource | legacy.AlterConfigsResource) -> bool:
         if resource.resource_type != BROKER_LOGGER:
+            return False
+        if isinstance(resource, legacy.AlterConfigsResource):
+            raise _invalid_request("Unexpected resource type BROKER_LOGGER.")
+        _set_loggers(resource, view, validate_only=request.validate_only)
+        return True
+
+    return _settle(request.resources, judge, {})
+
+
+def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Settled) -> Settled:
+    """Add what ``judge`` refuses, or has done (True), to what is settled already."""
+    for place, resource in enumerate(resources):
+        if place in settled:
             continue
         try:
-            if not isinstance(resource, incremental.AlterConfigsResource):
-                raise _invalid_request("Unexpected resource type BROKER_LOGGER.")
-            _set_loggers(resource, view, validate_only=request.validate_only)
-            settled[place] = None
+            if judge(resource):
+                settled[place] = None
         except ConfigError as error:
             settled[place] = error
     return settled

@@ -11,7 +11,7 @@ from enum import Enum
 from typing import Any, TypeVar
 
 from kpybroker.controller.heartbeats import Session
-from kpybroker.controller.partition_change import Election
+from kpybroker.controller.partition_change import Election, PartitionChange
 from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import metadata_version
@@ -175,7 +175,7 @@ def leave_partitions(
     unclean_shutdown: bool = False,
 ) -> list[Any]:
     """Take a broker out of the ISR of partitions, electing other leaders where it led."""
-    records = []
+    records: list[Any] = []
     for topic, partition_id, partition in state.partitions():
         if not concerns(topic, partition_id, partition):
             continue
@@ -183,26 +183,26 @@ def leave_partitions(
         change.isr = [replica for replica in partition.isr if replica != broker_id]
         if unclean_shutdown:
             change.unclean_shutdown_replicas = [broker_id]
-        if state.unclean_election_allowed(topic.name):
-            change.election = Election.UNCLEAN
-        record = change.build()
-        if record is not None:
-            records.append(record)
+        records += _records_of(state, topic, change)
     return records
+
+
+def _records_of(state: ControllerState, topic: Topic, change: PartitionChange) -> list[Any]:
+    """The record of a change that may elect another leader, any leader if the topic prefers that to none."""
+    if state.unclean_election_allowed(topic.name):
+        change.election = Election.UNCLEAN
+    record = change.build()
+    return [] if record is None else [record]
 
 
 def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
     """Give partitions without a leader one, now that a broker is back."""
-    records = []
+    records: list[Any] = []
     for topic, partition_id, partition in state.partitions():
         if partition.leader >= 0:
             continue
         change = state.change(topic, partition_id, lambda other: other == broker_id or state.is_active(other))
-        if state.unclean_election_allowed(topic.name):
-            change.election = Election.UNCLEAN
-        record = change.build()
-        if record is not None:
-            records.append(record)
+        records += _records_of(state, topic, change)
     return records
 
 

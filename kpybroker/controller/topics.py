@@ -6,7 +6,7 @@ TopicRecord, its ConfigRecords, its PartitionRecords.
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
@@ -291,19 +291,23 @@ def _refusal(name: str | None, topic_id: bytes, message: str) -> DeletableTopicR
     )
 
 
+def _missing(name: str | None, topic_id: bytes, code: int) -> DeletableTopicResult:
+    return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=error_codes.message(code))
+
+
+_T = TypeVar("_T")
+
+
+def _named_once(keys: "Counter[_T]") -> list[_T]:
+    return [key for key, times in keys.items() if times == 1]
+
+
 def _find_by_id(state: ControllerState, ids: "Counter[bytes]", doomed: dict[bytes, str]) -> list[DeletableTopicResult]:
     missing = []
-    for topic_id, times in ids.items():
-        if times > 1:
-            continue
+    for topic_id in _named_once(ids):
         topic = state.image.topics_by_id.get(topic_id)
         if topic is None:
-            code = error_codes.UNKNOWN_TOPIC_ID
-            missing.append(
-                DeletableTopicResult(
-                    name=None, topic_id=topic_id, error_code=code, error_message=error_codes.message(code)
-                )
-            )
+            missing.append(_missing(None, topic_id, error_codes.UNKNOWN_TOPIC_ID))
         else:
             doomed[topic_id] = topic.name
     return missing
@@ -313,13 +317,10 @@ def _find_by_name(
     state: ControllerState, names: "Counter[str]", ids: "Counter[bytes]", doomed: dict[bytes, str]
 ) -> list[DeletableTopicResult]:
     refused = []
-    for name, times in names.items():
-        if times > 1:
-            continue
+    for name in _named_once(names):
         topic = state.image.topics.get(name)
         if topic is None:
-            code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            refused.append(DeletableTopicResult(name=name, error_code=code, error_message=error_codes.message(code)))
+            refused.append(_missing(name, ZERO_UUID, error_codes.UNKNOWN_TOPIC_OR_PARTITION))
         elif topic.id in ids:
             doomed.pop(topic.id, None)
             refused.append(_refusal(name, topic.id, "The provided topic name maps to an ID that was already supplied."))

@@ -7,11 +7,13 @@
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.metadata.topic_name import INTERNAL
+from kpybroker.partition.leader import Leader
+from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpystorage import names
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 from kpywire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -63,29 +65,24 @@ def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> Delet
 def _delete(
     broker: Context, topic: str, index: int, offset: int, changed: set[LogDirectory]
 ) -> DeleteRecordsPartitionResult:
-    try:
-        if topic in INTERNAL:
-            raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
-        replica = broker.replicas.find(topic, index)
-        leader = replica.led()
+    def delete(replica: Replica, leader: Leader) -> DeleteRecordsPartitionResult:
         if not replica.topic.config.delete:
             raise KafkaError(error_codes.POLICY_VIOLATION)
         high_watermark = leader.high_watermark.offset
-        if offset == HIGH_WATERMARK:
-            offset = high_watermark
-        if not 0 <= offset <= high_watermark:
+        wanted = high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= wanted <= high_watermark:
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
-        if offset > leader.log.log_start_offset:
-            leader.log.advance_log_start(offset)
+        if wanted > leader.log.log_start_offset:
+            leader.log.advance_log_start(wanted)
             changed.add(leader.log.directory)
             replica.changed()
-        low_watermark = leader.log.log_start_offset
         return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=low_watermark, error_code=error_codes.NONE
+            partition_index=index, low_watermark=leader.log.log_start_offset, error_code=error_codes.NONE
         )
-    except KafkaError as error:
-        code = error.code
-    except DiskFailure as failure:
-        broker.replicas.directory_failed(failure)
-        code = error_codes.KAFKA_STORAGE_ERROR
-    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code)
+
+    def refuse(code: int, _message: str | None) -> DeleteRecordsPartitionResult:
+        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code)
+
+    if topic in INTERNAL:
+        return refuse(error_codes.INVALID_TOPIC_EXCEPTION, None)
+    return ask_leader(broker, topic, index, delete, refuse)

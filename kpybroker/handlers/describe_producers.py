@@ -5,10 +5,12 @@
 
 from collections.abc import Iterator
 
-from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.metadata.topic_name import reason_invalid
-from kpystorage.errors import DiskFailure
+from kpybroker.partition.leader import Leader
+from kpybroker.replicas.replica import Replica
+from kpystorage.producer_snapshot import SnapshotEntry
 from kpywire import error_codes
 from kpywire.messages.describe_producers import (
     DescribeProducersRequest,
@@ -49,38 +51,33 @@ def _answers(broker: Context, request: DescribeProducersRequest) -> Iterator[Par
 
 
 def _describe(broker: Context, topic: str, index: int) -> PartitionResponse:
-    try:
-        _check_topic(broker, topic)
-        producers = broker.replicas.find(topic, index).led().log.producers
-    except KafkaError as error:
-        return _refused(index, error.code, error.message)
-    except DiskFailure as failure:
-        broker.replicas.directory_failed(failure)
-        return _refused(index, error_codes.KAFKA_STORAGE_ERROR, None)
-    return PartitionResponse(
-        partition_index=index,
-        error_code=error_codes.NONE,
-        active_producers=[
-            ProducerState(
-                producer_id=entry.producer_id,
-                producer_epoch=entry.epoch,
-                last_sequence=entry.last_sequence,
-                last_timestamp=entry.timestamp,
-                coordinator_epoch=entry.coordinator_epoch,
-                current_txn_start_offset=entry.transaction_first_offset,
-            )
-            for entry in producers.snapshot()
-        ],
-    )
+    def describe(_replica: Replica, leader: Leader) -> PartitionResponse:
+        states = leader.log.producers.snapshot()
+        return PartitionResponse(
+            partition_index=index, error_code=error_codes.NONE, active_producers=[_producer(state) for state in states]
+        )
 
+    def refuse(code: int, message: str | None) -> PartitionResponse:
+        return _refused(index, code, message)
 
-def _check_topic(broker: Context, topic: str) -> None:
     invalid = reason_invalid(topic)
     if invalid is not None:
-        raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, invalid)
+        return refuse(error_codes.INVALID_TOPIC_EXCEPTION, invalid)
     if topic not in broker.image.topics:
         code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-        raise KafkaError(code, error_codes.message(code))
+        return refuse(code, error_codes.message(code))
+    return ask_leader(broker, topic, index, describe, refuse)
+
+
+def _producer(state: SnapshotEntry) -> ProducerState:
+    return ProducerState(
+        producer_id=state.producer_id,
+        producer_epoch=state.epoch,
+        last_sequence=state.last_sequence,
+        last_timestamp=state.timestamp,
+        coordinator_epoch=state.coordinator_epoch,
+        current_txn_start_offset=state.transaction_first_offset,
+    )
 
 
 def _refused(index: int, code: int, message: str | None) -> PartitionResponse:

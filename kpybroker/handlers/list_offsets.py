@@ -11,10 +11,10 @@
 
 from collections import Counter
 
-from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
-from kpystorage.errors import DiskFailure, StorageError
+from kpybroker.replicas.replica import Replica
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -85,17 +85,13 @@ def _look_up(
         return error_codes.UNSUPPORTED_VERSION, NOTHING
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return error_codes.UNKNOWN_SERVER_ERROR, NOTHING
-    try:
-        leader = broker.replicas.find(topic, partition.partition_index).led()
+
+    def look_up(_replica: Replica, leader: Leader) -> tuple[int, Found]:
         leader.check_epoch(partition.current_leader_epoch)
         end = leader.log.end if request.replica_id >= 0 else leader.end_for(request.isolation_level)
         return error_codes.NONE, _find(leader, timestamp, end)
-    except KafkaError as error:
-        return error.code, NOTHING
-    except StorageError as error:
-        if isinstance(error, DiskFailure):
-            broker.replicas.directory_failed(error)
-        return error.error_code, NOTHING
+
+    return ask_leader(broker, topic, partition.partition_index, look_up, lambda code, _message: (code, NOTHING))
 
 
 def _find(leader: Leader, timestamp: int, end: LogOffset) -> Found:

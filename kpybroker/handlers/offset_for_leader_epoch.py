@@ -4,9 +4,10 @@
   answer is that epoch with the first known start; otherwise the largest epoch not above it, and the start of the next.
 """
 
-from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpystorage.errors import DiskFailure
+from kpybroker.handlers.led_partitions import ask_leader
+from kpybroker.partition.leader import Leader
+from kpybroker.replicas.replica import Replica
 from kpywire import error_codes
 from kpywire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -31,16 +32,14 @@ def handle(broker: Context, request: OffsetForLeaderEpochRequest, _call: Call) -
 
 
 def _answer(broker: Context, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:
-    try:
-        leader = broker.replicas.find(topic, wanted.partition).led()
+    def look_up(_replica: Replica, leader: Leader) -> EpochEndOffset:
         leader.check_epoch(wanted.current_leader_epoch)
         epoch, end_offset = leader.log.epochs.end_offset_for(wanted.leader_epoch, leader.log.log_end_offset)
-    except KafkaError as error:
-        return EpochEndOffset(error_code=error.code, partition=wanted.partition, leader_epoch=-1, end_offset=-1)
-    except DiskFailure as failure:
-        broker.replicas.directory_failed(failure)
-        code = error_codes.KAFKA_STORAGE_ERROR
+        return EpochEndOffset(
+            error_code=error_codes.NONE, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
+        )
+
+    def refuse(code: int, _message: str | None) -> EpochEndOffset:
         return EpochEndOffset(error_code=code, partition=wanted.partition, leader_epoch=-1, end_offset=-1)
-    return EpochEndOffset(
-        error_code=error_codes.NONE, partition=wanted.partition, leader_epoch=epoch, end_offset=end_offset
-    )
+
+    return ask_leader(broker, topic, wanted.partition, look_up, refuse)

@@ -3,8 +3,8 @@
 Neither object is ever changed: a change record makes another one.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import NamedTuple, TypeVar
 
 from kpybroker.metadata import metadata_version
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
@@ -131,14 +131,8 @@ class Broker:
             is_migrating_zk_broker=self.is_migrating_zk_broker,
             incarnation_id=self.incarnation_id,
             broker_epoch=self.epoch,
-            end_points=[
-                BrokerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                for name, host, port, protocol in self.listeners.values()
-            ],
-            features=[
-                BrokerFeature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-                for name, levels in self.features.items()
-            ],
+            end_points=_endpoints(self, BrokerEndpoint),
+            features=_features(self, BrokerFeature),
             rack=self.rack,
             fenced=self.fenced,
             in_controlled_shutdown=self.in_controlled_shutdown,
@@ -191,12 +185,23 @@ class Controller(NamedTuple):
             controller_id=self.id,
             incarnation_id=self.incarnation_id,
             zk_migration_ready=self.zk_migration_ready,
-            end_points=[
-                ControllerEndpoint(name=name, host=host, port=port, security_protocol=protocol)
-                for name, host, port, protocol in self.listeners.values()
-            ],
-            features=[
-                ControllerFeature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
-                for name, levels in self.features.items()
-            ],
+            end_points=_endpoints(self, ControllerEndpoint),
+            features=_features(self, ControllerFeature),
         )
+
+
+_T = TypeVar("_T")
+
+
+def _endpoints(node: Broker | Controller, record_class: Callable[..., _T]) -> list[_T]:
+    return [
+        record_class(name=name, host=host, port=port, security_protocol=protocol)
+        for name, host, port, protocol in node.listeners.values()
+    ]
+
+
+def _features(node: Broker | Controller, record_class: Callable[..., _T]) -> list[_T]:
+    return [
+        record_class(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
+        for name, levels in node.features.items()
+    ]
