@@ -16,14 +16,70 @@ from kpybroker.journal import ProducerEpoch
 from kpybroker.partition.leader import Leader
 from kpystorage.errors import DiskFailure
 from kpystorage.log_offset import LogOffset
-from kpywire.batch import BatchHeader, batch_headers, check_crc
+from kpywire.batch import (
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
+    CONTROL_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
+    TRANSACTIONAL_MASK,
+    BatchHeader,
+)
 from kpywire.control_record import ABORT, COMMIT, control_type
+from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import Record, read_batch
+from kpywire.varint import decode_varint
 
 log = logging.getLogger("kpybroker.hosting")
 
 RECORDS_PER_STEP = 32
+_NOT_PLAIN = CODEC_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
+
+
+def plain_records(section: bytes, count: int, base_offset: int) -> Iterator[tuple[int, bytes, bytes | None]]:
+    """(offset, key, value) of the records of a section, without a call per field: there may be a million of them.
+
+    Raises Malformed.
+    """
+    position = 0
+    end = len(section)
+    try:
+        for _ in range(count):
+            length, position = _length(section, position)
+            following = position + length
+            position += 1
+            while section[position] > 127:
+                position += 1
+            position += 1
+            delta, position = _length(section, position)
+            key_bytes, position = _length(section, position)
+            key_end = position + max(key_bytes, 0)
+            value_bytes, value_start = _length(section, key_end)
+            value_end = value_start + value_bytes
+            if key_end > following or value_end >= following or following > end:
+                raise Malformed("a record that is longer than it says")
+            value = section[value_start:value_end] if value_bytes >= 0 else None
+            yield base_offset + delta, section[position:key_end], value
+            position = following
+    except IndexError:
+        raise Malformed("records that end before the last one") from None
+    if position != end:
+        raise Malformed(f"{end - position} bytes behind the last of {count} records")
+
+
+def _length(section: bytes, position: int) -> tuple[int, int]:
+    """A zigzag varint, most of which have one or two bytes."""
+    low = section[position]
+    if low > 127:
+        high = section[position + 1]
+        if high > 127:
+            return decode_varint(section, position)
+        low += (high << 7) - 128
+        return low >> 1 ^ -(low & 1), position + 2
+    return low >> 1 ^ -(low & 1), position + 1
 
 
 class Replay:
@@ -38,6 +94,8 @@ class Replay:
         self.records = 0
         self.damaged = 0
         self.first_damage = ""
+        self._decode = shard.kind.decode
+        self._journal = shard.journal
 
     @property
     def size_bytes(self) -> int:
@@ -47,43 +105,65 @@ class Replay:
     def steps(self, data: bytes) -> Iterator[None]:
         """Replay the batches in ``data``; yields whenever others could have a turn."""
         before = self.next_offset
-        for position, header in batch_headers(data):
+        end = len(data)
+        view = memoryview(data)
+        position = since = 0
+        while position + HEADER_BYTES <= end:
+            header = BatchHeader._make(HEADER.unpack_from(data, position))
+            following = position + header.batch_length + LENGTH_END
+            if header.magic != MAGIC or following < position + HEADER_BYTES:
+                raise Malformed(f"no batch can begin as what stands behind offset {self.next_offset - 1}")
+            if following > end:
+                break
             self.next_offset = header.next_offset
-            if not check_crc(data, header, position):
+            if crc32c(view[position + ATTRIBUTES_POSITION : following]) != header.crc:
                 self._damage(f"a batch at offset {header.base_offset} has another CRC than it declares")
-            else:
+            elif header.attributes & _NOT_PLAIN:
                 yield from self._replay(data, header, position)
-            yield
+            else:
+                try:
+                    section = data[position + HEADER_BYTES : following]
+                    for offset, key, value in plain_records(section, header.record_count, header.base_offset):
+                        self._apply(key, value, offset, None)
+                        since += 1
+                        if since == RECORDS_PER_STEP:
+                            since = 0
+                            yield
+                except Malformed as error:
+                    self._damage(f"a batch at offset {header.base_offset}: {error}")
+            position = following
         if self.next_offset == before:
             raise Malformed(f"nothing can be read at offset {before}")
 
     def _replay(self, data: bytes, header: BatchHeader, position: int) -> Iterator[None]:
+        """A batch that is compressed, of a transaction or of control records."""
         producer = ProducerEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
         try:
             for count, record in enumerate(read_batch(data, header, position), 1):
                 if header.is_control:
                     self._mark(record, producer)
                 else:
-                    self._apply(record, producer)
+                    self._apply(record.key or b"", record.value, record.offset, producer)
                 if count % RECORDS_PER_STEP == 0:
                     yield
         except Malformed as error:
             self._damage(f"a batch at offset {header.base_offset}: {error}")
+        yield
 
     def _mark(self, record: Record, producer: ProducerEpoch | None) -> None:
         kind = control_type(record)
         if producer is not None and kind in (COMMIT, ABORT):
-            self.shard.journal.mark(producer, kind == COMMIT, record.offset)
+            self._journal.mark(producer, kind == COMMIT, record.offset)
 
-    def _apply(self, record: Record, producer: ProducerEpoch | None) -> None:
+    def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerEpoch | None) -> None:
         self.records += 1
         try:
-            decoded = self.shard.kind.decode(record.key or b"", record.value)
+            decoded = self._decode(key, value)
         except Malformed as error:
-            self._damage(f"a record at offset {record.offset}: {error}")
+            self._damage(f"a record at offset {offset}: {error}")
             return
         if decoded is not None:
-            self.shard.journal.replay(decoded, record.offset, producer)
+            self._journal.replay(decoded, offset, producer)
 
     def _damage(self, what: str) -> None:
         self.damaged += 1

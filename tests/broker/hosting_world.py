@@ -39,10 +39,10 @@ class Count(NamedTuple):
     """A record: a key was written so often by now."""
 
     key: str
-    count: int
+    number: int
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        return self.key.encode(), str(self.count).encode()
+        return self.key.encode(), str(self.number).encode()
 
 
 def decode(key: bytes, value: bytes | None) -> Count | None:
@@ -70,7 +70,7 @@ class Counter:
         what, ticket, *details = event
         if what == "put":
             count = Count(details[0], self.counts.get(details[0], 0) + 1)
-            return Effects(records=[count], replies=[(ticket, count.count)], producer=(details[1:] or [None])[0])
+            return Effects(records=[count], replies=[(ticket, count.number)], producer=(details[1:] or [None])[0])
         if what == "get":
             return Effects(replies=[(ticket, self.counts.get(details[0], 0))])
         if what == "park":
@@ -91,14 +91,14 @@ class Counter:
 
     def apply(self, record: Count, _offset: int, producer: ProducerEpoch | None) -> None:
         if producer is None:
-            self.counts[record.key] = record.count
+            self.counts[record.key] = record.number
         else:
             self.pending.setdefault(producer, []).append(record)
 
     def apply_marker(self, producer: ProducerEpoch, commit: bool, _offset: int) -> None:
         for record in self.pending.pop(producer, []):
             if commit:
-                self.counts[record.key] = record.count
+                self.counts[record.key] = record.number
 
     def next_deadline_ms(self) -> int | None:
         return self.wakes_at_ms
@@ -168,6 +168,8 @@ class World:
                 partition_id=index,
                 replicas=[NODE, OTHER_NODE] if len(isr) > 1 else [NODE],
                 isr=list(isr),
+                removing_replicas=[],
+                adding_replicas=[],
                 leader=NODE,
                 leader_epoch=0,
                 partition_epoch=0,
