@@ -37,7 +37,8 @@ def consuming(broker: Broker, *client_ids: str, **options: Any) -> Iterator[None
             **options,
         )
         while not over.is_set():
-            consumer.poll(50)
+            # It asks for metadata every 100 ms; a poll that ends just then can lose the answer to its SyncGroup.
+            consumer.poll(370)
         consumer.close()
 
     threads = [threading.Thread(target=consume, args=(client_id,)) for client_id in client_ids]
