@@ -25,6 +25,9 @@ log = logging.getLogger("kpybroker.upkeep")
 FLUSH_CHECK_MS = 100
 FLUSH_AFTER_BYTES = 64 * 1024 * 1024
 FLUSHES_AT_ONCE = 4
+LOGS_PER_CHECK = 1000
+"""Looking whether so many logs have to be flushed takes half a millisecond; with more it is done less often."""
+REMOVAL_CHECK_MS = 1000
 NEVER_MS = 2**63 - 1
 LOGS_PER_TURN = 8
 FIRST_DELAY_MS = 30_000
@@ -40,6 +43,7 @@ class Upkeep:
         self.config = config
         self._timers: dict[Callable[[], None], Timer] = {}
         self._flushing = 0
+        self._checks_to_skip = 0
         self._dirty: deque[Log] = deque()
         self._dirty_since_ms: dict[Log, float] = {}
         """When logs that are to be flushed by time were first seen to need it."""
@@ -50,6 +54,7 @@ class Upkeep:
         """Begin. The intervals are Kafka's."""
         config = self.config()
         self._every(FLUSH_CHECK_MS, self._flush_if_due)
+        self._every(REMOVAL_CHECK_MS, self._remove_due_files)
         for key, work in (
             ("replica.high.watermark.checkpoint.interval.ms", self._checkpoint_high_watermarks),
             ("log.flush.offset.checkpoint.interval.ms", self._checkpoint_recovery_points),
@@ -84,8 +89,12 @@ class Upkeep:
 
     def _flush_if_due(self) -> None:
         """Flush all logs when enough has gathered in them, and each log when its ``flush.ms`` has passed."""
-        if self._flushing == 0:
-            dirty = [found for found in self._open_logs() if found.unflushed_bytes > 0]
+        if self._checks_to_skip > 0:
+            self._checks_to_skip -= 1
+        elif self._flushing == 0:
+            opened = self._open_logs()
+            self._checks_to_skip = len(opened) // LOGS_PER_CHECK
+            dirty = [found for found in opened if found.unflushed_bytes > 0]
             due = self._due_by_time(dirty)
             if sum(found.unflushed_bytes for found in dirty) >= FLUSH_AFTER_BYTES:
                 due = dirty
@@ -166,6 +175,19 @@ class Upkeep:
                 self.replicas.directory_failed(failure)
         if self._aging:
             self.scheduler.call_soon(self._delete_some)
+
+    def _remove_due_files(self) -> None:
+        """Of segments whose ``file.delete.delay.ms`` has passed, a few files in a turn."""
+        now_ms = self.scheduler.now_ms()
+        removed = [directory.delete_due_files(now_ms) for directory in list(self.replicas.directories)]
+        if any(removed) and not self._stopped:
+            self.scheduler.call_soon(self._remove_more)
+
+    def _remove_more(self) -> None:
+        try:
+            self._remove_due_files()
+        except DiskFailure as failure:
+            self.replicas.directory_failed(failure)
 
     def _forget_old_producers(self) -> None:
         now_ms = self.scheduler.now_ms()

@@ -9,6 +9,7 @@ everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
+from heapq import heappop, heappush
 from types import TracebackType
 from typing import Protocol
 
@@ -27,6 +28,7 @@ from kpystorage.snapshot_files import SnapshotFiles
 METADATA_TOPIC = "__cluster_metadata"
 SNAPSHOT_INTERVAL_BYTES = 16 << 20
 """How much of a log is replayed at a start before its producers are worth a snapshot."""
+MOST_REMOVED_AT_ONCE = 16
 _LOGS_FLUSHED_ONE_BY_ONE = 8
 
 TopicPartition = tuple[str, int]
@@ -85,7 +87,7 @@ class LogDirectory:
         self._session = Session(disk, self.path)
         self._now_ms = 0
         self._guard = _FailureGuard(self)
-        self._due: list[tuple[int, str]] = []
+        self._due: list[tuple[int, str]] = []  # a heap
         self._checkpoint_lock = nullcontext() if checkpoint_lock is None else checkpoint_lock
         self._rendered: dict[str, bytes] = {}
 
@@ -317,18 +319,17 @@ class LogDirectory:
 
     def delete_later(self, path: str, due_ms: int) -> None:
         """Have a file that was set aside removed when its time comes (used by the logs)."""
-        self._due.append((due_ms, path))
+        heappush(self._due, (due_ms, path))
 
-    def delete_due_files(self, now_ms: int) -> int:
-        """Remove the files set aside whose ``file.delete.delay.ms`` is over; how many. DiskFailure."""
-        due = [path for due_ms, path in self._due if due_ms <= now_ms]
-        if due:
-            self._due = [(due_ms, path) for due_ms, path in self._due if due_ms > now_ms]
-            with self._guard:
-                for path in due:
-                    with suppress(FileNotFoundError):  # its log was deleted meanwhile
-                        self.disk.unlink(path)
-        return len(due)
+    def delete_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> int:
+        """Remove files set aside whose ``file.delete.delay.ms`` is over; how many, ``at_most`` now. DiskFailure."""
+        due, count = self._due, 0
+        with self._guard:
+            while due and due[0][0] <= now_ms and count < at_most:
+                count += 1
+                with suppress(FileNotFoundError):  # its log was deleted meanwhile
+                    self.disk.unlink(heappop(due)[1])
+        return count
 
     def lower_recovery_point(self, log: Log) -> None:
         """A log was truncated below what its checkpoint says is durable: correct that before it is written to again."""

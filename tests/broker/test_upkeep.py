@@ -70,3 +70,31 @@ def test_records_grow_old_in_logs_that_nobody_has_used_since_the_start(tmp_path:
         assert replica_of(node, "kept").log is None
     finally:
         node.stop()
+
+
+def test_files_of_segments_that_went_are_removed_when_their_delay_is_over(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    try:
+        with RawClient(node.port) as client:
+            configs = [
+                CreatableTopicConfig(name=name, value=value)
+                for name, value in (
+                    ("retention.ms", "1000"),
+                    ("segment.bytes", str(SEGMENT_BYTES)),
+                    ("file.delete.delay.ms", "200"),
+                )
+            ]
+            wanted = CreatableTopic(
+                name="aging", num_partitions=1, replication_factor=1, assignments=[], configs=configs
+            )
+            client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000, validate_only=False), 7)
+            for _ in range(3):
+                produce_old(client, "aging")
+        log = replica_of(node, "aging").log
+        assert log is not None
+        now_ms = node.node.scheduler.now_ms()
+        assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 3
+        assert list((tmp_path / "aging-0").glob("*.deleted"))
+        wait_until(lambda: not list((tmp_path / "aging-0").glob("*.deleted")))
+    finally:
+        node.stop()
