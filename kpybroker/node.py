@@ -29,7 +29,8 @@ from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.dispatch import Dispatcher, Intercept
 from kpybroker.hosting.groups import group_coordinator
-from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
+from kpybroker.io.collector import Collector
+from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import (
     descriptors_for_connections,
     descriptors_for_logs,
@@ -338,6 +339,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         end(None)
 
     node = Node(config, loop, lambda line: end(line))
+    collector = Collector(node.scheduler)
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
     # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -351,7 +353,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            quiet_garbage_collection()
+            collector.start()
             if started is not None:
                 started(node)
         refusal = await ended
@@ -359,6 +361,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         refusal = str(error)
     starting.cancel()
     await asyncio.gather(starting, return_exceptions=True)
+    collector.stop()
     await node.stop()
     if refusal is not None:
         print(f"kpybroker: {refusal}", file=sys.stderr)

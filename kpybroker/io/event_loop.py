@@ -1,7 +1,6 @@
 """The event loop of a broker process: uvloop where it is installed, asyncio's own otherwise."""
 
 import asyncio
-import gc
 import os
 
 NO_UVLOOP = "KPYBROKER_NO_UVLOOP"
@@ -18,14 +17,3 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
             loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
             return loop
     return asyncio.new_event_loop()
-
-
-def quiet_garbage_collection() -> None:
-    """What exists after the start lives for long: keep the collector from walking it again and again.
-
-    A full collection over 10 000 partitions stops the loop for 170 ms; frozen objects cost nothing. For a process of
-    our own only: a guest in somebody's process leaves its collector alone.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)
