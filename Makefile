@@ -16,6 +16,7 @@ BENCHED := build/bench-venv
 DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
 TARGET ?= kpybroker
+SECONDS ?= 3600
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -76,6 +77,14 @@ bench: setup $(BENCHED)/bin/kpybroker ## compare the compiled wheel's speed with
 .PHONY: bench-quick
 bench-quick: setup $(BENCHED)/bin/kpybroker ## the same with small rounds
 	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick
+
+.PHONY: bench-scale
+bench-scale: setup $(BENCHED)/bin/kpybroker ## the same with many topics, partitions and connections, and restarts
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --suite scale
+
+.PHONY: soak
+soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses
+	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS)
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code

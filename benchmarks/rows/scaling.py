@@ -40,8 +40,8 @@ RECORDS_PER_REQUEST = 9000
 LOOK_EVERY_S = 0.002
 RETRY_S = 0.02
 CONNECTIONS = 1000
-THROTTLE_PLACE = 4 + 4 + 1
-"""In an answer with its size prefix: two bytes that are 0 in every good one."""
+THROTTLE_PLACE = 4 + 1
+"""In an answer after its size prefix: two bytes that are 0 in every good one."""
 
 
 def small_batch() -> bytes:

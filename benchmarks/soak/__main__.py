@@ -1,0 +1,6 @@
+"""``python -m benchmarks.soak``."""
+
+from benchmarks.soak.command import main
+
+if __name__ == "__main__":
+    main()
