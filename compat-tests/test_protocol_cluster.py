@@ -19,13 +19,18 @@ from kpywire.messages.metadata import MetadataRequest
 from oracle import BrokerProcess
 from raw_client import RawClient, connect
 from raw_requests import (
+    BROKER,
+    DELETE,
     NOT_ASKED,
+    SET,
     TOPIC,
     append,
+    changed,
     create,
     creation,
     deletion,
     described,
+    incremental_alteration,
     metadata,
     metadata_of,
     topic_named,
@@ -213,3 +218,46 @@ def test_partitions_are_spread_over_the_directories(other: RawClient, unused_top
     assert one
     assert two
     assert not one & two
+
+
+def test_directories_that_are_cordoned_get_no_new_partitions(other: RawClient, unused_topic: UnusedTopic) -> None:
+    one, two = (result.log_dir for result in other.call(DescribeLogDirsRequest(topics=None), 5).results)
+
+    def cordon(operation: int, value: str | None) -> tuple[int, str | None]:
+        request = incremental_alteration((BROKER, "1", [("cordoned.log.dirs", operation, value)]))
+        return changed(other, request, 1)[BROKER, "1"]
+
+    def cordoned_become(*paths: str) -> None:
+        def found() -> set[str]:
+            results = other.call(DescribeLogDirsRequest(topics=[]), 5).results
+            return {result.log_dir for result in results if result.is_cordoned}
+
+        eventually(lambda: found() == set(paths), f"{paths} are cordoned")
+
+    code, message = cordon(SET, "/no/such/directory")
+    assert code == error_codes.INVALID_REQUEST
+    assert "Missing entries : /no/such/directory" in str(message)
+    assert cordon(SET, one) == (error_codes.NONE, None)
+    cordoned_become(one)
+    topic = unused_topic()
+    create(other, topic, 4)
+    wanted = {(topic, index) for index in range(4)}
+    asked = log_dirs((topic, list(range(4))))
+    eventually(
+        lambda: {r.log_dir: set(sizes(r)) for r in other.call(asked, 5).results} == {one: set(), two: wanted},
+        "all new partitions in the other directory",
+    )
+    assert cordon(SET, "*") == (error_codes.NONE, None)
+    cordoned_become(one, two)
+    refusal = (
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log "
+        "directories cordoned."
+    )
+
+    def refused() -> bool:
+        (answer,) = other.call(creation(topic_named(unused_topic()), validate_only=True), 7).topics
+        return bool(answer.error_message == refusal)
+
+    eventually(refused, "the controller knows of the directories")
+    assert cordon(DELETE, None) == (error_codes.NONE, None)
+    cordoned_become()

@@ -93,6 +93,9 @@ class Broker:
             if warning not in known:
                 log.warning("%s", warning)
         self.replicas.configure_all()
+        self.replicas.directories.cordon(self.config["cordoned.log.dirs"])
+        if hasattr(self, "lifecycle"):
+            self.lifecycle.report()
         self.when_reconfigured(self.config)
 
     @property

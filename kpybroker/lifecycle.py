@@ -46,6 +46,16 @@ class Send(Protocol):
     def __call__(self, request: Any, reply: Callable[[Any], object]) -> None: ...
 
 
+class ReportedDirectories(Protocol):
+    """What a heartbeat says of the log directories, by their ids."""
+
+    def offline_ids(self) -> list[bytes]:
+        """Those that failed."""
+
+    def cordoned_ids(self) -> list[bytes]:
+        """Those that take no new logs."""
+
+
 class Lifecycle:
     """One broker's registration. ``metadata_offset`` is how far this broker has applied the metadata log."""
 
@@ -56,7 +66,7 @@ class Lifecycle:
         registration: BrokerRegistrationRequest,
         heartbeat_interval_ms: int,
         metadata_offset: Callable[[], int],
-        offline_directories: Callable[[], list[bytes]],
+        directories: ReportedDirectories,
         refused: Callable[[str], None],
     ) -> None:
         self.scheduler = scheduler
@@ -64,7 +74,7 @@ class Lifecycle:
         self.registration = registration
         self.heartbeat_interval_ms = heartbeat_interval_ms
         self.metadata_offset = metadata_offset
-        self.offline_directories = offline_directories
+        self.directories = directories
         self.refused = refused
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
@@ -83,6 +93,11 @@ class Lifecycle:
         if self.state in (BrokerState.RECOVERY, BrokerState.RUNNING):
             self.registration.previous_broker_epoch = self.broker_epoch
             self.send(self.registration, self._registered)
+
+    def report(self) -> None:
+        """Send the next heartbeat at once: there is something new to say."""
+        if self.state == BrokerState.RUNNING:
+            self._beat()
 
     def stop(self, may_stop: Callable[[], None]) -> None:
         """Ask for a controlled shutdown; ``may_stop`` is called when the controller lets go."""
@@ -119,8 +134,8 @@ class Lifecycle:
                 current_metadata_offset=self.metadata_offset(),
                 want_fence=False,
                 want_shut_down=self._may_stop is not None,
-                offline_log_dirs=self.offline_directories(),
-                cordoned_log_dirs=[],
+                offline_log_dirs=self.directories.offline_ids(),
+                cordoned_log_dirs=self.directories.cordoned_ids(),
             ),
             self._heard,
         )

@@ -177,6 +177,7 @@ class Node:
         features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
         broker = Broker(config, self.scheduler, host.image, host, features, self.rng)
         directories = Directories(stored.directories, self.scheduler, self.failed, stored.unusable)
+        directories.cordon(config["cordoned.log.dirs"])
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
@@ -219,7 +220,7 @@ class Node:
             registration,
             config["broker.heartbeat.interval.ms"],
             lambda: broker.image.next_offset - 1,
-            broker.replicas.directories.offline_ids,
+            broker.replicas.directories,
             self.failed,
         )
 

@@ -22,6 +22,7 @@ HONOURED: Final = frozenset(
         "controller.listener.names",
         "controller.quorum.bootstrap.servers",
         "controller.quorum.voters",
+        "cordoned.log.dirs",
         "default.replication.factor",
         "delete.topic.enable",
         "fetch.max.bytes",

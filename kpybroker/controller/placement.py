@@ -117,7 +117,7 @@ def place(brokers: Sequence[UsableBroker], partitions: int, replication_factor: 
     if replication_factor <= 0:
         _refuse(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
     if all(broker.fenced for broker in brokers):
-        _refuse("All brokers are currently fenced.")
+        _refuse("All brokers are currently fenced, or have all their log directories cordoned.")
     if replication_factor > len(brokers):
         _refuse(
             f"The target replication factor of {replication_factor} cannot be reached because only "

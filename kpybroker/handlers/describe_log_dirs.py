@@ -2,12 +2,13 @@
 
 - Null topics means all of them. A directory that failed is KAFKA_STORAGE_ERROR. Directories without any of the topics
   asked for are left out, unless all were asked for, as in Kafka.
-- v4: total and usable bytes (KIP-827). v5: whether it is cordoned (KIP-1066), which is never the case here.
+- v4: total and usable bytes (KIP-827). v5: whether it is cordoned, and takes no new logs (KIP-1066).
+- A damaged log is left out; it is not the directory that failed.
 """
 
 from kpybroker.handlers.context import Call, Context
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import CorruptLog, DiskFailure
 from kpystorage.log import Log
 from kpywire import error_codes
 from kpywire.messages.describe_log_dirs import (
@@ -42,8 +43,12 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
             if log is None or log.directory is not directory:
                 continue
             name = replica.topic.name
-            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
-            topic.partitions.append(_partition(replica.index, log.open()))
+            try:
+                partition = _partition(replica.index, log.open())
+            except CorruptLog as damaged:
+                broker.replicas.directory_failed(damaged)
+                continue
+            topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[])).partitions.append(partition)
         total_bytes = directory.disk.total_bytes(directory.path)
         usable_bytes = directory.disk.free_bytes(directory.path)
     except (DiskFailure, OSError):
@@ -54,6 +59,7 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
         topics=list(topics.values()),
         total_bytes=total_bytes,
         usable_bytes=usable_bytes,
+        is_cordoned=broker.replicas.directories.is_cordoned(directory),
     )
 
 

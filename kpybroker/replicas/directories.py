@@ -4,7 +4,8 @@ A directory that fails goes offline alone; a node without any working directory 
 """
 
 import logging
-from collections.abc import Callable, Iterator, Sequence, Set
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
@@ -18,6 +19,7 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
+EVERY_DIRECTORY = "*"
 REMOVALS_PER_TURN = 16
 FLUSH_WAIT_MS = 2
 
@@ -46,6 +48,7 @@ class Directories:
         self.ids = {each.directory: each.id for each in directories}
         self.scheduler = scheduler
         self._halt = halt
+        self._cordoned: frozenset[str] = frozenset()
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
         self._reported: set[str] = set()
@@ -92,7 +95,16 @@ class Directories:
         if self.failed_paths and assigned not in (UNASSIGNED_DIRECTORY, MIGRATING_DIRECTORY):
             # The log is in a directory that failed: an empty one in its place would look like lost records.
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
-        return min(self.working, key=lambda directory: len(directory.logs))
+        open_to_new = [each for each in self.working if not self.is_cordoned(each)] or self.working
+        return min(open_to_new, key=lambda directory: len(directory.logs))
+
+    def cordon(self, paths: Collection[str]) -> None:
+        """Make new logs in other directories than these (KIP-1066); ``*`` stands for all."""
+        self._cordoned = frozenset(path if path == EVERY_DIRECTORY else os.path.abspath(path) for path in paths)
+
+    def is_cordoned(self, directory: LogDirectory) -> bool:
+        """Whether a directory takes no new logs."""
+        return directory.path in self._cordoned or EVERY_DIRECTORY in self._cordoned
 
     @property
     def failed_paths(self) -> list[str]:
@@ -102,6 +114,10 @@ class Directories:
     def offline_ids(self) -> list[bytes]:
         """What a heartbeat reports."""
         return [self.ids[directory] for directory in self.failed]
+
+    def cordoned_ids(self) -> list[bytes]:
+        """What a heartbeat reports, too."""
+        return [directory_id for directory, directory_id in self.ids.items() if self.is_cordoned(directory)]
 
     # What goes
 

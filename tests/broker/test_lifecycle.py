@@ -19,14 +19,21 @@ class Conversation:
         self.asked: list[Any] = []
         self.replies: list[Any] = []
         self.refusals: list[str] = []
+        self.cordoned: list[bytes] = []
         self.unfenced = self.let_go = 0
         registration = BrokerRegistrationRequest(
             broker_id=3, cluster_id="c", incarnation_id=bytes(16), listeners=[], features=[], rack=None, log_dirs=[]
         )
         self.lifecycle = Lifecycle(
-            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, list, self.refusals.append
+            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, self, self.refusals.append
         )
         self.lifecycle.start(self.on_unfenced)
+
+    def offline_ids(self) -> list[bytes]:
+        return []
+
+    def cordoned_ids(self) -> list[bytes]:
+        return self.cordoned
 
     def on_unfenced(self) -> None:
         self.unfenced += 1
@@ -134,3 +141,16 @@ def test_a_broker_that_stops_does_not_register_anew() -> None:
     asked = len(talk.asked)
     talk.lifecycle.register_again()
     assert len(talk.asked) == asked
+
+
+def test_news_of_directories_do_not_wait_for_the_next_heartbeat() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.cordoned = [b"d" * 16]
+    talk.lifecycle.report()
+    assert talk.asked[-1].cordoned_log_dirs == [b"d" * 16]
+    talk.heard()
+    asked = len(talk.asked)
+    talk.scheduler.advance(INTERVAL_MS)
+    assert len(talk.asked) == asked + 1

@@ -231,7 +231,10 @@ def test_nothing_is_created_while_all_brokers_are_fenced() -> None:
     world = ControllerWorld()
     world.register(1)
     (result,) = world.create(topic_request("orders", 1, 1))
-    assert result.error_message == "Unable to replicate the partition 1 time(s): All brokers are currently fenced."
+    assert result.error_message == (
+        "Unable to replicate the partition 1 time(s): All brokers are currently fenced, or have all their log "
+        "directories cordoned."
+    )
 
 
 def test_too_many_partitions_fail_the_request_as_a_whole(world: ControllerWorld) -> None:

@@ -18,6 +18,8 @@ BROKERS = st.lists(
     unique_by=lambda broker: broker.id,
 )
 
+NOBODY = "All brokers are currently fenced, or have all their log directories cordoned."
+
 
 @given(BROKERS, st.integers(1, 30), st.integers(1, 12), st.integers())
 def test_replicas_are_distinct_and_led_by_who_is_up(
@@ -71,8 +73,12 @@ def test_a_fenced_broker_follows_only_where_no_other_is_left() -> None:
     ("brokers", "factor", "message"),
     [
         ([UsableBroker(1, None, False)], 0, "Invalid replication factor 0: the replication factor must be positive."),
-        ([UsableBroker(1, None, True)], 1, "All brokers are currently fenced."),
-        ([], 1, "All brokers are currently fenced."),
+        (
+            [UsableBroker(1, None, True)],
+            1,
+            "All brokers are currently fenced, or have all their log directories cordoned.",
+        ),
+        ([], 1, "All brokers are currently fenced, or have all their log directories cordoned."),
     ],
 )
 def test_refusals_are_worded_as_kafka_words_them(brokers: list[UsableBroker], factor: int, message: str) -> None:
