@@ -3,12 +3,13 @@
 - Null topics means all of them. A directory that failed is KAFKA_STORAGE_ERROR. Directories without any of the topics
   asked for are left out, unless all were asked for, as in Kafka.
 - v4: total and usable bytes (KIP-827). v5: whether it is cordoned, and takes no new logs (KIP-1066).
-- A damaged log is left out; it is not the directory that failed.
+- A log that was not needed yet is weighed by its files: opening thousands of them would stall the loop.
 """
 
 from kpybroker.handlers.context import Call, Context
+from kpystorage import names
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import CorruptLog, DiskFailure
+from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
 from kpywire import error_codes
 from kpywire.messages.describe_log_dirs import (
@@ -43,12 +44,8 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
             if log is None or log.directory is not directory:
                 continue
             name = replica.topic.name
-            try:
-                partition = _partition(replica.index, log.open())
-            except CorruptLog as damaged:
-                broker.replicas.directory_failed(damaged)
-                continue
-            topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[])).partitions.append(partition)
+            topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
+            topic.partitions.append(_partition(replica.index, log))
         total_bytes = directory.disk.total_bytes(directory.path)
         usable_bytes = directory.disk.free_bytes(directory.path)
     except (DiskFailure, OSError):
@@ -65,4 +62,11 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
 
 def _partition(index: int, log: Log) -> DescribeLogDirsPartition:
     # The only replica in sync is the leader: nothing lags, and no replica is moving between directories.
-    return DescribeLogDirsPartition(partition_index=index, partition_size=log.size, offset_lag=0, is_future_key=False)
+    size = log.size if log.is_open else _size_of_files(log)
+    return DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+
+
+def _size_of_files(log: Log) -> int:
+    disk = log.directory.disk
+    found = (disk.status(f"{log.path}/{name}") for name in disk.list_directory(log.path) if name.endswith(names.LOG))
+    return sum(status.size for status in found if status is not None)

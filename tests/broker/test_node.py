@@ -83,6 +83,33 @@ def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None
         assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
+def test_logs_that_nobody_needed_since_the_start_are_weighed_unopened(tmp_path: Path) -> None:
+    def weighed(node: RunningNode) -> dict[str, int]:
+        with RawClient(node.port) as client:
+            (directory,) = client.call(DescribeLogDirsRequest(topics=None), 5).results
+            assert directory.error_code == error_codes.NONE
+            return {topic.name: topic.partitions[0].partition_size for topic in directory.topics}
+
+    node = start(tmp_path)
+    with RawClient(node.port) as client:
+        create(client, "full")
+        create(client, "empty")
+        for _ in range(3):
+            assert produce(client, "full", b"v" * 100) == error_codes.NONE
+    before = weighed(node)
+    node.stop()
+    assert before["full"] > 300
+    assert before["empty"] == 0
+    node = start(tmp_path)
+    try:
+        assert weighed(node) == before
+        broker = node.node.broker
+        assert broker is not None
+        assert not any(log.is_open for log in node.call(lambda: [*map(broker.replicas.find_log, broker.replicas)]))
+    finally:
+        node.stop()
+
+
 def test_a_deleted_topic_that_comes_again_starts_empty(nodes: ExitStack, tmp_path: Path) -> None:
     node = running(nodes, start(tmp_path))
     with RawClient(node.port) as client:
