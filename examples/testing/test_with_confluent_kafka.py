@@ -9,7 +9,7 @@ class Outbox:
     """The program under test: sends events, and knows which of them could not be delivered."""
 
     def __init__(self, bootstrap_servers: str, **config: object) -> None:
-        self.undelivered: list[bytes] = []
+        self.undelivered: list[bytes | None] = []
         self.producer = Producer({"bootstrap.servers": bootstrap_servers, "retry.backoff.ms": 10, **config})
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:

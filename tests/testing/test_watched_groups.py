@@ -102,3 +102,15 @@ def test_a_fault_of_a_group_is_met_by_its_members(broker: Broker) -> None:
     with consuming(broker, "one", retry_backoff_ms=10):
         broker.wait_for_group_stable("g", members=1, topics=[TOPIC])
     assert fault.hits == 2
+
+
+def test_offsets_of_a_group_that_is_gone_expire_without_waiting(broker: Broker) -> None:
+    broker.produce(TOPIC, "a", partition=0)
+    with consuming(broker, "one"):
+        broker.wait_for_group_stable("g", members=1, topics=[TOPIC])
+    assert broker.committed("g")
+    broker.clock.advance(days=6)
+    assert broker.committed("g")
+    broker.clock.advance(days=2)
+    assert broker.committed("g") == {}
+    assert broker.group("g").state == "Dead"
