@@ -29,7 +29,7 @@ PURE = (
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
-    "kpywire.transaction_records.",
+    *("kpywire.transaction_records.", "kpybroker.pytest_plugin"),
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
 
