@@ -85,10 +85,10 @@ def serving(node: Node, frame: bytes) -> Callable[[], object]:
     return serve
 
 
-def create_topic(node: Node) -> None:
+def create_topic(node: Node, partitions: int = PARTITIONS) -> None:
     """Through the dispatcher, as a client would."""
     assert node.broker is not None
-    topic = CreatableTopic(name=TOPIC, num_partitions=PARTITIONS, replication_factor=1, assignments=[], configs=[])
+    topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
     header = encode_request_header(CREATE_TOPICS, CREATE_TOPICS_VERSION, 1, None)
     reply = node.broker.dispatcher(any_connection(), memoryview(header + encode(request, CREATE_TOPICS_VERSION)))

@@ -76,7 +76,7 @@ class Exposition:
         process = await asyncio.to_thread(self._of_process)
         parts: list[bytes] = []
         began_ns = perf_counter_ns()
-        for piece in self._pieces(process):
+        for piece in self.pieces(process):
             if piece:
                 parts.append(piece.encode("utf-8", "replace"))
             if perf_counter_ns() - began_ns >= SLICE_NS:
@@ -92,7 +92,7 @@ class Exposition:
             self._process = ProcessTables()
         return self._process.tables()
 
-    def _pieces(self, process: "Sequence[Table]") -> Iterator[str]:
+    def pieces(self, process: "Sequence[Table]") -> Iterator[str]:
         """The text in small pieces; an empty one is a place to pause."""
         self._writer.begin()
         for source in (

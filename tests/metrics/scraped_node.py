@@ -11,6 +11,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.dispatch import Intercept
 from kpybroker.node import Node
 from kpybroker.testing.clock import ControlledScheduler
 from kpystorage.memory_disk import MemoryDisk
@@ -61,18 +62,19 @@ class Scrape:
 class ScrapedNode:
     """Starts in the constructor; `stop` ends it."""
 
-    def __init__(self, settings: dict[str, str]) -> None:
+    def __init__(self, settings: dict[str, str], intercept: Intercept | None = None) -> None:
         base = {
             "log.dirs": "/data",
             "listeners": "PLAINTEXT://127.0.0.1:0",
             "kpybroker.http.listener": "127.0.0.1:0",
             "group.initial.rebalance.delay.ms": "0",
             "offsets.topic.num.partitions": "1",
+            "connections.max.idle.ms": "-1",
         }
         self.loop = asyncio.new_event_loop()
         self.scheduler = ControlledScheduler(self.loop, inline=True)
         config = BrokerConfig.load(None, {**base, **settings})
-        self.node = Node(config, self.loop, print, scheduler=self.scheduler)
+        self.node = Node(config, self.loop, print, scheduler=self.scheduler, intercept=intercept)
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
         self.run(self.node.start(MemoryDisk()))

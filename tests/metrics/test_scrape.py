@@ -10,11 +10,12 @@ from scraped_node import NEW_SESSION, Scrape, ScrapedNode, commit, fetch_of, scr
 
 from kpybroker.config.own_configs import METRIC_DIALECTS, METRIC_LABELS
 from kpybroker.metrics.document import SECTIONS, document
+from kpybroker.metrics.partitions import REPLICAS_PER_SLICE, PartitionTables
 from kpybroker.metrics.table import DIALECTS
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from raw_client import RawClient
-from raw_requests import append, batch_of, create, produce
+from raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 
 REPOSITORY = Path(__file__).parents[2]
 WAIT_MS = 60
@@ -153,8 +154,6 @@ def test_partitions_beyond_the_limit_are_in_the_sums() -> None:
 
 
 def test_what_a_deleted_topic_counted_stays_in_the_sum() -> None:
-    from raw_requests import deletion, wait_until_gone
-
     with scraped_node() as node, RawClient(node.port) as client:
         create(client, "gone")
         append(client, "gone", 1, 2, 3)
@@ -165,6 +164,16 @@ def test_what_a_deleted_topic_counted_stays_in_the_sum() -> None:
     name = "kafka_server_brokertopicmetrics_messagesin_total"
     assert before.labelled(name, "topic") == {"": 3, "gone": 3}
     assert after.labelled(name, "topic") == {"": 3}
+
+
+def test_many_partitions_are_read_with_pauses() -> None:
+    with scraped_node() as node, RawClient(node.port) as client:
+        create(client, "many", 5 * REPLICAS_PER_SLICE)
+        broker = node.node.broker
+        assert broker is not None
+        tables = PartitionTables(broker, 10_000)
+        found = node.call(lambda: list(tables.tables()))
+    assert found.count(None) >= 5
 
 
 # What is written about metrics

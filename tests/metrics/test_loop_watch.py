@@ -1,0 +1,105 @@
+"""The loop is late: it is noticed, told, and blamed on somebody."""
+
+import asyncio
+import gc
+import logging
+import time
+from typing import Any
+
+import pytest
+from scraped_node import ScrapedNode
+
+from kpybroker.dispatch import SLOW_NS
+from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.metrics.loop_watch import EVERY_MS, LoopWatch
+from kpybroker.metrics.window import quantiles_ms
+from kpybroker.server.complaints import Complaints
+from kpywire.messages.metadata import MetadataRequest
+from raw_client import RawClient
+from waiting import eventually
+
+BLOCKED_MS = 300
+FETCH, METADATA = 1, 3
+
+
+class Served:
+    """A dispatcher as the watch sees it."""
+
+    def __init__(self) -> None:
+        self.slow_ns, self.slowest = SLOW_NS, None
+
+
+async def watched(blocked_ms: int, dispatcher: Any, *, warn_ms: int, collect: bool = False) -> LoopWatch:
+    """A watch over a loop that is blocked once."""
+    loop = asyncio.get_running_loop()
+    watch = LoopWatch(loop, Complaints(ManualScheduler()), [dispatcher], warn_ms)
+    watch.start()
+    try:
+        if collect:
+            gc.collect()
+        time.sleep(blocked_ms / 1000)  # noqa: ASYNC251 - blocking the loop is what this is about
+        while sum(watch.lateness) < 2:  # noqa: ASYNC110 - nobody tells
+            await asyncio.sleep(EVERY_MS / 1000)
+    finally:
+        watch.stop()
+    return watch
+
+
+def test_a_loop_that_stood_still_is_told_with_the_request_it_served(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+    dispatcher: Any = Served()
+    dispatcher.slow_ns, dispatcher.slowest = 290_000_000, (FETCH, "10.0.0.7:5000")
+    watch = asyncio.run(watched(BLOCKED_MS, dispatcher, warn_ms=100))
+    (line,) = caplog.messages
+    assert line.startswith("the event loop stood still for ")
+    assert "Fetch of 10.0.0.7:5000 took 290 ms of it" in line
+    assert dispatcher.slowest is None, "the next one is somebody else's fault"
+    # At least what the timer was late by, less what half an octave may lose.
+    assert quantiles_ms(watch.lateness)[-1] >= (BLOCKED_MS - EVERY_MS) / 1.5
+    assert watch.late_ns >= (BLOCKED_MS - EVERY_MS) * 1_000_000
+
+
+def test_where_no_request_is_to_blame_it_says_so(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+    asyncio.run(watched(BLOCKED_MS, Served(), warn_ms=100))
+    assert caplog.messages[0].endswith("ms, not for a request")
+
+
+def test_with_a_threshold_of_nothing_nothing_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+    watch = asyncio.run(watched(BLOCKED_MS, Served(), warn_ms=0))
+    assert watch.late_ns > 0
+    assert caplog.messages == []
+
+
+def test_pauses_of_the_collector_are_counted_until_the_watch_ends() -> None:
+    before = list(gc.callbacks)
+    watch = asyncio.run(watched(0, Served(), warn_ms=0, collect=True))
+    assert sum(watch.gc_pauses) >= 1
+    assert watch.gc_ns > 0
+    assert gc.callbacks == before
+    counted = sum(watch.gc_pauses)
+    gc.collect()
+    assert sum(watch.gc_pauses) == counted
+
+
+def test_a_request_that_takes_long_is_named(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "kpybroker.loop")
+
+    def slow(api_key: int, handle: Any) -> Any:
+        def handle_slowly(*arguments: Any) -> Any:
+            time.sleep(BLOCKED_MS / 1000)
+            return handle(*arguments)
+
+        return handle_slowly if api_key == METADATA else handle
+
+    settings = {"kpybroker.loop.lag.warn.ms": "100"}
+    node = ScrapedNode(settings, intercept=slow)
+    try:
+        with RawClient(node.port) as client:
+            client.call(MetadataRequest(topics=[]), 12)
+        eventually(lambda: any("stood still" in line for line in caplog.messages), "a warning")
+    finally:
+        node.stop()
+    (line,) = [line for line in caplog.messages if "stood still" in line]
+    assert "Metadata of 127.0.0.1:" in line

@@ -1,0 +1,91 @@
+"""Where metrics are served when the usual port is taken, and when they cannot be told."""
+
+import asyncio
+import socket
+from typing import Any
+
+import pytest
+from scraped_node import scraped_node
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.definition import ConfigError
+from kpybroker.metrics import monitoring
+from kpybroker.metrics.http import HttpServer
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """A port that somebody else has, as the usual one."""
+    with socket.create_server(("127.0.0.1", 0)) as sock:
+        port = sock.getsockname()[1]
+        monkeypatch.setattr(monitoring, "PORTS", (port, 0))
+        yield port
+
+
+def test_a_second_broker_takes_another_port(taken: int) -> None:
+    with scraped_node() as node:
+        config = BrokerConfig.load(None, {"log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0"})
+        broker = node.node.broker
+        assert broker is not None
+        second = monitoring.Monitoring(broker, (broker.dispatcher,))
+        broker.config = config
+        node.run(second.start())
+        assert second.port not in (None, taken)
+        node.run(second.stop())
+
+
+def test_a_port_that_was_asked_for_must_be_had(taken: int) -> None:
+    with pytest.raises(OSError), scraped_node(kpybroker_http_listener=f"127.0.0.1:{taken}"):
+        pass
+
+
+def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
+    async def broken() -> list[bytes]:
+        raise RuntimeError("broken")
+
+    async def ask(path: str) -> bytes:
+        server = HttpServer(lambda: True, broken)
+        port = await server.start("127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
+        answer = await reader.read()
+        writer.close()
+        await server.stop()
+        return answer
+
+    assert b" 500 " in asyncio.run(ask("/metrics"))
+    assert b" 200 " in asyncio.run(ask("/live"))
+
+
+def test_who_asks_while_a_scrape_is_written_gets_the_same() -> None:
+    with scraped_node() as node:
+        node.scrape()
+        exposition = node.node._monitoring._exposition  # type: ignore[union-attr]
+        assert exposition is not None
+
+        async def both() -> tuple[list[bytes], list[bytes]]:
+            one, two = await asyncio.gather(exposition.text(), exposition.text())
+            return one, two
+
+        one, two = node.run(both())
+        assert one is two
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason"),
+    [
+        ("namespace", "is not name=value"),
+        ("__name__=x", "is not name=value"),
+        ("a-b=c", "is not name=value"),
+        ("topic=x", "the label topic exists already"),
+        ("a=1,a=2", "the label a exists already"),
+    ],
+)
+def test_labels_that_metrics_cannot_have_are_refused(labels: str, reason: str) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        BrokerConfig.load(None, {"kpybroker.metrics.static.labels": labels})
+
+
+def test_a_dialect_that_nobody_speaks_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"kpybroker\.metrics\.dialects"):
+        BrokerConfig.load(None, {"kpybroker.metrics.dialects": "strimzi,jmx"})
