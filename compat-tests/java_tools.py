@@ -39,7 +39,11 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-console-producer": "org.apache.kafka.tools.ConsoleProducer",
     "kafka-console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "kafka-producer-perf-test": "org.apache.kafka.tools.ProducerPerformance",
+    "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
+    "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
     "admin-walk": "AdminWalk",
+    "group-of-consumers": "GroupOfConsumers",
     "transactional-producer": "TransactionalProducer",
 }
 
@@ -64,7 +68,8 @@ class JavaTools:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        classes = [compile_java(SOURCES / f"{name}.java") for name in ("Tools", "TransactionalProducer", "AdminWalk")]
+        names = ("Tools", "TransactionalProducer", "AdminWalk", "GroupOfConsumers")
+        classes = [compile_java(SOURCES / f"{name}.java") for name in names]
         command = ["java", "-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
         command += ["-cp", classpath(*classes), "Tools"]
         with open(self.log, "ab") as log:
