@@ -13,7 +13,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.topic import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from kpystorage import names
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
-from kpystorage.errors import CorruptLog, DiskFailure
+from kpystorage.errors import CorruptLog, DiskFailure, TooManyOpenFiles
 from kpystorage.log import Log
 from kpywire import error_codes
 
@@ -22,6 +22,7 @@ log = logging.getLogger("kpybroker.replicas")
 EVERY_DIRECTORY = "*"
 REMOVALS_PER_TURN = 16
 FLUSH_WAIT_MS = 2
+SAY_AGAIN_MS = 10_000.0
 
 
 class IdentifiedDirectory(NamedTuple):
@@ -53,6 +54,8 @@ class Directories:
         """Logs of deleted topics that are still being flushed."""
         self._reported: set[str] = set()
         """What is said once of a damaged log, however often it is asked for."""
+        self._said_ms = -SAY_AGAIN_MS
+        """When it was last said that descriptors are missing."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
         for directory in self.working:
             directory.on_failure = self._failed
@@ -202,6 +205,9 @@ class Directories:
         if isinstance(failure, CorruptLog) and str(failure) not in self._reported:
             self._reported.add(str(failure))
             log.error("%s", failure)
+        if isinstance(failure, TooManyOpenFiles) and self.scheduler.monotonic_ms() >= self._said_ms + SAY_AGAIN_MS:
+            self._said_ms = self.scheduler.monotonic_ms()
+            log.error("%s; raise the limit of open files (ulimit -n)", failure)
         self._take_offline()
 
     def _take_offline(self) -> None:

@@ -16,6 +16,7 @@ from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
 from kpystorage.directory import LogDirectory
+from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush
 from kpystorage.log import Log
@@ -25,6 +26,7 @@ log = logging.getLogger("kpybroker.upkeep")
 FLUSH_CHECK_MS = 100
 FLUSH_AFTER_BYTES = 64 * 1024 * 1024
 FLUSHES_AT_ONCE = 4
+FLUSH_RETRY_MS = 1000
 LOGS_PER_CHECK = 1000
 """Looking whether so many logs have to be flushed takes half a millisecond; with more it is done less often."""
 REMOVAL_CHECK_MS = 1000
@@ -122,9 +124,18 @@ class Upkeep:
         flush = found.begin_flush()
         if flush is not None:
             self._flushing += 1
-            self.scheduler.submit_blocking(flush.run, lambda _, error: self._flushed(found, flush, error))
+            self._attempt(found, flush)
+
+    def _attempt(self, found: Log, flush: Flush) -> None:
+        self.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(found, flush, error))
 
     def _flushed(self, found: Log, flush: Flush, error: BaseException | None) -> None:
+        if isinstance(error, DescriptorsExhausted):
+            if not self._stopped:
+                log.warning("%s is not flushed yet: %s", found.name, error)
+                self.scheduler.call_later(FLUSH_RETRY_MS, self._attempt, found, flush)
+                return
+            error = OSError(error.errno, error.strerror)  # there is no later: what it covered counts as lost
         self._flushing -= 1
         try:
             if isinstance(error, OSError):

@@ -3,7 +3,8 @@
 Not here: which of its logs a broker should have, when to flush and to checkpoint, what goes to which directory.
 
 A directory fails as a whole: the first write or fsync that fails takes it offline for good (``failure`` is set), and
-everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever tried again.
+everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever tried again, but what
+failed for want of a descriptor before anything was done.
 """
 
 from collections import deque
@@ -14,8 +15,8 @@ from types import TracebackType
 from typing import Protocol
 
 from kpystorage import checkpoint, names, partition_metadata
-from kpystorage.disk import Disk, Lock, remove_tree
-from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure
+from kpystorage.disk import DescriptorsExhausted, Disk, Lock, remove_tree
+from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure, TooManyOpenFiles
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
@@ -88,6 +89,8 @@ class LogDirectory:
         self._now_ms = 0
         self._guard = _FailureGuard(self)
         self._due: list[tuple[int, str]] = []  # a heap
+        self._half_made: set[str] = set()
+        """Directories of new logs that could not be filled for want of a descriptor."""
         self._checkpoint_lock = nullcontext() if checkpoint_lock is None else checkpoint_lock
         self._rendered: dict[str, bytes] = {}
 
@@ -212,7 +215,9 @@ class LogDirectory:
     # Failure.
 
     def fail(self, error: OSError) -> DiskFailure:
-        """Take the directory offline; the exception to raise. May be called from any thread."""
+        """Take the directory offline, unless only a descriptor was missing; the exception to raise. From any thread."""
+        if isinstance(error, DescriptorsExhausted):
+            return TooManyOpenFiles(f"{error.filename} cannot be opened now: {error.strerror}")
         if self.failure is None:
             self.failure = error
             if self.on_failure is not None:
@@ -258,11 +263,14 @@ class LogDirectory:
             raise self.offline()
         log = Log(self, topic, partition, topic_id, config)
         with self._guard:
-            self.disk.make_directory(log.path)
+            if log.path not in self._half_made:
+                self.disk.make_directory(log.path)
+                self._half_made.add(log.path)
             metadata = f"{log.path}/{names.PARTITION_METADATA}"
             self.disk.write(metadata, partition_metadata.render(topic_id), synchronize=False)
             segment = Segment.create(self.disk, log.path, 0, now_ms, config)
             self._session.changed()
+        self._half_made.discard(log.path)
         log.adopt(
             LoadedLog(
                 segments=[segment],

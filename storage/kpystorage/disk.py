@@ -5,14 +5,27 @@ the file's renaming and removal while somebody holds it; so what a thread needs 
 descriptor first. Whole-file calls of :class:`Disk` (``read``, ``write``, ``rename``, ``synchronize_directory``) may
 run in any thread.
 
-Invariant: a call does all of what it says or raises OSError; nothing is ever retried here.
+Invariant: a call does all of what it says or raises OSError; no read, write or fsync is ever retried here.
 """
 
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
 from kpywire.varint import Buffer
+
+
+class DescriptorsExhausted(OSError):
+    """A file could not be opened, since the process or the system may have no more of them open. Nothing was done."""
+
+
+@contextmanager
+def failing_for_good() -> Iterator[None]:
+    """For what follows a write that must not stand alone: no descriptor is as bad as no disk then."""
+    try:
+        yield
+    except DescriptorsExhausted as error:
+        raise OSError(error.errno, error.strerror, error.filename) from error
 
 
 class Descriptor(Protocol):

@@ -8,7 +8,7 @@ Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()``
 
 from collections.abc import Callable
 
-from kpystorage.disk import File
+from kpystorage.disk import File, failing_for_good
 
 ENTRIES_PER_WRITE = 64
 _BLOCK_BYTES = 4096
@@ -41,7 +41,8 @@ class EntryFile:
     def flush(self) -> None:
         """Write the entries that are only in memory (to the page cache)."""
         if self._tail:
-            self.file.pwrite(self._tail, self._written * self.entry_bytes)
+            with failing_for_good():
+                self.file.pwrite(self._tail, self._written * self.entry_bytes)
             self._written += len(self._tail) // self.entry_bytes
             self._tail = bytearray()
 

@@ -58,6 +58,10 @@ class DiskFailure(StorageError):
     error_code = 56
 
 
+class TooManyOpenFiles(DiskFailure):
+    """The process has no file descriptor left: nothing is wrong with the disk, and the next attempt may succeed."""
+
+
 class CorruptLog(DiskFailure):
     """Flushed data of this log is damaged. The log stays offline rather than lose it; its directory works on."""
 

@@ -8,7 +8,7 @@ directory goes offline, an fsync is never repeated.
 from collections.abc import Iterable
 
 from kpystorage.checkpoint import write_atomically
-from kpystorage.disk import Descriptor, Disk, File
+from kpystorage.disk import Descriptor, Disk, File, failing_for_good
 from kpystorage.segment import Segment
 
 
@@ -77,6 +77,11 @@ class Flush:
 
     def run(self) -> None:
         """Do it. OSError if any of it fails. May run in a thread."""
+        with failing_for_good():
+            self.attempt()
+
+    def attempt(self) -> None:
+        """Do it, in a thread; after DescriptorsExhausted it may be tried again, after any other OSError not."""
         for descriptor in self.descriptors:
             descriptor.fsync()
         if self.epochs is not None:

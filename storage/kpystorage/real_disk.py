@@ -14,10 +14,14 @@ import sys
 import weakref
 from collections.abc import Callable
 from functools import cache
+from threading import Lock
+from typing import Final, TypeVar
 
-from kpystorage.disk import FileStatus
+from kpystorage.disk import DescriptorsExhausted, FileStatus
 from kpywire.varint import Buffer
 
+T = TypeVar("T")
+NO_DESCRIPTOR: Final = (errno.EMFILE, errno.ENFILE)
 BOOT_ID_PATH = "/proc/sys/kernel/random/boot_id"
 FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
@@ -76,25 +80,44 @@ class Descriptors:
     def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
         self.limit = limit
         self._ring: dict[RealFile, None] = {}
+        self._lock = Lock()  # whole-file calls, which may need room, run in any thread
 
     def __len__(self) -> int:
         return len(self._ring)
 
     def admit(self, file: "RealFile") -> None:
         """Count ``file`` among the open ones and close others beyond the limit."""
-        self._ring[file] = None
-        while len(self._ring) > self.limit:
-            self._drop_one()
+        with self._lock:
+            self._ring[file] = None
+            while len(self._ring) > self.limit:
+                self._drop_one()
 
     def forget(self, file: "RealFile") -> None:
-        self._ring.pop(file, None)
+        with self._lock:
+            self._ring.pop(file, None)
 
     def make_room(self) -> bool:
         """Close half of the open files, since the process has no descriptor left; False if there was none to close."""
-        count = (len(self._ring) + 1) // 2
-        for _ in range(count):
-            self._drop_one()
+        with self._lock:
+            count = (len(self._ring) + 1) // 2
+            for _ in range(count):
+                self._drop_one()
         return count > 0
+
+    def with_room(self, call: Callable[[], T], path: str) -> T:
+        """A call that needs a descriptor, again after others were closed for it. DescriptorsExhausted, OSError."""
+        while True:
+            try:
+                return call()
+            except OSError as error:
+                if error.errno not in NO_DESCRIPTOR:
+                    raise
+                if not self.make_room():
+                    raise DescriptorsExhausted(error.errno, error.strerror, path) from error
+
+    def open(self, path: str, flags: int) -> int:
+        """The descriptor of a file or directory. DescriptorsExhausted, OSError."""
+        return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE), path)
 
     def _drop_one(self) -> None:
         for _ in range(len(self._ring)):
@@ -140,9 +163,8 @@ class RealFile:
             written += os.pwrite(descriptor._fd, memoryview(data)[written:], position + written)
 
     def size(self) -> int:
-        if self._descriptor is None:
-            return os.stat(self.path).st_size
-        return os.fstat(self._descriptor._fd).st_size
+        descriptor = self._descriptor
+        return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor._fd).st_size
 
     def truncate(self, length: int) -> None:
         os.ftruncate(self.descriptor()._fd, length)
@@ -162,8 +184,9 @@ class RealFile:
 
     def spare(self) -> bool:
         """Give up the descriptor unless it was used since the last call; whether it was given up."""
-        if self._descriptor is not None and self._descriptor.used:
-            self._descriptor.used = False
+        descriptor = self._descriptor
+        if descriptor is not None and descriptor.used:
+            descriptor.used = False
             return False
         self._descriptor = None
         return True
@@ -174,21 +197,12 @@ class RealFile:
     def _open(self, flags: int) -> RealDescriptor:
         held = self._last() if self._last is not None and not flags else None
         if held is None:
-            held = RealDescriptor(self._open_path(flags))
+            held = RealDescriptor(self._descriptors.open(self.path, flags | os.O_RDWR))
             self._last = weakref.ref(held)
         held.used = True
         self._descriptor = held
         self._descriptors.admit(self)
         return held
-
-    def _open_path(self, flags: int) -> int:
-        flags |= os.O_RDWR | os.O_CLOEXEC
-        try:
-            return os.open(self.path, flags, FILE_MODE)
-        except OSError as error:
-            if error.errno != errno.EMFILE or not self._descriptors.make_room():
-                raise
-        return os.open(self.path, flags, FILE_MODE)
 
 
 _LOCKED_HERE: set[str] = set()
@@ -234,7 +248,7 @@ class RealDisk:
         return file
 
     def read(self, path: str) -> bytes:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self.descriptors.open(path, os.O_RDONLY)
         try:
             data = os.read(fd, _SMALL_FILE_BYTES)
             if len(data) < _SMALL_FILE_BYTES:
@@ -247,7 +261,7 @@ class RealDisk:
             os.close(fd)
 
     def write(self, path: str, data: Buffer, *, synchronize: bool) -> None:
-        fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, FILE_MODE)
+        fd = self.descriptors.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
         try:
             rest = memoryview(data)
             while rest:
@@ -264,7 +278,7 @@ class RealDisk:
         os.unlink(path)
 
     def list_directory(self, path: str) -> list[str]:
-        return os.listdir(path)
+        return self.descriptors.with_room(lambda: os.listdir(path), path)
 
     def make_directory(self, path: str) -> None:
         os.mkdir(path, DIRECTORY_MODE)
@@ -281,7 +295,7 @@ class RealDisk:
         return FileStatus(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev, is_directory)
 
     def synchronize_directory(self, path: str) -> None:
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self.descriptors.open(path, os.O_RDONLY)
         try:
             _synchronize(fd)
         finally:
@@ -291,7 +305,7 @@ class RealDisk:
         syncfs = _syncfs()
         if syncfs is None:
             return False
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        fd = self.descriptors.open(path, os.O_RDONLY)
         try:
             if syncfs(fd):
                 raise OSError(ctypes.get_errno(), "syncfs failed", path)
@@ -303,7 +317,7 @@ class RealDisk:
         real_path = os.path.realpath(path)
         if real_path in _LOCKED_HERE:
             return None
-        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
+        fd = self.descriptors.open(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.lockf(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except (BlockingIOError, PermissionError):

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from struct import Struct
 from typing import NamedTuple
 
-from kpystorage.disk import Disk, File
+from kpystorage.disk import Disk, File, failing_for_good
 from kpystorage.errors import CorruptFile
 
 VERSION = 0
@@ -46,10 +46,11 @@ class TransactionIndex:
 
     def append(self, aborted: AbortedTransaction) -> None:
         """Write an entry (to the page cache)."""
-        if self._file is None:
-            self._file = self._disk.create(self.path)
-        position = self._size()
-        self._file.pwrite(_ENTRY.pack(VERSION, *aborted), position)
+        with failing_for_good():
+            if self._file is None:
+                self._file = self._disk.create(self.path)
+            position = self._size()
+            self._file.pwrite(_ENTRY.pack(VERSION, *aborted), position)
         self._bytes = position + ENTRY_BYTES
 
     def entries(self) -> Iterator[AbortedTransaction]:

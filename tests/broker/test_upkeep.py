@@ -1,5 +1,6 @@
 """What happens to logs from time to time: they are flushed, and old segments go."""
 
+import errno
 from pathlib import Path
 
 import pytest
@@ -7,6 +8,8 @@ from running_node import RunningNode, start
 from test_node import create, produce, wait_until
 
 from kpybroker.replicas.replica import Replica
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
@@ -96,5 +99,33 @@ def test_files_of_segments_that_went_are_removed_when_their_delay_is_over(tmp_pa
         assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 3
         assert list((tmp_path / "aging-0").glob("*.deleted"))
         wait_until(lambda: not list((tmp_path / "aging-0").glob("*.deleted")))
+    finally:
+        node.stop()
+
+
+class Crowded(RealDisk):
+    """A disk of a process that could not open a directory a while ago."""
+
+    refusals = 2
+
+    def synchronize_directory(self, path: str) -> None:
+        if path.endswith("t-0") and self.refusals:
+            self.refusals -= 1
+            raise DescriptorsExhausted(errno.EMFILE, "Too many open files", path)
+        super().synchronize_directory(path)
+
+
+def test_a_flush_without_a_descriptor_is_done_when_there_is_one(tmp_path: Path) -> None:
+    disk = Crowded(Descriptors(512))
+    node = RunningNode({"log.dirs": str(tmp_path), "log.flush.interval.ms": "50"}, disk)
+    try:
+        with RawClient(node.port) as client:
+            create(client, "t")
+            assert produce(client, "t", b"v") == error_codes.NONE
+            log = replica_of(node, "t").log
+            assert log is not None
+            wait_until(lambda: log.recovery_point == 1)
+            assert disk.refusals == 0
+            assert produce(client, "t", b"v") == error_codes.NONE
     finally:
         node.stop()

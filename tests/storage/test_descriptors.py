@@ -1,5 +1,6 @@
 """Thousands of partitions, few open files."""
 
+import errno
 import os
 import shutil
 import subprocess
@@ -11,8 +12,11 @@ from pathlib import Path
 import pytest
 from log_making import NOW_MS, TOPIC_ID, append_records, open_directory
 
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.recovery import Shutdown
 
 PARTITIONS_UNDER_A_LIMIT = """
 import resource, sys
@@ -117,3 +121,92 @@ def test_a_process_without_descriptors_closes_some_and_goes_on(tmp_path: Path, m
     assert len(disk.descriptors) < 10
     last.pwrite(b"abc", 0)
     assert last.pread(10, 0) == b"abc"
+
+
+class Refusal:
+    """Refuses to open anything while ``is_on``, as a system without descriptors does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, number: int = errno.EMFILE) -> None:
+        self.is_on = False
+        self.number = number
+        self._really_open, self._really_list = os.open, os.listdir
+        monkeypatch.setattr(os, "open", self.open)
+        monkeypatch.setattr(os, "listdir", self.listdir)
+
+    def open(self, path: str, flags: int, mode: int = 0o777) -> int:
+        if self.is_on:
+            raise OSError(self.number, os.strerror(self.number), path)
+        return self._really_open(path, flags, mode)
+
+    def listdir(self, path: str) -> list[str]:
+        if self.is_on:
+            raise OSError(self.number, os.strerror(self.number), path)
+        return self._really_list(path)
+
+
+@pytest.mark.parametrize("number", [errno.EMFILE, errno.ENFILE])
+def test_without_any_descriptor_a_log_refuses_and_its_directory_stays(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
+) -> None:
+    disk = RealDisk(Descriptors(100))
+    directory = open_directory(disk, str(tmp_path))
+    logs = [directory.create_log("t", partition, TOPIC_ID, LogConfig(), NOW_MS) for partition in range(2)]
+    append_records(logs[0], 3)
+    refusal = Refusal(monkeypatch, number)
+    refusal.is_on = True
+    while disk.descriptors.make_room():
+        pass
+    for refused in (
+        lambda: append_records(logs[0], 2),
+        lambda: logs[0].read(0, 1000, logs[0].end, min_one_batch=True),
+        lambda: directory.create_log("t", 2, TOPIC_ID, LogConfig(), NOW_MS),
+        lambda: directory.read_topic_id("t", 1),
+    ):
+        with pytest.raises(TooManyOpenFiles):
+            refused()
+    assert logs[0].end.offset == 3
+    assert directory.failure is None
+    refusal.is_on = False
+    append_records(logs[0], 2)
+    append_records(directory.create_log("t", 2, TOPIC_ID, LogConfig(), NOW_MS), 1)
+    assert logs[0].end.offset == 5
+    directory.close()
+    again = open_directory(disk, str(tmp_path))
+    assert again.shutdown is Shutdown.CLEAN
+    assert [log.open().end.offset for log in again.logs.values()] == [5, 0, 1]
+
+
+def test_a_flush_that_had_no_descriptor_may_be_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    disk = RealDisk(Descriptors(100))
+    directory = open_directory(disk, str(tmp_path))
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    append_records(log, 3, leader_epoch=1)
+    flush = log.begin_flush()
+    assert flush is not None
+    refusal = Refusal(monkeypatch)
+    refusal.is_on = True
+    with pytest.raises(DescriptorsExhausted):
+        flush.attempt()
+    refusal.is_on = False
+    flush.attempt()
+    log.finish_flush(flush)
+    assert log.recovery_point == 3
+
+
+def test_what_must_not_stand_alone_fails_the_directory_for_want_of_a_descriptor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    disk = RealDisk(Descriptors(100))
+    directory = open_directory(disk, str(tmp_path))
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(flush_messages=1), NOW_MS)
+    refusal = Refusal(monkeypatch)
+    really_fsync = os.fsync
+
+    def fsync(descriptor: int) -> None:
+        really_fsync(descriptor)
+        refusal.is_on = True  # in the middle of the flush
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with pytest.raises(DiskFailure):
+        append_records(log, 1)
+    assert directory.failure is not None
