@@ -21,7 +21,8 @@ import click
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.groups.record import Record as GroupRecord
-from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
+from kpybroker.io.collector import Collector
+from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.batch import parse_header
@@ -97,7 +98,7 @@ async def load(directory: Path) -> None:
     began = time.perf_counter()
     node = Node(config_of(directory), asyncio.get_running_loop(), print)
     await node.start(RealDisk(Descriptors(512)))
-    quiet_garbage_collection()
+    Collector(node.scheduler).start()
     ready = time.perf_counter()
     broker = node.broker
     assert broker is not None
