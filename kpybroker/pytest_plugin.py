@@ -20,13 +20,21 @@ if TYPE_CHECKING:
 SCOPE = "kpybroker_scope"
 MARKER = "kafka_topic"
 LONGEST_TOPIC_NAME = 200
+PACKAGES = ("kpybroker", "kpywire", "kpystorage")
 RECORDS = "kpybroker.testing.records"
 _SHARED = pytest.StashKey["Broker"]()
 _TOPICS = pytest.StashKey[int]()
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """The one setting."""
+def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
+    """The one setting; and the broker's modules are left as they are.
+
+    pytest rewrites the assertions in all packages of a distribution that has a plugin, which makes importing a broker
+    five times as slow. Where this has no effect any more, it is only slow.
+    """
+    rewritten = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
+    if isinstance(rewritten, set):
+        rewritten.difference_update(PACKAGES)
     parser.addini(SCOPE, "how long the kpybroker fixture's broker lives: session, package, module, class, function")
 
 

@@ -154,6 +154,24 @@ def test_the_plugin_imports_pytest_and_nothing_heavier() -> None:
     assert said.strip() == "['kpybroker', 'kpybroker.pytest_plugin']"
 
 
+def test_the_modules_of_an_installed_broker_are_not_rewritten(suite: pytest.Pytester) -> None:
+    suite.makepyfile(
+        marking="""
+        def pytest_addoption(parser, pluginmanager):
+            pluginmanager.rewrite_hook.mark_rewrite("kpybroker", "kpywire", "kpystorage", "other")  # as for a wheel
+            import kpybroker.pytest_plugin
+            pluginmanager.register(kpybroker.pytest_plugin, "again")
+        """,
+        test_marks="""
+        def test_marks(pytestconfig):
+            marked = pytestconfig.pluginmanager.rewrite_hook._must_rewrite
+            assert "other" in marked
+            assert not {"kpybroker", "kpywire", "kpystorage"} & marked
+        """,
+    )
+    run(suite, "-p", "no:kpybroker", "-p", "marking").assert_outcomes(passed=1)
+
+
 def test_every_fixture_is_told_of() -> None:
     text = (Path(__file__).parents[2] / "docs" / "testing.md").read_text()
     for name in ("kpybroker", "topic", "kpybroker_factory", "kpybroker_options", "kpybroker_scope", "kafka_topic"):
