@@ -3,19 +3,24 @@ consume as a member, doctor. Their words are ours, so what they print is held ag
 """
 
 import json
+import os
 import re
 import secrets
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from confluent_kafka import Consumer
 
 from kpybroker.cli import main
-from targets import TARGETS
+from kpywire.messages.metadata import MetadataRequest
+from oracle import free_port
+from raw_client import connect
+from targets import TARGETS, KpyBroker
 from test_command_line import PROGRAM, Failed
 from waiting import eventually
 
@@ -42,7 +47,8 @@ class Cluster:
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
         command = [PROGRAM, *words, "--bootstrap-server", self.server]
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered)
 
     def topic(self, partitions: int = 1, records: int = 0) -> str:
         """A topic with records "0", "1"... in partition 0."""
@@ -118,7 +124,7 @@ def test_members_share_partitions_and_take_over_from_one_that_ends(cluster: Clus
         assert second.stdout.readline() == "late\n"
         second.send_signal(signal.SIGINT)
         assert second.wait(20) == 130
-        assert cluster.lags(group)[3] == 0
+        assert cluster.lags(group).get(3) == 0, second.stderr.read() if second.stderr else ""
     finally:
         for process in (first, second):
             process.kill()
@@ -333,3 +339,62 @@ def test_the_doctor_says_what_is_wrong_with_an_advertised_address(target: str, t
     assert "PROBLEM  advertised address: broker 1 tells clients to connect to nowhere.invalid" in said
     assert "Set advertised.listeners of broker 1" in said
     assert "log directories:" in said
+
+
+class OpenToScrapers(KpyBroker):
+    """kpybroker with its second port."""
+
+    def prepare(self) -> None:
+        super().prepare()
+        self.http_port = free_port()
+
+    def command(self) -> Sequence[str]:
+        return [*super().command()[:-1], f"127.0.0.1:{self.http_port}"]
+
+
+@pytest.mark.slow
+def test_the_doctor_names_a_client_that_never_comes_back(target: str, tmp_path: Path) -> None:
+    """It is told apart from the doctor itself, which asks for metadata too but comes to the address it is told."""
+    if target != "kpybroker":
+        pytest.skip("Apache Kafka does not say who never came back")
+    with OpenToScrapers({}, directory=tmp_path) as broker, connect(broker.bootstrap_servers) as lost:
+        lost.call(MetadataRequest(topics=[]), 12)
+        command = ("doctor", "--http", f"127.0.0.1:{broker.http_port}", "--json")
+        cluster = Cluster(broker.bootstrap_servers, None)
+
+        def named() -> list[str]:
+            findings = json.loads(cluster.run(*command))
+            return [each["message"] for each in findings if "never come back" in each["check"]]
+
+        assert named() == ["every client that asked for the brokers came to one"]
+        eventually(lambda: "has been asking where the brokers are" in named()[0], "the lost client", every_s=1)
+
+
+def test_a_group_of_kafkas_next_protocol_is_described_too(cluster: Cluster, group: str) -> None:
+    """KIP-848; where a broker does not serve it, the consumer cannot join."""
+    topic = cluster.topic(2, records=5)
+    features = {each["name"]: each["finalized"] for each in cluster.found("cluster", "features")}
+    if not features.get("group.version"):
+        pytest.skip("the cluster has classic groups only")
+    consumer = Consumer(
+        {
+            "bootstrap.servers": cluster.server,
+            "group.id": group,
+            "group.protocol": "consumer",
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+        }
+    )
+    try:
+        consumer.subscribe([topic])
+        eventually(lambda: consumer.poll(0.2) is not None, "the first record")
+        consumer.commit(asynchronous=False)
+        (described,) = cluster.found("groups", "describe", group)
+        assert (described["type"], described["state"]) == ("consumer", "Stable")
+        (member,) = described["members"]
+        assert [spot["partition"] for spot in member["assignment"]] == [0, 1]
+        assert cluster.lags(group)[0] in range(5)
+    finally:
+        consumer.close()
+    cluster.run("groups", "reset-offsets", group, "--all-topics", "--to-latest", "--execute")
+    assert cluster.lags(group)[0] == 0

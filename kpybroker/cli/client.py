@@ -118,7 +118,8 @@ class Client:
             connection = self._connections[address] = Connection(*address, self.timeout_s)
         try:
             return connection.call(request, wait_s, newest)
-        except Unreachable:
+        except (Unreachable, KeyboardInterrupt, SystemExit):
+            # Also what was interrupted is of no use: its answer may still come, or half of it.
             self._connections.pop(address).close()
             raise
 

@@ -130,22 +130,22 @@ class _Printing:
     def print(
         self, found: Iterator[Found], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
     ) -> None:
-        """Print one round, what lies below ``ends``; ``done`` hears of each partition how far it was printed."""
+        """Print one round, what lies below ``ends``; ``done`` hears of each partition how far it was written.
+
+        What was written leaves with the next flush, which an interruption only brings forward.
+        """
         out = sys.stdout.buffer
-        reached: dict[Spot, int] = {}
         for each in found:
             if ends is not None and each.record.offset >= ends[each.spot]:
                 continue
             out.write(self.show(each))
-            reached[each.spot] = each.record.offset + 1
+            if done is not None:
+                done(each.spot, each.record.offset + 1)
             if self.left is not None:
                 self.left -= 1
                 if self.left == 0:
                     break
         out.flush()
-        if done is not None:
-            for spot, offset in reached.items():
-                done(spot, offset)
 
 
 def _all_read(reader: Reader, ends: dict[Spot, int] | None) -> bool:
@@ -174,6 +174,9 @@ def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool
                 out.print(reader.poll(), ends, member.finish)
             if not quiet:
                 click.echo(f"Group {member.group} rebalances", err=True)
+    except BrokenPipeError:
+        member.forget()
+        raise
     finally:
         signal.signal(signal.SIGTERM, before)
         member.leave()

@@ -29,7 +29,8 @@ from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssign
 
 SESSION_TIMEOUT_MS = 45_000
 REBALANCE_TIMEOUT_MS = 60_000
-HEARTBEAT_S = 3.0
+HEARTBEAT_S = 1.0
+LEAVE_PATIENCE_S = 5.0
 COMMIT_S = 5.0
 REJOIN = frozenset((error_codes.REBALANCE_IN_PROGRESS, error_codes.ILLEGAL_GENERATION, error_codes.UNKNOWN_MEMBER_ID))
 
@@ -57,7 +58,7 @@ class GroupMember:
         """Become a member, or one again; the partitions it owns now and where to read them. Raises KafkaError."""
         while True:
             try:
-                return self._join()
+                return self.client.retrying(self._join)
             except KafkaError as error:
                 if error.code == error_codes.UNKNOWN_MEMBER_ID:
                     self.member_id = ""
@@ -65,7 +66,7 @@ class GroupMember:
                     raise
 
     def _join(self) -> dict[Spot, int]:
-        joined = self.client.retrying(self._enter)
+        joined = self._enter()
         self.member_id, self.generation = joined.member_id, joined.generation_id
         plan = self._plan(joined) if joined.leader == joined.member_id and not joined.skip_assignment else []
         request = SyncGroupRequest(
@@ -130,6 +131,10 @@ class GroupMember:
         """What lies before ``next_offset`` is dealt with and may be committed."""
         self._done[spot] = next_offset
 
+    def forget(self) -> None:
+        """What was finished since the last commit did not reach anybody: it is not committed."""
+        self._done.clear()
+
     def keep_up(self) -> bool:
         """Heartbeat and commit if it is time; whether the assignment still stands. If not, `join` again."""
         now = time.monotonic()
@@ -179,9 +184,13 @@ class GroupMember:
                 raise
 
     def leave(self) -> None:
-        """Commit and leave; a static member stays, so that its restart costs no rebalance (KIP-345)."""
+        """Commit and leave; a static member stays, so that its restart costs no rebalance (KIP-345).
+
+        Whoever ends does not wait long for a broker that is gone.
+        """
         if not self.member_id:
             return
+        self.client.timeout_s = min(self.client.timeout_s, LEAVE_PATIENCE_S)
         self._commit_while_it_counts()
         if self.instance_id is None:
             identity = MemberIdentity(member_id=self.member_id, reason="the consumer ends")

@@ -1,0 +1,100 @@
+"""How groups are shown: what people read, and the keys that programs rely on."""
+
+from kpybroker.cli import group_view
+from kpybroker.cli.client import Spot
+from kpybroker.cli.group_requests import Group, Member
+from kpybroker.cli.lag import Lag
+from kpybroker.cli.resets import Reset
+
+NOW_MS = 1_700_000_100_000
+READER = Member("m-1", "static", "app", "/10.0.0.1", (Spot("t", 0), Spot("t", 2)))
+FOREIGN = Member("m-2", None, "connect", "/10.0.0.2", None)
+GROUP = Group("g", "classic", "Stable", "consumer", "range", 1, (READER,))
+LAGS = {
+    Spot("t", 0): Lag(10, 25, NOW_MS - 65_000),
+    Spot("t", 1): Lag(5, 5, None),
+    Spot("t", 2): Lag(None, 7, None),
+    Spot("gone", 0): Lag(3, None, None),
+}
+
+
+def test_lag_is_known_where_both_ends_are() -> None:
+    assert [lag.records for lag in LAGS.values()] == [15, 0, None, None]
+    assert [lag.behind_ms(NOW_MS) for lag in LAGS.values()] == [65_000, 0, None, None]
+    assert Lag(10, 8, None).records == 0
+    assert Lag(1, 2, NOW_MS + 50).behind_ms(NOW_MS) == 0
+
+
+def test_people_see_state_owners_and_lag() -> None:
+    assert group_view.heading(GROUP, LAGS) == "g  Stable, classic (range), 1 member, coordinator 1, lag 15"
+    assert [line.split() for line in group_view.offsets_text(GROUP, LAGS, NOW_MS).splitlines()] == [
+        ["TOPIC", "PARTITION", "COMMITTED", "LOG", "END", "LAG", "BEHIND", "MEMBER", "HOST"],
+        ["t", "0", "10", "25", "15", "1", "min", "5", "s", "m-1", "/10.0.0.1"],
+        ["t", "1", "5", "5", "0", "0", "ms", "-", "-"],
+        ["t", "2", "-", "7", "-", "-", "m-1", "/10.0.0.1"],
+        ["gone", "0", "3", "-", "-", "-", "-", "-"],
+    ]
+
+
+def test_members_of_other_protocols_are_shown_without_partitions() -> None:
+    connect = Group("c", "classic", "Stable", "connect", "sessioned", 1, (READER, FOREIGN))
+    assert "protocol type connect" in group_view.heading(connect)
+    shown = group_view.members_text(connect)
+    assert "t:0,2" in shown
+    assert "in a protocol of its own" in shown
+    assert group_view.as_dict(connect, {}, {}, NOW_MS)["members"][1]["assignment"] is None
+
+
+def test_a_group_that_nobody_uses_says_so() -> None:
+    empty = Group("e", "classic", "Empty", "", "", 1, ())
+    assert group_view.heading(empty) == "e  Empty, classic, 0 members, coordinator 1"
+    assert group_view.offsets_text(empty, {}, NOW_MS).startswith("Nothing is committed")
+    assert group_view.members_text(empty) == "No members."
+
+
+def test_programs_can_rely_on_these_keys() -> None:
+    found = group_view.as_dict(GROUP, LAGS, {Spot("t", 0): "note"}, NOW_MS)
+    assert {
+        key: found[key] for key in ("group", "type", "state", "protocol_type", "protocol", "coordinator", "lag")
+    } == {
+        "group": "g",
+        "type": "classic",
+        "state": "Stable",
+        "protocol_type": "consumer",
+        "protocol": "range",
+        "coordinator": 1,
+        "lag": 15,
+    }
+    assert found["members"] == [
+        {
+            "member_id": "m-1",
+            "instance_id": "static",
+            "client_id": "app",
+            "host": "/10.0.0.1",
+            "assignment": [{"topic": "t", "partition": 0}, {"topic": "t", "partition": 2}],
+        }
+    ]
+    assert found["partitions"][0] == {
+        "topic": "t",
+        "partition": 0,
+        "committed": 10,
+        "metadata": "note",
+        "log_end": 25,
+        "lag": 15,
+        "behind_ms": 65_000,
+        "member_id": "m-1",
+    }
+
+
+def test_resets_are_shown_with_what_had_to_be_changed() -> None:
+    resets = {"g": [Reset(Spot("t", 0), 6, 10, "300 is behind the end 10"), Reset(Spot("t", 1), None, 0)]}
+    first, second = group_view.resets_text(resets).splitlines()[1:]
+    assert first.split(maxsplit=5) == ["g", "t", "0", "6", "10", "300 is behind the end 10"]
+    assert second.split() == ["g", "t", "1", "-", "0"]
+    assert group_view.resets_list(resets)[1] == {
+        "group": "g",
+        "topic": "t",
+        "partition": 1,
+        "committed": None,
+        "offset": 0,
+    }
