@@ -31,7 +31,8 @@ class BrokerConfigRules:
 
     def __init__(self, config: "BrokerConfig") -> None:
         self._config = config
-        self._of_unset_topics: tuple[Mapping[str, str], Mapping[str, str], Sequence[EffectiveConfig]] | None = None
+        self._last_effective: tuple[tuple[Mapping[str, str], ...], Sequence[EffectiveConfig]] | None = None
+        """What was last asked for, and what came of it: many topics are made alike."""
 
     def check(
         self, resource_type: int, name: str, configs: Mapping[str, str | None], existing: Mapping[str, str]
@@ -64,12 +65,12 @@ class BrokerConfigRules:
     def effective_topic_configs(
         self, topic: Mapping[str, str], node: Mapping[str, str], cluster: Mapping[str, str]
     ) -> Sequence[EffectiveConfig]:
-        """All configs of a topic, sorted by name; one and the same list for all topics that set nothing."""
-        if topic:
-            return self._all_effective(topic, node, cluster)
-        if self._of_unset_topics is None or self._of_unset_topics[:2] != (node, cluster):
-            self._of_unset_topics = (node, cluster, self._all_effective(topic, node, cluster))
-        return self._of_unset_topics[2]
+        """All configs of a topic, sorted by name; one and the same list for topics in a row that set the same."""
+        asked = (topic, node, cluster)
+        if self._last_effective is None or self._last_effective[0] != asked:
+            copied = (dict(topic), dict(node), dict(cluster))
+            self._last_effective = (copied, self._all_effective(topic, node, cluster))
+        return self._last_effective[1]
 
     def _all_effective(
         self, topic: Mapping[str, str], node: Mapping[str, str], cluster: Mapping[str, str]

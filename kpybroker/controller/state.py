@@ -78,7 +78,7 @@ class ControllerState:
         self.kraft_version = kraft_version
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
         self.reported_configs: tuple[object, list[Any]] | None = None
-        """What CreateTopics last reported for a topic that sets nothing, with what it was made from."""
+        """What CreateTopics last reported for a topic, with what it was made from."""
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():
             self.topic_created(topic)

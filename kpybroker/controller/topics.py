@@ -109,7 +109,7 @@ def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[Creata
 
 
 def _reported_configs(state: ControllerState, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
-    """The effective configs as the response shows them; topics that set nothing share one list."""
+    """The effective configs as the response shows them; topics in a row that set the same share one list."""
     effective = state.rules.effective_topic_configs(configs, *state.broker_configs())
     if state.reported_configs is not None and state.reported_configs[0] is effective:
         return state.reported_configs[1]
@@ -123,8 +123,7 @@ def _reported_configs(state: ControllerState, configs: dict[str, str]) -> list[C
         )
         for config in effective
     ]
-    if not configs:
-        state.reported_configs = (effective, reported)
+    state.reported_configs = (effective, reported)
     return reported
 
 

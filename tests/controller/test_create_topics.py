@@ -62,6 +62,18 @@ def test_the_answer_has_the_id_and_all_configs_with_their_sources(world: Control
     assert list(sources) == sorted(sources)
 
 
+def test_each_topic_of_a_request_is_answered_with_its_own_configs(world: ControllerWorld) -> None:
+    asked: list[dict[str, str | None]] = [{"retention.ms": "1"}, {"retention.ms": "1"}, {"retention.ms": "2"}, {}]
+    results = world.create(*(topic_request(f"t{number}", configs=configs) for number, configs in enumerate(asked)))
+    told = [
+        (config.value, config.config_source)
+        for result in results
+        for config in result.configs or []
+        if config.name == "retention.ms"
+    ]
+    assert told == [("1", 1), ("1", 1), ("2", 1), ("604800000", 5)]
+
+
 def test_the_answer_follows_what_is_set_for_brokers(world: ControllerWorld) -> None:
     def retention() -> tuple[str | None, int]:
         (result,) = world.create(topic_request(f"t{len(world.log)}"))
