@@ -190,13 +190,15 @@ class Dispatcher:
         """Compile what serves this key and version; None asks for ApiVersions' own way of refusing a version."""
         versions = self.versions.get(api_key)
         if versions is None:
-            raise CloseConnection(f"api key {api_key} is not served")
+            raise CloseConnection(f"a request that is not served: api key {api_key}")
         first, last = versions
         if not first <= api_version <= last:
             if api_key == API_VERSIONS:
                 return None
             name = api.API_KEYS[api_key].name
-            raise CloseConnection(f"{name} version {api_version} is not served (only {first} to {last})")
+            raise CloseConnection(
+                f"a request that is not served: {name} version {api_version} (only {first} to {last})"
+            )
         module = self.load(api_key)
         if hasattr(module, "codec"):
             codec = module.codec(api_version)

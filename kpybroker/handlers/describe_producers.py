@@ -3,13 +3,14 @@
 - A topic that is not there has Kafka's message beside the error; a partition that is not there has none.
 """
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.metadata.topic_name import reason_invalid
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
+from kpybroker.server.slices import each
 from kpystorage.producer_snapshot import SnapshotEntry
 from kpywire import error_codes
 from kpywire.messages.describe_producers import (
@@ -25,16 +26,17 @@ MOST_PRODUCERS = 200_000
 ask for gigabytes."""
 
 
-def handle(broker: Context, request: DescribeProducersRequest, _call: Call) -> DescribeProducersResponse:
+def handle(
+    broker: Context, request: DescribeProducersRequest, _call: Call
+) -> Generator[None, None, DescribeProducersResponse]:
     """Answer each partition."""
     answers = _answers(broker, request)
-    return DescribeProducersResponse(
-        throttle_time_ms=0,
-        topics=[
-            TopicResponse(name=topic.name, partitions=[next(answers) for _ in topic.partition_indexes])
-            for topic in request.topics
-        ],
-    )
+    topics = []
+    for topic in request.topics:
+        partitions = yield from each(topic.partition_indexes, lambda _index: next(answers))
+        topics.append(TopicResponse(name=topic.name, partitions=partitions))
+        yield
+    return DescribeProducersResponse(throttle_time_ms=0, topics=topics)
 
 
 def _answers(broker: Context, request: DescribeProducersRequest) -> Iterator[PartitionResponse]:

@@ -5,8 +5,10 @@
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 from kpybroker.handlers.context import Call, Context
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -18,7 +20,7 @@ from kpywire.messages.describe_user_scram_credentials import (
 
 def handle(
     broker: Context, request: DescribeUserScramCredentialsRequest, _call: Call
-) -> DescribeUserScramCredentialsResponse:
+) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     """Answer from the committed metadata."""
     credentials: dict[str, list[CredentialInfo]] = {}
     for (mechanism, name), record in sorted(broker.image.scram_credentials.items()):
@@ -27,11 +29,9 @@ def handle(
     asked = Counter(user.name for user in request.users or ())
     if not asked:
         asked = Counter(list(credentials))
+    results = yield from each(sorted(asked), lambda name: _describe(name, asked[name], credentials.get(name)))
     return DescribeUserScramCredentialsResponse(
-        throttle_time_ms=0,
-        error_code=error_codes.NONE,
-        error_message="",
-        results=[_describe(name, times, credentials.get(name)) for name, times in sorted(asked.items())],
+        throttle_time_ms=0, error_code=error_codes.NONE, error_message="", results=results
     )
 
 
@@ -44,6 +44,6 @@ def _describe(name: str, times: int, infos: list[CredentialInfo] | None) -> Desc
         message = f"Attempt to describe a user credential that does not exist: {name}"
     else:
         return DescribeUserScramCredentialsResult(
-            user=name, error_code=error_codes.NONE, error_message=None, credential_infos=infos
+            user=name, error_code=error_codes.NONE, error_message="", credential_infos=infos
         )
     return DescribeUserScramCredentialsResult(user=name, error_code=code, error_message=message, credential_infos=[])

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.counters import UNCOUNTED, Due
 from kpybroker.server.backlog import Held
+from kpybroker.server.large_requests import LARGE_BYTES
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
@@ -174,8 +175,14 @@ class Connection:
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing):
             (size,) = _SIZE.unpack_from(view)
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
+                if size > LARGE_BYTES and _is_large(view, 4):
+                    self._serve_or_keep(view, count)
+                    return
                 self._serve_alone(view[4:count])
                 return
+        self._serve_or_keep(view, count)
+
+    def _serve_or_keep(self, view: memoryview, count: int) -> None:
         done = self._serve(view, count)
         if done < count and not self.closed:
             self._keep(view[done:count])
@@ -248,6 +255,10 @@ class Connection:
         done = self._serve(view, filled)
         if self.closed:
             return
+        if done == 0:
+            view.release()
+            self._body = body  # its turn has not come
+            return
         if done < filled:
             self._keep(view[done:filled])
         else:
@@ -286,7 +297,8 @@ class Connection:
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
         size: int = _SIZE.unpack_from(buffer, position)[0]
         if size < SMALLEST_FRAME_BYTES or size > self.server.max_request_bytes:
-            raise CloseConnection(f"a frame claims {size} bytes{_looks_like(bytes(buffer[position : position + 4]))}")
+            hint = _looks_like(bytes(buffer[position : position + 4]))
+            raise CloseConnection(f"not a request: its frame claims {size} bytes{hint}")
         return size
 
     # Serving
@@ -309,7 +321,13 @@ class Connection:
                 self.server.loop.call_soon(self.resume)
                 break
             frames += 1
-            reply = dispatch(self, view[position + 4 : stop])
+            if stop - position > LARGE_BYTES and _is_large(view, position + 4):
+                if not self.server.large_requests.may_start(self, stop - position):
+                    self._pause()
+                    break
+                reply = self._serve_large(view[position + 4 : stop])
+            else:
+                reply = dispatch(self, view[position + 4 : stop])
             position = stop
             if reply is not None:
                 if isinstance(reply, Pending):
@@ -326,6 +344,14 @@ class Connection:
         if outbox:
             self._flush()
         return position
+
+    def _serve_large(self, frame: memoryview) -> Reply | Pending | None:
+        server = self.server
+        began_ms = server.scheduler.monotonic_ms()
+        try:
+            return self.dispatch(self, frame)
+        finally:
+            server.large_requests.took(server.scheduler.monotonic_ms() - began_ms)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""
@@ -504,6 +530,12 @@ class Connection:
         self.server.budget.release(self)
         self.server.backlog.release(self)
         self.server.forget(self)
+
+
+def _is_large(view: memoryview, header: int) -> bool:
+    """Of many bytes that must be taken apart. Those of a Produce are records, which are not."""
+    api_key: int = _API_KEY.unpack_from(view, header)[0]
+    return api_key != PRODUCE
 
 
 def _looks_like(start: bytes) -> str:

@@ -17,6 +17,7 @@ from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection, Dispatch
 from kpybroker.server.creation_rate import CreationRate
+from kpybroker.server.large_requests import LargeRequests
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.poller import poller_for
 
@@ -77,6 +78,7 @@ class Server:
         self.limits = limits
         self.max_request_bytes = limits.max_request_bytes
         self.budget = MemoryBudget(limits.queued_max_request_bytes, loop.call_soon, self._check_memory_later)
+        self.large_requests = LargeRequests(scheduler)
         self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
@@ -236,7 +238,7 @@ class Server:
         connections: list[Connection] = self.budget.owners()
         for connection in connections:
             if connection.body_since_ms < began_before_ms:
-                connection.give_up("its request arrives too slowly while memory for requests is short")
+                connection.give_up("its request takes too long while memory for requests is short")
         self._check_memory_later()
 
     def spare_body(self, wanted_bytes: int) -> bytearray | None:

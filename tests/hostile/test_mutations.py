@@ -20,6 +20,8 @@ from kpywire import api
 TOPIC = "mutations"
 REQUESTS = 10_000
 """Of each API and round."""
+MOST_LINES = 100
+"""In the log, of thousands of offences."""
 
 
 @pytest.fixture(scope="module")
@@ -93,7 +95,7 @@ def test_damaged_requests_are_answered_or_refused(
     with mutated.holds():
         volley.fire(damaged(specimens[key], REQUESTS * rounds, seed), watch.look)
     lines = [line for line in broker.log_since(position) if "closing the connection" in line]
-    assert len(lines) <= volley.closed, "more than one line in the log for an offence"
+    assert len(lines) <= MOST_LINES, "a line in the log for each of many offences"
     assert volley.sent == REQUESTS * rounds
     assert volley.closed > volley.sent / 10
     assert volley.parked * PARKED_S < REQUESTS * rounds, "too many of them waited"

@@ -12,7 +12,7 @@ from kpywire.schema import Shape, fields_of
 FORMATS = {
     "i8": "b", "i16": "h", "u16": "H", "i32": "i", "u32": "I", "i64": "q", "f64": "d", "bool": "?", "uuid": "16s",
 }  # fmt: skip
-MAX_OBJECT_BYTES = 1 << 27  # that all elements of arrays in one message may take
+MAX_OBJECT_BYTES = 1 << 26  # that all elements of arrays in one message may take
 SHORT_ARRAY_LENGTH = 17
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
 
