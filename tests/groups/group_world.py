@@ -17,7 +17,7 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.record import FORMAT, Record
 from kpybroker.groups.settings import GroupSettings
-from kpybroker.journal import BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpywire import error_codes
 from kpywire.codec import encode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
@@ -95,6 +95,7 @@ class GroupWorld:
         self.log: list[Entry] = []
         self.largest_batch = 1_000_000
         self.commits_at_once = True
+        self.refuses_appends = False
         self.rng = Random(4)
         self.tickets: list[Ticket] = []
         self._open([])
@@ -126,6 +127,8 @@ class GroupWorld:
         self.restart()
 
     def _append(self, records: Sequence[Record], producer: ProducerEpoch | None, _: int) -> tuple[int, int]:
+        if self.refuses_appends:
+            raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR)
         sizes = [len(key) + len(value or b"") for key, value in (record.encoded() for record in records)]
         if sum(sizes) > self.largest_batch:
             raise BatchTooLarge
@@ -229,24 +232,35 @@ class GroupWorld:
         )
         return self.send(message, version)
 
-    def heartbeat(
+    def heartbeat(self, member_id: str, generation_id: int, **options: Any) -> int:
+        return self.heartbeat_ticket(member_id, generation_id, **options).error
+
+    def heartbeat_ticket(
         self, member_id: str, generation_id: int, *, group_id: str = "g", instance_id: str | None = None
-    ) -> int:
+    ) -> Ticket:
         message = HeartbeatRequest(
             group_id=group_id, generation_id=generation_id, member_id=member_id, group_instance_id=instance_id
         )
-        return self.send(message, 4).error
+        return self.send(message, 4)
 
     def leave(self, *members: tuple[str, str | None], group_id: str = "g") -> list[int]:
+        response = self.leave_ticket(*members, group_id=group_id).response
+        assert response.error_code == error_codes.NONE
+        return [each.error_code for each in response.members]
+
+    def leave_ticket(self, *members: tuple[str, str | None], group_id: str = "g") -> Ticket:
         message = LeaveGroupRequest(
             group_id=group_id,
             members=[MemberIdentity(member_id=who, group_instance_id=which) for who, which in members],
         )
-        response = self.send(message, 5).response
-        assert response.error_code == error_codes.NONE
-        return [each.error_code for each in response.members]
+        return self.send(message, 5)
 
-    def commit(
+    def commit(self, offsets: Mapping[tuple[str, int], int], *arguments: Any, **options: Any) -> set[int]:
+        """Commit; the error codes of the partitions."""
+        response = self.commit_ticket(offsets, *arguments, **options).response
+        return {partition.error_code for topic in response.topics for partition in topic.partitions}
+
+    def commit_ticket(
         self,
         offsets: Mapping[tuple[str, int], int],
         member_id: str = "",
@@ -257,8 +271,7 @@ class GroupWorld:
         metadata: str | None = None,
         retention_ms: int = -1,
         version: int = 9,
-    ) -> set[int]:
-        """Commit; the error codes of the partitions."""
+    ) -> Ticket:
         message = OffsetCommitRequest(
             group_id=group_id,
             generation_id_or_member_epoch=generation_id,
@@ -277,10 +290,15 @@ class GroupWorld:
                 for (topic, partition), offset in offsets.items()
             ],
         )
-        response = self.send(message, version).response
-        return {partition.error_code for topic in response.topics for partition in topic.partitions}
+        return self.send(message, version)
 
     def commit_in_transaction(
+        self, producer_id: int, offsets: Mapping[tuple[str, int], int], *arguments: Any, **options: Any
+    ) -> set[int]:
+        response = self.commit_in_transaction_ticket(producer_id, offsets, *arguments, **options).response
+        return {partition.error_code for topic in response.topics for partition in topic.partitions}
+
+    def commit_in_transaction_ticket(
         self,
         producer_id: int,
         offsets: Mapping[tuple[str, int], int],
@@ -288,7 +306,7 @@ class GroupWorld:
         generation_id: int = -1,
         *,
         group_id: str = "g",
-    ) -> set[int]:
+    ) -> Ticket:
         message = TxnOffsetCommitRequest(
             transactional_id="x",
             group_id=group_id,
@@ -308,8 +326,7 @@ class GroupWorld:
                 for (topic, partition), offset in offsets.items()
             ],
         )
-        response = self.send(message, 4).response
-        return {partition.error_code for topic in response.topics for partition in topic.partitions}
+        return self.send(message, 4)
 
     def fetch(
         self,
@@ -347,7 +364,10 @@ class GroupWorld:
         return self.send(message, 0).response
 
     def delete(self, group_id: str = "g") -> int:
-        return self.send(DeleteGroup(group_id), 2).error
+        return self.delete_ticket(group_id).error
+
+    def delete_ticket(self, group_id: str = "g") -> Ticket:
+        return self.send(DeleteGroup(group_id), 2)
 
     def describe(self, group_id: str = "g", version: int = 6) -> Any:
         return self.send(DescribeGroup(group_id), version).response
