@@ -5,7 +5,9 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter_ns
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.errors import KafkaError
@@ -24,8 +26,8 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
-CREATE_SLICE = 8
-"""Logs made in one loop turn when many partitions appear at once; a request makes the one it needs itself."""
+CREATE_SLICE_NS = 2_000_000
+"""For so long logs are made in one loop turn when many partitions appear; a request makes those it needs itself."""
 
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
@@ -44,7 +46,7 @@ class Replicas:
         self.assignments: Assignments | None = None
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
-        self._to_create: list[Replica] = []
+        self._to_create: deque[Replica] = deque()
         self._image: MetadataImage | None = None
         directories.when_failed(self._went_offline)
 
@@ -184,8 +186,9 @@ class Replicas:
         self._to_create.append(replica)
 
     def _create_some(self) -> None:
-        now, self._to_create = self._to_create[:CREATE_SLICE], self._to_create[CREATE_SLICE:]
-        for replica in now:
+        until_ns = perf_counter_ns() + CREATE_SLICE_NS
+        while self._to_create and perf_counter_ns() <= until_ns:
+            replica = self._to_create.popleft()
             if replica.gone or replica.offline or replica.leader is not None:
                 continue
             try:
