@@ -56,13 +56,13 @@ class ShiftedTimer:
 class ControlledScheduler(LoopScheduler):
     """The scheduler of a broker in a test. ``ahead_ms``: how far it is before the real clock.
 
-    With ``inline`` blocking work runs on the loop: a disk in memory blocks nobody, and no thread is started.
+    Blocking work runs on the loop: the disks of tests (in memory, or without ``fsync``) block nobody for long, and no
+    thread is started.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, *, inline: bool, ahead_ms: float = 0.0) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, *, ahead_ms: float = 0.0) -> None:
         super().__init__(loop)
         self.ahead_ms = ahead_ms
-        self._inline = inline
         self._timers: dict[ShiftedTimer, None] = {}
         self._set_off = 0
         self.monotonic_ms = lambda: loop.time() * 1000.0 + self.ahead_ms
@@ -81,9 +81,6 @@ class ControlledScheduler(LoopScheduler):
         return timer
 
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
-        if not self._inline:
-            super().submit_blocking(work, done)
-            return
         try:
             result = work()
         except Exception as error:
@@ -118,22 +115,12 @@ class ControlledScheduler(LoopScheduler):
         for _ in range(MOST_TURNS):
             before = self._set_off
             await asyncio.sleep(0)
-            while self._working:
-                await asyncio.wait(self._working)
-                await asyncio.sleep(0)
-                self._set_off += 1
             if self._set_off == before:
                 return
 
     async def close(self) -> None:
-        """Leave nothing in the loop: it is somebody else's."""
-        while self._working:
-            await asyncio.wait(self._working)
-            await asyncio.sleep(0)
+        """Leave nothing in the loop: it is somebody else's. What was done on the loop is told before."""
+        await self.settle()
         self.executor.shutdown()
-        self.abandon()
-
-    def abandon(self) -> None:
-        """Forget all timers."""
         for timer in list(self._timers):
             timer.cancel()

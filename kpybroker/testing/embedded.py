@@ -69,8 +69,7 @@ class EmbeddedNode:
         config = self._config()
         disk = self._disk = self._disk or self._new_disk()
         loop = asyncio.get_running_loop()
-        inline = self.settings.directory is None
-        self._scheduler = ControlledScheduler(loop, inline=inline, ahead_ms=self._ahead_ms)
+        self._scheduler = ControlledScheduler(loop, ahead_ms=self._ahead_ms)
         self.failure = None
         self._node = Node(config, loop, self._failed, scheduler=self._scheduler, intercept=self.faults.intercept)
         try:
@@ -114,9 +113,10 @@ class EmbeddedNode:
             from kpystorage.memory_disk import MemoryDisk
 
             return MemoryDisk()
-        from kpystorage.real_disk import Descriptors, RealDisk
+        from kpybroker.testing.unsynced_disk import UnsyncedDisk
+        from kpystorage.real_disk import Descriptors
 
-        return RealDisk(Descriptors(descriptors_for_logs(open_files())))
+        return UnsyncedDisk(Descriptors(descriptors_for_logs(open_files())))
 
     def forget_sockets(self) -> None:
         """In a forked child: the port and the connections are the parent's alone."""

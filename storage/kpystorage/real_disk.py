@@ -136,6 +136,8 @@ class RealFile:
 
     __slots__ = ("_descriptor", "_descriptors", "_last", "path")
 
+    descriptor_class = RealDescriptor
+
     def __init__(self, path: str, descriptors: Descriptors) -> None:
         self.path = path
         self._descriptors = descriptors
@@ -197,7 +199,7 @@ class RealFile:
     def _open(self, flags: int) -> RealDescriptor:
         held = self._last() if self._last is not None and not flags else None
         if held is None:
-            held = RealDescriptor(self._descriptors.open(self.path, flags | os.O_RDWR))
+            held = self.descriptor_class(self._descriptors.open(self.path, flags | os.O_RDWR))
             self._last = weakref.ref(held)
         held.used = True
         self._descriptor = held

@@ -74,7 +74,7 @@ def fired_in(scenario_ms: list[int], advance_ms: float) -> list[tuple[int, int]]
     fired: list[tuple[int, int]] = []
 
     async def scenario() -> None:
-        scheduler = ControlledScheduler(asyncio.get_running_loop(), inline=True)
+        scheduler = ControlledScheduler(asyncio.get_running_loop())
         start_ms = scheduler.monotonic_ms()
         for delay_ms in scenario_ms:
             scheduler.call_later(
@@ -98,7 +98,7 @@ def test_what_a_timer_sets_off_happens_in_the_same_advance() -> None:
     happened: list[str] = []
 
     async def scenario() -> None:
-        scheduler = ControlledScheduler(asyncio.get_running_loop(), inline=True)
+        scheduler = ControlledScheduler(asyncio.get_running_loop())
 
         def first() -> None:
             happened.append("first")
@@ -120,7 +120,7 @@ def test_what_a_timer_sets_off_happens_in_the_same_advance() -> None:
 
 def test_what_repeats_quickly_does_not_make_a_year_long() -> None:
     async def scenario() -> int:
-        scheduler = ControlledScheduler(asyncio.get_running_loop(), inline=True)
+        scheduler = ControlledScheduler(asyncio.get_running_loop())
         ticks = 0
 
         def tick() -> None:
@@ -138,7 +138,7 @@ def test_what_repeats_quickly_does_not_make_a_year_long() -> None:
 
 def test_a_timer_that_is_not_due_yet_comes_so_much_sooner() -> None:
     async def scenario() -> float:
-        scheduler = ControlledScheduler(asyncio.get_running_loop(), inline=True)
+        scheduler = ControlledScheduler(asyncio.get_running_loop())
         fired = asyncio.Event()
         scheduler.call_later(60_000, fired.set)
         await scheduler.advance(59_990)
@@ -153,12 +153,12 @@ def test_a_timer_that_is_not_due_yet_comes_so_much_sooner() -> None:
 
 def test_closing_leaves_no_timer_in_the_loop() -> None:
     async def scenario() -> None:
-        scheduler = ControlledScheduler(asyncio.get_running_loop(), inline=False)
+        scheduler = ControlledScheduler(asyncio.get_running_loop())
         done = asyncio.Event()
         scheduler.call_later(1, lambda: pytest.fail("it was abandoned"))
         scheduler.submit_blocking(lambda: 1, lambda _result, _error: done.set())
         await scheduler.close()
-        assert done.is_set(), "work in threads is waited for"
+        assert done.is_set(), "what was done is told"
         await asyncio.sleep(0.02)
 
     asyncio.run(scenario())
