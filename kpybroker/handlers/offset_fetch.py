@@ -7,10 +7,12 @@
 - What a group or partition has not committed is offset -1 without an error, also where neither exists.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, gathered, group_request
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -31,21 +33,19 @@ NO_OFFSET = -1
 _NOT_COORDINATOR = frozenset(
     (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.NOT_ENOUGH_REPLICAS, error_codes.REQUEST_TIMED_OUT)
 )
-"""What consumers older than 3.9 would not try again (KAFKA-17696)."""
+"""What consumers older than 3.9 would not try again (``GroupCoordinatorService.handleOffsetFetchException``)."""
 
 
-def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Any:
+def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
     if call.api_version >= SEVERAL_FROM:
-        return gathered(
-            [_ask(broker, group, call, request.require_stable) for group in request.groups],
-            lambda groups: OffsetFetchResponse(groups=groups),
-        )
+        asked = yield from each(request.groups, lambda group: _ask(broker, group, call, request.require_stable))
+        return gathered(asked, lambda groups: OffsetFetchResponse(groups=groups))
     topics = None
     if request.topics is not None:
         topics = [
-            OffsetFetchRequestTopics(name=each.name, partition_indexes=each.partition_indexes)
-            for each in request.topics
+            OffsetFetchRequestTopics(name=topic.name, partition_indexes=topic.partition_indexes)
+            for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
     return gathered([_ask(broker, group, call, request.require_stable)], lambda groups: _of_one(*groups))
@@ -121,13 +121,13 @@ def _of_one(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
                 name=topic.name,
                 partitions=[
                     OffsetFetchResponsePartition(
-                        partition_index=each.partition_index,
-                        committed_offset=each.committed_offset,
-                        committed_leader_epoch=each.committed_leader_epoch,
-                        metadata=each.metadata,
-                        error_code=each.error_code,
+                        partition_index=found.partition_index,
+                        committed_offset=found.committed_offset,
+                        committed_leader_epoch=found.committed_leader_epoch,
+                        metadata=found.metadata,
+                        error_code=found.error_code,
                     )
-                    for each in topic.partitions
+                    for found in topic.partitions
                 ],
             )
             for topic in group.topics

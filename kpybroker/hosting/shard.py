@@ -26,6 +26,7 @@ log = logging.getLogger("kpybroker.hosting")
 
 RETRY_MS = 1_000
 """After so long a log that took no writes is tried again."""
+_COMPRESSION_AT_BEST = 64
 _TOO_LARGE = (error_codes.MESSAGE_TOO_LARGE, error_codes.RECORD_LIST_TOO_LARGE)
 
 
@@ -155,7 +156,7 @@ class Shard:
         if not self._has_enough_in_sync():
             raise AppendRefused(error_codes.NOT_ENOUGH_REPLICAS)
         now_ms = self._scheduler.now_ms()
-        encoded = [Record(-1, now_ms, *record.encoded()) for record in records]
+        encoded = self._encoded(records, now_ms)
         try:
             leader = self.replica.led()
             if leader.epoch != self.epoch:
@@ -174,6 +175,18 @@ class Shard:
             raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR) from None
         self._appended = True
         return first_offset, next_offset
+
+    def _encoded(self, records: Sequence[EncodedRecord], now_ms: int) -> list[Record]:
+        """The records as a batch takes them; BatchTooLarge as soon as it is clear that none will."""
+        encoded = []
+        room = self.replica.topic.validation.max_message_bytes * (_COMPRESSION_AT_BEST if self.kind.codec() else 1)
+        for record in records:
+            key, value = record.encoded()
+            room -= len(key) + len(value or b"")
+            if room < 0:
+                raise BatchTooLarge
+            encoded.append(Record(-1, now_ms, key, value))
+        return encoded
 
     def _append_of(
         self, producer: ProducerEpoch, encoded: Sequence[Record], leader: Leader, now_ms: int
