@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from confluent_kafka import Consumer
+from confluent_kafka import Consumer, KafkaException, Producer
 
 from kpybroker.cli import main
 from kpywire.messages.metadata import MetadataRequest
@@ -339,6 +339,28 @@ def test_the_doctor_says_what_is_wrong_with_an_advertised_address(target: str, t
     assert "PROBLEM  advertised address: broker 1 tells clients to connect to nowhere.invalid" in said
     assert "Set advertised.listeners of broker 1" in said
     assert "log directories:" in said
+
+
+def test_records_of_transactions_can_be_left_out_until_they_are_committed(cluster: Cluster) -> None:
+    topic = cluster.topic()
+    identity = f"transactions-{secrets.token_hex(4)}"
+    producer = Producer({"bootstrap.servers": cluster.server, "transactional.id": identity, "log_level": 0})
+    try:
+        producer.init_transactions(20)
+    except KafkaException:
+        pytest.skip("the broker has no transactions")
+    for value, end in (("kept", producer.commit_transaction), ("dropped", producer.abort_transaction), ("open", None)):
+        producer.begin_transaction()
+        producer.produce(topic, value)
+        producer.flush(20)
+        if end is not None:
+            end(20)
+    cluster.run("produce", topic, stdin="plain\n")
+    everything = ("consume", topic, "-e", "-f", "%v ")
+    assert cluster.run(*everything) == "kept dropped open plain "
+    assert cluster.run(*everything, "--read-committed") == "kept "
+    producer.abort_transaction(20)
+    eventually(lambda: cluster.run(*everything, "--read-committed") == "kept plain ", "the end of the transaction")
 
 
 class OpenToScrapers(KpyBroker):

@@ -26,6 +26,7 @@ TIMEOUT_S = 30.0
 RETRY_PAUSE_S = 0.1
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
+READ_COMMITTED = 1
 GROUP = 0
 
 T = TypeVar("T")
@@ -182,21 +183,25 @@ class Client:
             led.setdefault(self.leader(spot), []).append(spot)
         return led
 
-    def list_offsets(self, wanted: Mapping[Spot, int]) -> dict[Spot, int]:
-        """An offset for each partition's timestamp (or LATEST_, EARLIEST_TIMESTAMP); -1 where no record is as late."""
-        return {spot: found.offset for spot, found in self.find_offsets(wanted).items()}
+    def list_offsets(self, wanted: Mapping[Spot, int], *, committed_only: bool = False) -> dict[Spot, int]:
+        """An offset for each partition's timestamp (or LATEST_, EARLIEST_TIMESTAMP); -1 where no record is as late.
 
-    def find_offsets(self, wanted: Mapping[Spot, int]) -> dict[Spot, Position]:
+        With ``committed_only`` the latest is the first offset of the first open transaction, if there is any.
+        """
+        return {spot: found.offset for spot, found in self.find_offsets(wanted, committed_only=committed_only).items()}
+
+    def find_offsets(self, wanted: Mapping[Spot, int], *, committed_only: bool = False) -> dict[Spot, Position]:
         """As `list_offsets`, with the timestamp of the record that was found."""
-        return self.retrying(lambda: dict(self._find_offsets(wanted)))
+        isolation_level = READ_COMMITTED if committed_only else 0
+        return self.retrying(lambda: dict(self._find_offsets(wanted, isolation_level)))
 
-    def _find_offsets(self, wanted: Mapping[Spot, int]) -> Iterator[tuple[Spot, Position]]:
+    def _find_offsets(self, wanted: Mapping[Spot, int], isolation_level: int) -> Iterator[tuple[Spot, Position]]:
         for node_id, spots in self.by_leader(wanted).items():
             topics: dict[str, ListOffsetsTopic] = {}
             for spot in spots:
                 topic = topics.setdefault(spot.topic, ListOffsetsTopic(name=spot.topic, partitions=[]))
                 topic.partitions.append(ListOffsetsPartition(partition_index=spot.partition, timestamp=wanted[spot]))
-            request = ListOffsetsRequest(replica_id=-1, topics=list(topics.values()))
+            request = ListOffsetsRequest(replica_id=-1, isolation_level=isolation_level, topics=list(topics.values()))
             for answered in self.call_node(node_id, request).topics:
                 for partition in answered.partitions:
                     spot = Spot(answered.name, partition.partition_index)

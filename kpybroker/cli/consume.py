@@ -51,6 +51,7 @@ Show = Callable[[Found], bytes]
 )
 @click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Print KEY, this, VALUE on each line.")
 @click.option("-Z", "--null", "show_null", is_flag=True, help="Print NULL for null keys and values.")
+@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are not committed.")
 @click.option("-q", "--quiet", is_flag=True, help="Say nothing about what the group does.")
 @json_output
 @bootstrap_server
@@ -66,6 +67,7 @@ def command(
     layout: str | None,
     key_delimiter: str | None,
     show_null: bool,
+    read_committed: bool,
     quiet: bool,
     as_json: bool,
     server: str,
@@ -81,13 +83,13 @@ def command(
         out = _Printing(show, count)
         if group is None:
             spots = [spot for topic in topics for spot in partitions(client, topic, only)]
-            ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP)) if to_end else None
-            out.follow(Reader(client, begin(client, spots)), ends)
+            ends = _ends(client, spots, committed_only=read_committed) if to_end else None
+            out.follow(Reader(client, begin(client, spots), committed_only=read_committed), ends)
         else:
             for topic in topics:
                 client.topic(topic)
             member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance)
-            _as_member(member, out, to_end=to_end, quiet=quiet)
+            _as_member(member, out, to_end=to_end, quiet=quiet, committed_only=read_committed)
 
 
 def _show(layout: str | None, key_delimiter: str | None, show_null: bool, as_json: bool) -> Show:
@@ -103,6 +105,10 @@ def _show(layout: str | None, key_delimiter: str | None, show_null: bool, as_jso
 
 def _from_start(client: Client, spots: list[Spot]) -> dict[Spot, int]:
     return client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
+
+
+def _ends(client: Client, spots: Iterable[Spot], *, committed_only: bool) -> dict[Spot, int]:
+    return client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP), committed_only=committed_only)
 
 
 def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
@@ -157,17 +163,16 @@ def _leave_first(_number: int, _frame: object) -> None:
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool) -> None:
+def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool, committed_only: bool) -> None:
     """Read what the group assigns, through rebalances, until the count or the ends are reached; then leave."""
     before = signal.signal(signal.SIGTERM, _leave_first)
     try:
         while True:
-            reader = Reader(member.client, member.join())
+            reader = Reader(member.client, member.join(), committed_only=committed_only)
             if not quiet:
                 owned = " ".join(map(str, sorted(reader.positions))) or "nothing"
                 click.echo(f"Group {member.group}, generation {member.generation}: reading {owned}", err=True)
-            latest = dict.fromkeys(reader.positions, LATEST_TIMESTAMP)
-            ends = member.client.list_offsets(latest) if to_end else None
+            ends = _ends(member.client, reader.positions, committed_only=committed_only) if to_end else None
             while member.keep_up():
                 if out.left == 0 or _all_read(reader, ends):
                     return

@@ -25,6 +25,8 @@ HTTP_PORTS = range(9404, 9414)
 """Where a kpybroker serves HTTP if nothing else is configured: the first free one."""
 HTTP_CONFIG = "kpybroker.http.listener"
 CONNECT_TIMEOUT_S = 3.0
+LOOK_TIMEOUT_S = 0.5
+"""For each of the ports that nobody named."""
 PROBE_TOPIC = "kpybroker-doctor"
 STATIC = 4
 DYNAMIC = (2, 3)
@@ -100,7 +102,7 @@ def _page(broker_host: str, address: str | None) -> scrape.Page | None:
 def _found_page(host: str, port: int) -> scrape.Page | None:
     """The page on one of the usual ports that says it is this broker's; another's would tell of another cluster."""
     for number in HTTP_PORTS:
-        page = scrape.fetch(host, number, CONNECT_TIMEOUT_S)
+        page = scrape.fetch(host, number, LOOK_TIMEOUT_S)
         if page is None:
             continue
         if any(each.name == BROKER_INFO and each.labels.get("address") == f"{host}:{port}" for each in page.samples):

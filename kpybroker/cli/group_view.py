@@ -7,7 +7,7 @@ from kpybroker.cli.client import Spot
 from kpybroker.cli.group_requests import Group, Member
 from kpybroker.cli.lag import Lag
 from kpybroker.cli.resets import Reset
-from kpybroker.cli.tables import columns, duration_text, plural
+from kpybroker.cli.tables import columns, duration_text, plural, printable
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
@@ -29,7 +29,7 @@ def heading(group: Group, lags: Mapping[Spot, Lag] | None = None) -> str:
     if lags is not None:
         known = [lag.records for lag in lags.values() if lag.records is not None]
         parts.append(f"lag {sum(known)}")
-    return f"{group.name}  {', '.join(parts)}"
+    return printable(f"{group.name}  {', '.join(parts)}")
 
 
 def offsets_text(group: Group, lags: Mapping[Spot, Lag], now_ms: int) -> str:

@@ -1,6 +1,7 @@
 """``kpybroker groups``: list, describe and delete consumer groups, reset their offsets, remove members."""
 
 import time
+from collections.abc import Iterator
 
 import click
 
@@ -10,6 +11,7 @@ from kpybroker.cli.group_requests import Group
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
 from kpybroker.cli.lag import Lag, measure
 from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
@@ -64,7 +66,8 @@ def describe(
     """Show who is in a group, what it has committed, and how far it is behind, in records and in time."""
     texts, dictionaries = [], []
     with connected(server) as client:
-        for name in wanted_groups(client, (*names, *more), all_groups):
+        wanted = wanted_groups(client, (*names, *more), all_groups)
+        for name in _with_progress(wanted):
             group = group_requests.describe(client, name)
             if view == "offsets" or as_json:
                 commits = group_requests.committed(client, name)
@@ -84,6 +87,13 @@ def describe(
         click.echo(("\n" if view == "state" else "\n\n").join(texts))
     else:
         click.echo("No groups.", err=True)
+
+
+def _with_progress(names: list[str]) -> Iterator[str]:
+    with Progress("Described", "group", len(names)) as progress:
+        for number, name in enumerate(names):
+            progress.reached(number)
+            yield name
 
 
 def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot, Lag]:

@@ -60,10 +60,9 @@ def first_timestamps(client: Client, positions: Mapping[Spot, int]) -> dict[Spot
     while left:
         before = len(left)
         try:
-            for each in Reader(client, left).poll():
-                if each.spot in left:
-                    found[each.spot] = each.record.timestamp
-                    del left[each.spot]
+            for spot, record in Reader(client, left).poll_firsts().items():
+                found[spot] = record.timestamp
+                del left[spot]
         except KafkaError:
             # One offset is out of range: the others are asked one by one.
             if len(left) == 1:

@@ -3,7 +3,7 @@
 import logging
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
-_CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
+CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
     0x2028: "\\u2028",
     0x2029: "\\u2029",
     ord("\n"): "\\n",
@@ -19,4 +19,4 @@ class LineFormatter(logging.Formatter):
         super().__init__(_FORMAT)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
-        return super().formatMessage(record).translate(_CONTROL)
+        return super().formatMessage(record).translate(CONTROL)

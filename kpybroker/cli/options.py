@@ -14,6 +14,7 @@ import click
 
 from kpybroker.cli.client import Client
 from kpybroker.cli.connection import Unreachable
+from kpybroker.cli.tables import printable
 from kpybroker.errors import KafkaError
 
 DEFAULT_SERVER = "127.0.0.1:9092"
@@ -81,7 +82,7 @@ def quiet_end() -> Iterator[None]:
 def said(error: KafkaError) -> str:
     """``the topic exists already (TOPIC_ALREADY_EXISTS)``."""
     name, _, text = str(error).partition(": ")
-    return f"{text.rstrip('.')} ({name})"
+    return printable(f"{text.rstrip('.')} ({name})")
 
 
 def wanted_groups(client: Client, names: Iterable[str], every: bool) -> list[str]:

@@ -4,13 +4,14 @@ import base64
 import json
 import re
 from collections.abc import Callable
+from datetime import datetime
 from struct import Struct
 from typing import Any
 
 from kpybroker.cli.reader import Found
 
 ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
-_TOKEN = re.compile(r"%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
+_TOKEN = re.compile(r"%d\{strftime\[([^\]]*)\]\}|%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
 
 Piece = Callable[[Found], bytes]
 
@@ -65,8 +66,10 @@ def formatter(text: str, null: bytes = b"") -> Piece:
     for token in _TOKEN.finditer(text):
         literal(text[position : token.start()].encode())
         position = token.end()
-        field, byte, escape = token.groups()
-        if byte:
+        date, field, byte, escape = token.groups()
+        if date is not None:
+            pieces.append(_date(date))
+        elif byte:
             literal(bytes.fromhex(byte))
         elif escape is not None:
             if escape not in ESCAPES:
@@ -83,6 +86,16 @@ def formatter(text: str, null: bytes = b"") -> Piece:
             raise ValueError(f"%{field} means nothing; use {known} or %%")
     literal(text[position:].encode())
     return lambda found: b"".join(piece(found) for piece in pieces)
+
+
+def _date(layout: str) -> Piece:
+    """rpk's ``%d{strftime[%F]}``, in local time; nothing for a record without a time."""
+
+    def piece(found: Found) -> bytes:
+        timestamp = found.record.timestamp
+        return b"" if timestamp < 0 else datetime.fromtimestamp(timestamp / 1000).strftime(layout).encode()
+
+    return piece
 
 
 def _or_null(value_of: Callable[[Found], bytes | None], null: bytes) -> Piece:

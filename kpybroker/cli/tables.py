@@ -6,10 +6,17 @@ from typing import Any
 
 import click
 
+from kpybroker.cli.log_lines import CONTROL
+
 
 def show_json(found: Any) -> None:
     """Print one JSON document."""
     click.echo(json.dumps(found, indent=2, ensure_ascii=False))
+
+
+def printable(text: str) -> str:
+    """Without control characters: names come from whoever may create them, and the terminal is the reader's."""
+    return text.translate(CONTROL)
 
 
 def plural(count: int, noun: str) -> str:
@@ -47,7 +54,7 @@ def duration_text(milliseconds: int) -> str:
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
     """A table of aligned columns, never cut off; numbers are set to the right, and what stands for a missing one."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     right = [_is_numeric([row[index] for row in rows]) for index in range(len(headings))]
 

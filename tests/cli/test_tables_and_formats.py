@@ -4,10 +4,11 @@ import pytest
 
 from kpybroker.cli.client import Spot
 from kpybroker.cli.progress import progress_text
-from kpybroker.cli.reader import Found
+from kpybroker.cli.reader import Aborted, Found
 from kpybroker.cli.record_format import formatter, simple_layout
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural
-from kpywire.record import Record
+from kpywire.batch import BatchHeader, parse_header
+from kpywire.record import Record, build_batch
 
 
 def test_numbers_stand_to_the_right_also_beside_missing_ones() -> None:
@@ -69,6 +70,40 @@ def test_a_null_can_be_told_from_nothing() -> None:
 def test_lengths_come_as_text_and_as_bytes() -> None:
     assert formatter("%S %R")(found(None, b"12345")) == b"5 \0\0\0\x05"
     assert formatter("%R")(found(None, None)) == b"\xff\xff\xff\xff"
+
+
+def test_a_time_can_be_a_date() -> None:
+    year = formatter("%d{strftime[%Y]} %d")
+    assert year(Found(Spot("t", 0), Record(timestamp=1_700_000_000_000))) == b"2023 1700000000000"
+    assert year(Found(Spot("t", 0), Record())) == b" -1"
+
+
+def test_names_cannot_move_the_cursor() -> None:
+    assert columns(("NAME",), [("a\x1b[2Jb\nc",)]) == "NAME\na\\x1b[2Jb\\nc"
+
+
+def batch(producer_id: int, base_offset: int, count: int = 1, *, transactional: bool = True) -> BatchHeader:
+    data = build_batch(
+        [Record(timestamp=0)] * count,
+        base_offset=base_offset,
+        producer_id=producer_id,
+        producer_epoch=0,
+        base_sequence=0,
+        transactional=transactional,
+    )
+    return parse_header(data)
+
+
+def test_records_of_aborted_transactions_are_told_apart_until_their_marker() -> None:
+    aborted = Aborted([(20, 7), (3, 7), (5, 8)])
+    assert not aborted.covers(batch(7, 0, 2))
+    assert aborted.covers(batch(7, 3))
+    assert not aborted.covers(batch(8, 4))
+    assert aborted.covers(batch(8, 5))
+    assert not aborted.covers(batch(7, 6, transactional=False))
+    aborted.ends(7)
+    assert not aborted.covers(batch(7, 10))
+    assert aborted.covers(batch(7, 19, 4))
 
 
 @pytest.mark.parametrize("delimiter", [":", "%", "\\", "%s", "\t"])
