@@ -47,6 +47,7 @@ from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import Server, SocketLimits
 from kpybroker.storage_start import StoredNode, open_storage
 from kpystorage.disk import Disk
@@ -300,9 +301,12 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
         max_request_bytes=config.socket_request_max_bytes,
         queued_max_request_bytes=memory if memory > 0 else DEFAULT_REQUEST_MEMORY_BYTES,
         max_idle_ms=config.connections_max_idle_ms,
-        max_connections=min(config.max_connections, descriptors_for_connections(files)),
-        max_connections_per_ip=config.max_connections_per_ip,
-        max_connections_per_ip_overrides=config.max_connections_per_ip_overrides,
+        connections=ConnectionLimits(
+            min(config.max_connections, descriptors_for_connections(files)),
+            config.max_connections_per_ip,
+            config.max_connections_per_ip_overrides,
+            config.inter_broker_listener_name,
+        ),
         max_creation_rate=config.max_connection_creation_rate,
         # Kafka's default of 100 KB is also fast: what is sent is still in the processor's cache when it is received.
         send_buffer_bytes=config["socket.send.buffer.bytes"],

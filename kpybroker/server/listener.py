@@ -9,13 +9,15 @@ import errno
 import logging
 import os
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
+from heapq import nsmallest
 from typing import NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection, Dispatch
+from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.large_requests import LargeRequests
 from kpybroker.server.memory import MemoryBudget
@@ -42,9 +44,7 @@ class SocketLimits(NamedTuple):
     max_request_bytes: int = 100 * 1024 * 1024
     queued_max_request_bytes: int = -1
     max_idle_ms: int = 600_000
-    max_connections: int = 2**31 - 1
-    max_connections_per_ip: int = 2**31 - 1
-    max_connections_per_ip_overrides: Mapping[str, int] = {}
+    connections: ConnectionLimits = ConnectionLimits()
     max_creation_rate: int = 2**31 - 1
     send_buffer_bytes: int = -1
     receive_buffer_bytes: int = -1
@@ -88,8 +88,10 @@ class Server:
         self.accepted_connections = 0
         self.refused_connections = 0
         self.complaints = Complaints(scheduler)
-        self._per_ip: dict[str, int] = {}
+        self.quotas = ConnectionQuotas(limits.connections)
         self._listening: dict[socket.socket, Listening] = {}
+        self._full: set[socket.socket] = set()
+        """Listeners whose next connections wait until another leaves."""
         self._spare_bodies: list[bytearray] = []
         self._spare_bytes = 0
         self._idle_timer: Timer | None = None
@@ -97,12 +99,11 @@ class Server:
 
     def change_limits(self, limits: SocketLimits) -> None:
         """Count new connections by other limits from now on; what was fixed with the start stays as it is."""
-        self.limits = self.limits._replace(
-            max_connections=limits.max_connections,
-            max_connections_per_ip=limits.max_connections_per_ip,
-            max_connections_per_ip_overrides=limits.max_connections_per_ip_overrides,
-        )
+        self.limits = self.limits._replace(connections=limits.connections)
+        self.quotas.limits = limits.connections
         self._creation_rate.per_second = limits.max_creation_rate
+        self._make_room()
+        self._accept_again()
 
     # Listening
 
@@ -145,6 +146,9 @@ class Server:
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN):
+            if not self.quotas.has_room(self._listening[listening].name, len(self._listening)):
+                self._wait_for_room(listening)
+                return
             delay_ms = self._creation_rate.delay_ms(self.scheduler.monotonic_ms())
             if delay_ms > 0:
                 self._pause_accepting(listening, delay_ms)
@@ -177,15 +181,30 @@ class Server:
 
         self.scheduler.call_later(delay_ms, again)
 
+    def _wait_for_room(self, listening: socket.socket) -> None:
+        self.complaints.say(log, logging.INFO, "max.connections", "new connections wait: max.connections is reached")
+        self.loop.remove_reader(listening.fileno())
+        self._full.add(listening)
+
+    def _accept_again(self) -> None:
+        full, self._full = self._full, set()
+        for listening in full & self._listening.keys():
+            self.loop.add_reader(listening.fileno(), self._accept, listening)
+
+    def _make_room(self) -> None:
+        """Close what is too much: of listeners that are not protected, those that were idle for the longest time."""
+        quotas = self.quotas
+        if quotas.excess > 0:
+            others = [c for c in self.connections if not quotas.is_protected(c.listener_name, len(self._listening))]
+            for connection in nsmallest(quotas.excess, others, key=lambda connection: connection.last_active_ms):
+                connection.give_up("it was idle for the longest time, and max.connections is reached")
+
     def _accepted(self, sock: socket.socket, listening: "Listening", peer: tuple[str, int]) -> None:
         host = peer[0].removeprefix("::ffff:")
-        count = self._per_ip.get(host, 0)
-        limit = self.limits.max_connections_per_ip_overrides.get(host, self.limits.max_connections_per_ip)
-        if count >= limit or len(self.connections) >= self.limits.max_connections:
+        if not self.quotas.may_add(host):
             self.refused_connections += 1
-            key = "max.connections.per.ip" if count >= limit else "max.connections"
-            line = "refusing connections such as that of %s: %s is reached"
-            self.complaints.say(log, logging.INFO, f"refusing connections: {key}", line, host, key)
+            line = "refusing connections such as that of %s: max.connections.per.ip is reached"
+            self.complaints.say(log, logging.INFO, "refusing connections", line, host)
             sock.close()
             return
         sock.setblocking(False)
@@ -193,19 +212,17 @@ class Server:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
         if self.limits.send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
-        self._per_ip[host] = count + 1
+        self.quotas.add(host)
         self.accepted_connections += 1
+        self._make_room()
         self.connections.add(Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch))
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
-        host = connection.client_host
-        left = self._per_ip.get(host, 1) - 1
-        if left > 0:
-            self._per_ip[host] = left
-        else:
-            self._per_ip.pop(host, None)
+        self.quotas.remove(connection.client_host)
+        if self._full:
+            self._accept_again()
 
     # Idle connections
 
@@ -288,6 +305,7 @@ class Server:
             self.loop.remove_reader(sock.fileno())
             sock.close()
         self._listening.clear()
+        self._full.clear()
 
     def close(self) -> None:
         """Close every socket."""

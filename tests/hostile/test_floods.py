@@ -30,6 +30,17 @@ def connections(broker: WatchedBroker, count: int) -> list[socket.socket]:
     return [socket.create_connection(("127.0.0.1", broker.port), timeout=PATIENCE_S) for _ in range(count)]
 
 
+def connections_begun(broker: WatchedBroker, count: int) -> list[socket.socket]:
+    """As `connections`, whether or not somebody accepts them."""
+    begun = []
+    for _ in range(count):
+        sock = socket.socket()
+        sock.setblocking(False)
+        sock.connect_ex(("127.0.0.1", broker.port))
+        begun.append(sock)
+    return begun
+
+
 def is_refused(sock: socket.socket) -> bool:
     try:
         return sock.recv(1) == b""
@@ -54,11 +65,29 @@ def test_connections_beyond_the_limit_are_refused_and_those_within_it_served(sta
             assert again.call(MetadataRequest(topics=[]), 9).brokers
 
 
+def test_connections_beyond_what_the_node_takes_wait_and_are_served_when_others_leave(
+    start_broker: StartBroker,
+) -> None:
+    broker = start_broker(max_connections="40")
+    position = broker.log_position()
+    with Attacker(broker.port) as honest:
+        assert honest.call(MetadataRequest(topics=[]), 9).brokers
+        flood = connections_begun(broker, 400)
+        time.sleep(0.2)
+        assert honest.call(MetadataRequest(topics=[]), 9).brokers
+        assert broker.sockets() < 60
+        for sock in flood:
+            sock.close()
+        with Attacker(broker.port) as late:
+            assert late.call(MetadataRequest(topics=[]), 9).brokers
+    assert len(broker.log_since(position)) <= 2
+
+
 def test_no_flood_of_connections_takes_the_files_that_the_broker_itself_needs(start_broker: StartBroker) -> None:
     broker = start_broker(open_files=1024, replica_high_watermark_checkpoint_interval_ms="200")
     with Attacker(broker.port) as honest:
         create_topic(honest, "before", 100)
-        flood = connections(broker, 1500)
+        flood = connections_begun(broker, 1500)
         create_topic(honest, "after", 300)
         for index in range(300):
             assert produce(honest, "after", batch_of(10), partition=index).error_code == error_codes.NONE

@@ -57,6 +57,16 @@ class RunningServer:
     def connect(self, timeout_s: float = 20) -> socket.socket:
         return socket.create_connection(("127.0.0.1", self.port), timeout=timeout_s)
 
+    def listen_too(self, name: str) -> int:
+        """Open another listener; its port."""
+
+        def listen() -> int:
+            port = self.server.listen(name, "127.0.0.1", 0)
+            self.server.start()
+            return port
+
+        return int(str(self.call(listen)))
+
     def call(self, function: Callable[[], object]) -> object:
         """Run on the loop and wait."""
 

@@ -11,6 +11,7 @@ import pytest
 from conftest_server import RunningServer, echo, frame, read_reply, reply_to, request
 
 from kpybroker.server.connection import Connection
+from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
 from kpybroker.server.pending import Pending
 
@@ -265,7 +266,7 @@ def test_slices_of_files_arrive_whole_between_bytes(start_server: StartServer, l
 
 
 def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) -> None:
-    server = start_server(echo, SocketLimits(max_connections_per_ip=2))
+    server = start_server(echo, SocketLimits(connections=ConnectionLimits(most_per_ip=2)))
     with server.connect() as first, server.connect() as second:
         for sock in (first, second):
             sock.sendall(request(1))
@@ -278,18 +279,64 @@ def test_limits_on_connections_refuse_the_next_one(start_server: StartServer) ->
         assert read_reply(again)[0] == 2
 
 
-def test_limits_that_change_count_for_the_next_connection(start_server: StartServer) -> None:
-    server = start_server(echo, SocketLimits(max_connections=2))
+def answers(sock: socket.socket, number: int = 1) -> bool:
+    """Whether the server answers; False if it does not within a moment."""
+    sock.sendall(request(number))
+    sock.settimeout(0.3)
+    try:
+        return read_reply(sock)[0] == number
+    except TimeoutError:
+        return False
+    finally:
+        sock.settimeout(20)
+
+
+def test_connections_beyond_the_limit_wait_until_another_leaves(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(connections=ConnectionLimits(2)))
     with server.connect() as first, server.connect() as second:
-        for sock in (first, second):
-            sock.sendall(request(1))
-            assert read_reply(sock)[0] == 1
-        with server.connect() as refused:
-            assert closed_by_server(refused)
-        server.call(lambda: server.server.change_limits(SocketLimits(max_connections=3)))
+        assert answers(first)
+        assert answers(second)
         with server.connect() as third:
-            third.sendall(request(2))
-            assert read_reply(third)[0] == 2
+            assert not answers(third, 3)
+            first.close()
+            assert read_reply(third)[0] == 3
+            assert answers(second)
+
+
+def test_connections_that_wait_are_served_when_the_limit_rises(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits(connections=ConnectionLimits(2)))
+    with server.connect() as first, server.connect() as second, server.connect() as third:
+        assert answers(first)
+        assert answers(second)
+        assert not answers(third, 3)
+        server.call(lambda: server.server.change_limits(SocketLimits(connections=ConnectionLimits(3))))
+        assert read_reply(third)[0] == 3
+
+
+def test_when_the_limit_falls_those_leave_that_were_idle_for_longest(start_server: StartServer) -> None:
+    server = start_server(echo, SocketLimits())
+    with server.connect() as first, server.connect() as second, server.connect() as third:
+        for sock in (second, third, first):
+            assert answers(sock)
+            time.sleep(0.01)
+        server.call(lambda: server.server.change_limits(SocketLimits(connections=ConnectionLimits(1))))
+        assert closed_by_server(second)
+        assert closed_by_server(third)
+        assert answers(first)
+
+
+def test_the_listener_between_brokers_lets_in_at_the_cost_of_idle_clients(start_server: StartServer) -> None:
+    limits = SocketLimits(connections=ConnectionLimits(2, protected_listener="REPLICATION"))
+    server = start_server(echo, limits)
+    port = server.listen_too("REPLICATION")
+    with server.connect() as first, server.connect() as second:
+        assert answers(second)
+        time.sleep(0.01)
+        assert answers(first)
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as broker:
+            assert answers(broker)
+            assert closed_by_server(second)
+            assert answers(first)
 
 
 def test_connections_beyond_the_creation_rate_wait_for_the_next_second(start_server: StartServer) -> None:
