@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
+from kpybroker.cli.connection import Connection
 from kpybroker.testing import Broker, assert_committed, wait_for_group_stable
+from kpywire import error_codes
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 
 TOPIC = "orders"
 
@@ -114,3 +117,20 @@ def test_offsets_of_a_group_that_is_gone_expire_without_waiting(broker: Broker) 
     broker.clock.advance(days=2)
     assert broker.committed("g") == {}
     assert broker.group("g").state == "Dead"
+
+
+def test_the_first_question_for_a_coordinator_is_answered_with_one(broker: Broker) -> None:
+    client = Connection(broker.host, broker.port, 5.0)
+    for group in ("g", "h"):
+        answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]))
+        (found,) = answer.coordinators
+        assert (found.error_code, found.port) == (error_codes.NONE, broker.port)
+    client.close()
+
+
+def test_where_groups_cannot_be_kept_the_question_is_answered_in_the_end() -> None:
+    with Broker({"offsets.topic.replication.factor": 3}) as broker:
+        client = Connection(broker.host, broker.port, 5.0)
+        answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
+        client.close()
+        assert answer.coordinators[0].error_code == error_codes.COORDINATOR_NOT_AVAILABLE
