@@ -1,15 +1,17 @@
 """confluent-kafka's admin client: what librdkafka asks of a broker beyond producing and fetching."""
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import confluent_kafka.admin
 import pytest
-from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
+from confluent_kafka import ElectionType, IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from clients import Confluent, Record, Sending
 from conftest import NewTopic
+from waiting import becomes
 
 NOON_MS = 1_600_000_000_000
 asking: Any = confluent_kafka.admin
@@ -54,20 +56,24 @@ def changed_configs(admin: AdminClient, topic: str) -> dict[str, str]:
 def test_topics_are_created_described_and_deleted(admin: AdminClient, unused_topic: Callable[[], str]) -> None:
     name = unused_topic()
     answer(admin.create_topics([asking.NewTopic(name, 3, 1)], operation_timeout=30))
+    becomes(lambda: name in admin.list_topics(timeout=30).topics, True)
     described = answer(admin.describe_topics(TopicCollection([name]), include_authorized_operations=False))
     assert described.name == name
     assert not described.is_internal
     assert [partition.id for partition in described.partitions] == [0, 1, 2]
     assert all(partition.leader is not None for partition in described.partitions)
     answer(admin.delete_topics([name], operation_timeout=30))
-    assert refusal(admin.describe_topics(TopicCollection([name]))) == KafkaError.UNKNOWN_TOPIC_OR_PART
+    describe = partial(admin.describe_topics, TopicCollection([name]))
+    becomes(lambda: next(iter(describe().values())).exception(30) is None, False)
+    assert refusal(describe()) == KafkaError.UNKNOWN_TOPIC_OR_PART
 
 
 def test_a_topic_keeps_its_configs_and_its_assignment(admin: AdminClient, unused_topic: Callable[[], str]) -> None:
     name, broker_id = unused_topic(), next(iter(admin.list_topics(timeout=30).brokers))
     wanted = asking.NewTopic(name, 2, replica_assignment=[[broker_id], [broker_id]], config={"segment.ms": "60000"})
     answer(admin.create_topics([wanted], operation_timeout=30))
-    assert changed_configs(admin, name) == {"segment.ms": "60000"}
+    becomes(lambda: name in admin.list_topics(timeout=30).topics, True)
+    becomes(lambda: changed_configs(admin, name), {"segment.ms": "60000"})
     assert len(admin.list_topics(name, timeout=30).topics[name].partitions) == 2
 
 
@@ -107,7 +113,7 @@ def test_an_unknown_topic_cannot_be_deleted(admin: AdminClient, unused_topic: Ca
 
 def test_partitions_are_added(admin: AdminClient, topic: str) -> None:
     answer(admin.create_partitions([asking.NewPartitions(topic, 3)], operation_timeout=30))
-    assert len(answer(admin.describe_topics(TopicCollection([topic]))).partitions) == 3
+    becomes(lambda: len(answer(admin.describe_topics(TopicCollection([topic]))).partitions), 3)
     assert refusal(admin.create_partitions([asking.NewPartitions(topic, 3)])) == KafkaError.INVALID_PARTITIONS
 
 
@@ -127,24 +133,27 @@ def test_configs_change_key_by_key(admin: AdminClient, new_topic: NewTopic) -> N
             [change(topic, cleanup_policy=(do.APPEND, "compact"), segment_ms=(do.SET, "70000"))]
         )
     )
-    assert changed_configs(admin, topic) == {
-        "retention.ms": "5000000",
-        "cleanup.policy": "delete,compact",
-        "segment.ms": "70000",
-    }
+    becomes(
+        lambda: changed_configs(admin, topic),
+        {
+            "retention.ms": "5000000",
+            "cleanup.policy": "delete,compact",
+            "segment.ms": "70000",
+        },
+    )
     answer(
         admin.incremental_alter_configs(
             [change(topic, cleanup_policy=(do.SUBTRACT, "delete"), retention_ms=(do.DELETE, None))]
         )
     )
-    assert changed_configs(admin, topic) == {"cleanup.policy": "compact", "segment.ms": "70000"}
+    becomes(lambda: changed_configs(admin, topic), {"cleanup.policy": "compact", "segment.ms": "70000"})
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
 def test_the_older_form_replaces_all_configs(admin: AdminClient, new_topic: NewTopic) -> None:
     topic = new_topic(retention_ms="5000000")
     answer(admin.alter_configs([resource(topic, segment_ms="70000")]))
-    assert changed_configs(admin, topic) == {"segment.ms": "70000"}
+    becomes(lambda: changed_configs(admin, topic), {"segment.ms": "70000"})
 
 
 @pytest.mark.filterwarnings("ignore:alter_configs has been deprecated")
@@ -191,3 +200,27 @@ def test_the_cluster_is_described(admin: AdminClient, bootstrap_servers: str) ->
     assert f"{node.host}:{node.port}" == bootstrap_servers
     assert cluster.controller.id == node.id
     assert cluster.cluster_id == admin.list_topics(timeout=30).cluster_id
+
+
+def test_partitions_with_their_preferred_leader_need_no_election(admin: AdminClient, topic: str) -> None:
+    wanted = [TopicPartition(topic, 0), TopicPartition("no-such-topic", 0)]
+    outcomes = admin.elect_leaders(ElectionType.PREFERRED, wanted).result(30)
+    found = {partition.topic: error.str() for partition, error in outcomes.items()}
+    assert found == {
+        topic: "Leader election not needed for topic partition.",
+        "no-such-topic": "No such topic as no-such-topic",
+    }
+
+
+def test_nobody_has_permissions_or_credentials(admin: AdminClient) -> None:
+    binding = asking.AclBinding(
+        asking.ResourceType.TOPIC,
+        "a",
+        asking.ResourcePatternType.LITERAL,
+        "User:somebody",
+        "*",
+        asking.AclOperation.READ,
+        asking.AclPermissionType.ALLOW,
+    )
+    assert refusal(admin.create_acls([binding])) == KafkaError.SECURITY_DISABLED
+    assert refusal(admin.describe_user_scram_credentials(["somebody"])) == KafkaError.RESOURCE_NOT_FOUND

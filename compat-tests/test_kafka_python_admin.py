@@ -7,10 +7,21 @@ from typing import Any
 import kafka.errors as errors
 import pytest
 from kafka import KafkaAdminClient, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, OffsetSpec
+from kafka.admin import (
+    ACLFilter,
+    ACLOperation,
+    ACLPermissionType,
+    ACLResourcePatternType,
+    ConfigResource,
+    ConfigResourceType,
+    OffsetSpec,
+    ResourcePatternFilter,
+    ResourceType,
+)
 
 from clients import KafkaPython, Record, Refused, Sending
 from conftest import NewTopic
+from waiting import becomes
 
 NOON_MS = 1_600_000_000_000
 TOPIC_CONFIG_SOURCE = 1
@@ -123,7 +134,7 @@ def test_a_topic_is_created_once_and_deleted_once(client: Any, unused_topic: Cal
     client.delete_topics([name])
     with pytest.raises(errors.UnknownTopicOrPartitionError):
         client.delete_topics([name])
-    assert name not in client.list_topics()
+    becomes(lambda: name in client.list_topics(), False)
 
 
 def test_a_topic_created_again_is_another_topic(
@@ -174,7 +185,9 @@ def test_described_configs_carry_value_source_type_and_default(client: Any, new_
     configs = topic_configs(client, topic, "all")
     assert configs["retention.ms"]["value"] == "86400000"
     assert configs["cleanup.policy"]["value"] == "compact,delete"
-    assert values(topic_configs(client, topic)) == {"retention.ms": "86400000", "cleanup.policy": "compact,delete"}
+    becomes(
+        lambda: values(topic_configs(client, topic)), {"retention.ms": "86400000", "cleanup.policy": "compact,delete"}
+    )
     assert (
         values(configs).items()
         >= {
@@ -194,21 +207,23 @@ def test_configs_change_key_by_key(client: Any, new_topic: NewTopic) -> None:
     topic = new_topic(retention_ms="1000000")
     assert alter(client, topic, {"segment.ms": "60000", "cleanup.policy": "compact"}) == "OK"
     changed = {"retention.ms": "1000000", "segment.ms": "60000", "cleanup.policy": "compact"}
-    assert values(topic_configs(client, topic)) == changed
+    becomes(lambda: values(topic_configs(client, topic)), changed)
     assert alter(client, topic, {"cleanup.policy": ("APPEND", "delete"), "segment.ms": ("DELETE", None)}) == "OK"
-    assert values(topic_configs(client, topic)) == {"retention.ms": "1000000", "cleanup.policy": "compact,delete"}
+    becomes(
+        lambda: values(topic_configs(client, topic)), {"retention.ms": "1000000", "cleanup.policy": "compact,delete"}
+    )
     assert alter(client, topic, {"cleanup.policy": ("SUBTRACT", "compact")}) == "OK"
-    assert values(topic_configs(client, topic))["cleanup.policy"] == "delete"
+    becomes(lambda: values(topic_configs(client, topic))["cleanup.policy"], "delete")
 
 
 def test_the_older_form_replaces_all_configs(client: Any, new_topic: NewTopic) -> None:
     topic = new_topic(retention_ms="1000000", segment_ms="60000")
     assert alter(client, topic, {"max.message.bytes": "5000"}, incremental=False) == "OK"
     expected = {"retention.ms": "1000000", "segment.ms": "60000", "max.message.bytes": "5000"}
-    assert values(topic_configs(client, topic)) == expected, "kafka-python adds the configs that it found"
+    becomes(lambda: values(topic_configs(client, topic)), expected)  # kafka-python adds the configs that it found
     resource = ConfigResource(ConfigResourceType.TOPIC, topic, {"max.message.bytes": None})
     assert client.reset_configs([resource], incremental=False) == {"topic": {topic: "OK"}}
-    assert values(topic_configs(client, topic)) == {"retention.ms": "1000000", "segment.ms": "60000"}
+    becomes(lambda: values(topic_configs(client, topic)), {"retention.ms": "1000000", "segment.ms": "60000"})
 
 
 def test_reset_configs_fall_back_to_the_default(client: Any, new_topic: NewTopic) -> None:
@@ -216,14 +231,14 @@ def test_reset_configs_fall_back_to_the_default(client: Any, new_topic: NewTopic
     assert client.reset_configs([ConfigResource(ConfigResourceType.TOPIC, topic, {"retention.ms": None})]) == {
         "topic": {topic: "OK"}
     }
-    assert values(topic_configs(client, topic)) == {"segment.ms": "60000"}
+    becomes(lambda: values(topic_configs(client, topic)), {"segment.ms": "60000"})
     assert topic_configs(client, topic, "all")["retention.ms"]["value"] == "604800000"
 
 
 def test_validation_changes_no_config(client: Any, new_topic: NewTopic) -> None:
     topic = new_topic(retention_ms="1000000")
     assert alter(client, topic, {"retention.ms": "5"}, validate_only=True) == "OK"
-    assert values(topic_configs(client, topic)) == {"retention.ms": "1000000"}
+    becomes(lambda: values(topic_configs(client, topic)), {"retention.ms": "1000000"})
 
 
 def test_bad_configs_are_refused_and_change_nothing(client: Any, new_topic: NewTopic) -> None:
@@ -231,7 +246,7 @@ def test_bad_configs_are_refused_and_change_nothing(client: Any, new_topic: NewT
     for name, value in (("retention.ms", "long"), ("segment.bytes", "-1"), ("message.timestamp.type", "Never")):
         assert "InvalidConfigurationError" in alter(client, topic, {name: value})
     assert "InvalidConfigurationError" in alter(client, topic, {"no.such.config": "1"}, raise_on_unknown=False)
-    assert values(topic_configs(client, topic)) == {"retention.ms": "1000000"}
+    becomes(lambda: values(topic_configs(client, topic)), {"retention.ms": "1000000"})
 
 
 def test_a_changed_size_limit_holds_at_once(client: Any, topic: str, bootstrap_servers: str) -> None:
@@ -336,3 +351,22 @@ def test_what_the_broker_serves_can_be_asked(client: Any) -> None:
     assert served
     features = client.describe_features()
     assert "metadata.version" in str(features)
+
+
+def test_the_quorum_its_producers_and_what_has_configs_are_described(client: Any, topic: str) -> None:
+    (metadata,) = client.describe_metadata_quorum()["topics"]
+    (partition,) = metadata["partitions"]
+    assert [voter["replica_id"] for voter in partition["current_voters"]] == [partition["leader_id"]]
+    producers = client.describe_producers([TopicPartition(topic, 0)])
+    assert producers[TopicPartition(topic, 0)].active_producers == []
+    resources = client.list_config_resources()
+    assert resources["broker"] == resources["broker_logger"] == [str(partition["leader_id"])]
+    assert topic in resources["topic"]
+    assert client.list_partition_reassignments() == {}
+
+
+def test_without_an_authorizer_acls_are_disabled(client: Any) -> None:
+    everything = ResourcePatternFilter(ResourceType.ANY, None, ACLResourcePatternType.ANY)
+    wanted = ACLFilter(None, None, ACLOperation.ANY, ACLPermissionType.ANY, everything)
+    with pytest.raises(errors.SecurityDisabledError, match="No Authorizer is configured on the broker"):
+        client.describe_acls(wanted)

@@ -11,3 +11,11 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 30.
         if time.monotonic() > deadline:
             raise AssertionError(f"waited {within_s:g} s in vain for {what}")
         time.sleep(every_s)
+
+
+def becomes(look: Callable[[], object], expected: object, within_s: float = 10.0) -> None:
+    """Asserts what is seen, soon: a broker takes a change over a little after the controller has answered it."""
+    deadline = time.monotonic() + within_s
+    while (found := look()) != expected and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert found == expected
