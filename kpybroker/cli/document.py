@@ -41,74 +41,13 @@ eval "$(_KPYBROKER_COMPLETE=zsh_source kpybroker)"                        # in ~
 _KPYBROKER_COMPLETE=fish_source kpybroker > ~/.config/fish/completions/kpybroker.fish
 ```
 
-Coming from Kafka's tools:
-
-| Kafka | here |
-|---|---|
+[from-apache-kafka.md](from-apache-kafka.md#commands) has them beside Kafka's tools.
 """
-_FROM_KAFKA = (
-    (
-        "kafka-topics --create --topic t --partitions 3",
-        "kpybroker topics create t --partitions 3",
-    ),
-    (
-        "kafka-console-producer --topic t --property parse.key=true",
-        "kpybroker produce t -K TAB",
-    ),
-    (
-        "kafka-console-consumer --topic t --from-beginning --group g",
-        "kpybroker consume t --from-beginning --group g",
-    ),
-    (
-        "kafka-consumer-groups --describe --group g",
-        "kpybroker groups describe g",
-    ),
-    (
-        "kafka-consumer-groups --group g --topic t --reset-offsets --to-earliest --execute",
-        "kpybroker groups reset-offsets g --topic t --to-earliest --execute",
-    ),
-    (
-        "kafka-configs --entity-type topics --entity-name t --alter --add-config a=1",
-        "kpybroker configs alter --topic t --set a=1",
-    ),
-    (
-        "kafka-get-offsets --topic t",
-        "kpybroker offsets get t",
-    ),
-    (
-        "kafka-delete-records --offset-json-file f",
-        "kpybroker offsets delete-records --offset-json-file f",
-    ),
-    (
-        "kafka-log-dirs --describe",
-        "kpybroker cluster log-dirs",
-    ),
-    (
-        "kafka-metadata-quorum describe --replication",
-        "kpybroker cluster quorum",
-    ),
-    (
-        "kafka-features describe",
-        "kpybroker cluster features",
-    ),
-    (
-        "kafka-dump-log --print-data-log --files f",
-        "kpybroker dump-log --print-data-log f",
-    ),
-    (
-        "kafka-metadata-shell --directory d",
-        "kpybroker metadata --directory d",
-    ),
-    (
-        "kafka-storage format -t ID -c f",
-        "kpybroker format -t ID -c f",
-    ),
-)
 
 
 def document() -> str:
     """The content of docs/cli.md."""
-    parts = [_HEAD, *(f"| `{theirs}` | `{ours}` |\n" for theirs, ours in _FROM_KAFKA)]
+    parts = [_HEAD]
     with click.Context(main, info_name="kpybroker") as context:
         for name in main.list_commands(context):
             command = main.get_command(context, name)
