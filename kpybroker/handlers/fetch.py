@@ -171,11 +171,13 @@ class Reading:
             leader.check_epoch(entry.leader_epoch)
         if self.replica_id >= 0:
             raise _not_a_replica(entry)
+        high_watermark = leader.high_watermark
+        stable = leader.last_stable_offset()
         answer = PartitionData(
             partition_index=entry.index,
             error_code=error_codes.NONE,
-            high_watermark=leader.high_watermark.offset,
-            last_stable_offset=leader.last_stable_offset().offset,
+            high_watermark=high_watermark.offset,
+            last_stable_offset=stable.offset,
             log_start_offset=leader.log.log_start_offset,
             aborted_transactions=None,
             records=b"",
@@ -186,7 +188,12 @@ class Reading:
                 answer.diverging_epoch = diverging
                 return answer
         committed_only = self.isolation == READ_COMMITTED
-        end = leader.end_for(self.isolation)
+        end = stable if committed_only else high_watermark
+        if entry.fetch_offset == end.offset:
+            # Most partitions of a reader that has caught up.
+            if committed_only:
+                answer.aborted_transactions = []
+            return answer
         max_bytes = min(entry.max_bytes, left_bytes)
         if entry.max_bytes < 0 or self.max_bytes < 0:
             _refuse_negative_size(leader, entry, end.offset)
@@ -217,13 +224,14 @@ class Reading:
         """The answer of what was collected last."""
         session = self.session
         topics: dict[str | bytes, FetchableTopicResponse] = {}
-        errors = 0
+        errors, goes_on = 0, session.id != NO_SESSION
         for entry, answer in self._answers.items():
             if answer.error_code != error_codes.NONE:
                 errors += 1
                 self.counters.count_error(answer.error_code)
-            more = bool(answer.records) or _must_not_wait(answer)
-            session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
+            if goes_on:
+                more = bool(answer.records) or _must_not_wait(answer)
+                session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
             topic = topics.get(entry.topic)
             if topic is None:
                 topic = FetchableTopicResponse(partitions=[])
@@ -240,7 +248,7 @@ class Reading:
                     held.bytes_out += len(answer.records)
                 elif answer.error_code == error_codes.UNKNOWN_SERVER_ERROR:
                     held.failed_fetches += 1
-        if errors > MOST_ERRORS and session.id != NO_SESSION:
+        if errors > MOST_ERRORS and goes_on:
             self.broker.fetch_sessions.end(session)
         return FetchResponse(
             throttle_time_ms=0, error_code=error_codes.NONE, session_id=session.id, responses=list(topics.values())
