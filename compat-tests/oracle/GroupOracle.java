@@ -80,6 +80,7 @@ import org.apache.kafka.timeline.SnapshotRegistry;
  * expire                        looks for offsets and groups that expire
  * topics  NAMES                 topics are deleted
  * marker  PRODUCER COMMIT       a transaction ends
+ * load    KEY VALUE             a record stands in the log, from the next restart on
  * restart                       a new shard is made of the records
  * </pre>
  *
@@ -180,6 +181,9 @@ public class GroupOracle {
                 TransactionResult result = TransactionResult.forId(words[2].equals("1"));
                 log.add(new Object[] {null, Long.parseLong(words[1]), result});
                 shard.replayEndTransactionMarker(Long.parseLong(words[1]), (short) 0, result);
+                break;
+            case "load":
+                log.add(new Object[] {HEX.parseHex(words[1]), -1L, words[2].equals("-") ? null : HEX.parseHex(words[2])});
                 break;
             case "restart":
                 open();

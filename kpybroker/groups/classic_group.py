@@ -167,9 +167,7 @@ class ClassicGroup:
 
     def elect_leader(self) -> bool:
         """Make sure that the leader is one who joined. False if nobody did."""
-        if self.leader_id is None:
-            return False
-        if self.members[self.leader_id].awaiting_join is not None:
+        if self.leader_id is not None and self.members[self.leader_id].awaiting_join is not None:
             return True
         joined = [member.member_id for member in self.members.values() if member.awaiting_join is not None]
         if not joined:
@@ -201,7 +199,7 @@ class ClassicGroup:
     @property
     def rebalance_timeout_ms(self) -> int:
         """How long others wait for the slowest member."""
-        return max((member.rebalance_timeout_ms for member in self.members.values()), default=0)
+        return max([0, *(member.rebalance_timeout_ms for member in self.members.values())])
 
     @property
     def uses_consumer_protocol(self) -> bool:

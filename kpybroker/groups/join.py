@@ -47,12 +47,24 @@ def join_group(shard: Shard, request: GroupRequest, decision: Decision) -> None:
         refuse(request, error_codes.INVALID_SESSION_TIMEOUT, decision, message.member_id)
     else:
         group = shard.groups.get(message.group_id)
-        if group is not None and group.foreign is not None:
-            if not (is_abandoned(shard, group, decision) and group.foreign.kind in (CONSUMER, STREAMS)):
-                refuse(request, error_codes.INCONSISTENT_GROUP_PROTOCOL, decision)
-                return
-            decision.records += group.foreign.tombstones()
+        if group is not None and group.foreign is not None and not _take_over(shard, group, request, decision):
+            return
         _join_classic(shard, request, decision)
+
+
+def _take_over(shard: Shard, group: Group, request: GroupRequest, decision: Decision) -> bool:
+    """Forget a group of another kind that has no members, for the one who joins now. Without success it is answered."""
+    foreign = group.foreign
+    if foreign is None:
+        return True
+    if not (is_abandoned(shard, group, decision) and foreign.kind in (CONSUMER, STREAMS)):
+        refuse(request, error_codes.INCONSISTENT_GROUP_PROTOCOL, decision)
+        return False
+    if request.message.member_id:
+        refuse(request, error_codes.UNKNOWN_MEMBER_ID, decision, request.message.member_id)
+        return False
+    decision.records += foreign.tombstones()
+    return True
 
 
 def _join_classic(shard: Shard, request: GroupRequest, decision: Decision) -> None:

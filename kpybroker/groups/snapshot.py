@@ -64,7 +64,8 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.generation_id = value.generation
     group.protocol_type = value.protocol_type or None
     group.protocol_name = value.protocol
-    group.leader_id = value.leader
+    if value.leader in group.members:
+        group.leader_id = value.leader
     if value.current_state_timestamp != _UNKNOWN:
         group.state_timestamp_ms = value.current_state_timestamp
     group.state = State.STABLE if value.members else State.EMPTY

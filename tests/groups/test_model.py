@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from itertools import count
 
+import pytest
 from group_world import GroupWorld, Ticket, subscription
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -309,5 +310,6 @@ def durable(coordinator: GroupCoordinator) -> dict[str, object]:
     return {**found, "": coordinator.shard.open_transactions}
 
 
+@pytest.mark.slow
 def test_what_always_holds() -> None:
     run_state_machine_as_test(Members, settings=settings(max_examples=100, stateful_step_count=50, deadline=None))

@@ -23,8 +23,15 @@ MACHINE = re.compile(
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImplementedError|breakpoint\(\)")
 BLOB_BYTES = 512 * 1024
 PURE = (
-    *("kpybroker/controller", "kpybroker/errors.py", "kpybroker/fetch", "kpybroker/journal.py", "kpybroker/metadata"),
-    *("kpybroker/partition", "kpybroker/raft", "kpybroker/replicas", "kpybroker/handlers", "storage/kpystorage"),
+    *("kpybroker/controller", "kpybroker/errors.py", "kpybroker/fetch", "kpybroker/groups", "kpybroker/journal.py"),
+    *(
+        "kpybroker/metadata",
+        "kpybroker/partition",
+        "kpybroker/raft",
+        "kpybroker/replicas",
+        "kpybroker/handlers",
+        "storage/kpystorage",
+    ),
 )
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.handlers."),

@@ -1,0 +1,13 @@
+"""One JVM with Kafka's coordinator for all tests that compare with it."""
+
+from collections.abc import Iterator
+
+import pytest
+from kafka_shard import KafkaShard
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaShard]:
+    shard = KafkaShard()
+    yield shard
+    shard.close()

@@ -1,0 +1,100 @@
+"""Apache Kafka's group coordinator beside ours: the same requests and records to both, in one order for comparison."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import oracle
+from kpybroker.groups.record import FORMAT
+from kpywire import api
+from kpywire.codec import encode
+from kpywire.messages.delete_groups import DeleteGroupsResponse
+from kpywire.messages.describe_groups import DescribeGroupsResponse
+from kpywire.messages.list_groups import ListGroupsResponse
+from kpywire.messages.offset_fetch import OffsetFetchResponse
+
+
+class KafkaShard:
+    """Kafka's coordinator in a JVM, by lines of text (``GroupOracle.java``)."""
+
+    def __init__(self) -> None:
+        classes = oracle.compile_java(Path(oracle.__file__).with_name("GroupOracle.java"))
+        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", oracle.jars.LOGGING]
+        command += ["-cp", oracle.classpath(classes), "org.apache.kafka.coordinator.group.GroupOracle"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def ask(self, *words: object) -> str:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        assert stdin is not None
+        assert stdout is not None
+        stdin.write("\t".join(map(str, words)) + "\n")
+        stdin.flush()
+        line = stdout.readline()
+        assert line, "Kafka's coordinator has failed"
+        return line.rstrip("\n")
+
+    def close(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+
+class Outcome:
+    """What Kafka answered to one step, and how its group is afterwards."""
+
+    def __init__(self, line: str) -> None:
+        self.answers: dict[int, bytes] = {}
+        self.records: list[tuple[bytes, bytes | None]] = []
+        self.leader_id = ""
+        self.member_ids: list[str] = []
+        for word in line.split("\t"):
+            kind, _, rest = word.partition(" ")
+            if kind == "A":
+                ticket, body = rest.split(" ")
+                assert int(ticket) not in self.answers
+                self.answers[int(ticket)] = bytes.fromhex(body)
+            elif kind == "W":
+                key, value = rest.split(" ")
+                self.records.append((bytes.fromhex(key), None if value == "-" else bytes.fromhex(value)))
+            elif kind == "L":
+                self.leader_id = rest
+            elif kind == "M":
+                self.member_ids = [each for each in rest.split(",") if each]
+
+
+def wrapped(response: Any, key: int, version: int) -> bytes:
+    """The whole response around the part that the coordinator answers."""
+    if key == api.OFFSET_FETCH:
+        response = OffsetFetchResponse(groups=[response])
+    elif key == api.DESCRIBE_GROUPS:
+        response = DescribeGroupsResponse(groups=[response])
+    elif key == api.LIST_GROUPS:
+        response = ListGroupsResponse(error_code=0, groups=response)
+    elif key == api.DELETE_GROUPS:
+        response = DeleteGroupsResponse(throttle_time_ms=0, results=[response])
+    return encode(response, version)
+
+
+def normal(message: Any) -> Any:
+    """A message whose lists have one order: Kafka's is that of its hash tables."""
+    for name in message.__slots__:
+        value = getattr(message, name)
+        if isinstance(value, list):
+            for each in value:
+                if hasattr(each, "__slots__"):
+                    normal(each)
+            value.sort(key=repr)
+    return message
+
+
+def canonical(records: Sequence[tuple[bytes, bytes | None]]) -> list[str]:
+    """What was written, without an order. Kafka forgets a position once for each transaction that has it pending."""
+    found = set()
+    for key_bytes, value_bytes in records:
+        key = FORMAT.decode_key(key_bytes)
+        version = None if value_bytes is None else value_bytes[:2]
+        value = None if value_bytes is None else normal(FORMAT.decode_value(key.KEY, value_bytes))
+        found.add(repr((key, version, value)))
+    return sorted(found)
