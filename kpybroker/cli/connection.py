@@ -58,10 +58,6 @@ class Connection:
         except UnsupportedVersion as error:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} is too old: {error}") from None
 
-    def serves(self, key: int) -> bool:
-        """Whether the broker advertises this API at all."""
-        return key in self._versions
-
     def _version(self, key: int, newest: int | None = None) -> int:
         known = api.API_KEYS[key]
         first, last = self._versions.get(key, (0, -1))

@@ -84,7 +84,10 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
     """The brokers that live, with their metrics pages where they have one. ``http``: where to read it instead."""
     found = []
     for node in client.nodes():
-        configured = _config_values(client, node.node_id).get(HTTP_CONFIG)
+        try:
+            configured = _config_values(client, node.node_id).get(HTTP_CONFIG)
+        except (KafkaError, Unreachable):
+            configured = None
         page = _page(node.host, http or configured) or _found_page(node.host, node.port)
         ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
         found.append(Broker(node.node_id, node.host, node.port, page, ours))
@@ -178,9 +181,14 @@ def clock_by_record(client: Client) -> Iterator[Finding]:
 
 def storage(client: Client) -> Iterator[Finding]:
     """Log directories and their disks."""
-    found = cluster_requests.log_directories(client)
-    names = {each.error_code: error_codes.name(each.error_code) for each in found}
-    yield from diagnoses.disks(found, names)
+    for node in client.nodes():
+        try:
+            found = cluster_requests.log_directories(client, node.node_id)
+        except (KafkaError, Unreachable) as error:
+            yield Finding("log directories", UNKNOWN, f"broker {node.node_id} does not say: {error}")
+        else:
+            names = {each.error_code: error_codes.name(each.error_code) for each in found}
+            yield from diagnoses.disks(found, names)
 
 
 def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
@@ -190,8 +198,8 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
 
     by_itself = with_standalone_defaults({}).items()
     for broker in found:
-        values = _config_values(client, broker.node_id)
         if broker.is_ours:
+            values = _config_values(client, broker.node_id)
             yield from diagnoses.configs(dict(values.items() - by_itself), HONOURED, NEVER)
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), FACTORS) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}

@@ -10,7 +10,7 @@ from kpybroker.cli.client import Client, Spot
 from kpybroker.cli.group_requests import Group
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
 from kpybroker.cli.lag import Lag, measure
-from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
+from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.errors import KafkaError
@@ -141,7 +141,7 @@ def delete_offsets(name: str, topics: tuple[tuple[str, tuple[int, ...]], ...], s
     for spot, code in results.items():
         click.echo(f"{spot}: {error_codes.name(code)}" if code else f"Deleted the offset of {spot}")
     if any(results.values()):
-        raise SystemExit(1)
+        raise SystemExit(REFUSED)
 
 
 @command.command("remove-members")
@@ -164,4 +164,4 @@ def remove_members(name: str, members: tuple[str, ...], instances: tuple[str, ..
     for who, code in results:
         click.echo(f"{who}: {error_codes.name(code)}" if code else f"Removed {who}")
     if any(code for _, code in results):
-        raise SystemExit(1)
+        raise SystemExit(REFUSED)
