@@ -33,7 +33,8 @@ TIMEOUT_S = 10.0
 PAUSE_S = 0.01
 ACKS_ALL = -1
 REQUEST_TIMEOUT_MS = 30_000
-FETCH_BYTES = 16 * 1024 * 1024
+FETCH_BYTES = 1024 * 1024
+"""At a time: while records are taken apart, the loop does nothing else."""
 READ_COMMITTED = "read_committed"
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 from kafka import KafkaConsumer, KafkaProducer
 
 from kpybroker.errors import KafkaError
@@ -126,7 +127,8 @@ def test_two_brokers_do_not_share_a_directory(tmp_path: Path) -> None:
         Broker(directory=tmp_path).start()
 
 
-def test_in_the_loop_of_the_test() -> None:
+@pytest.mark.parametrize("loop_of", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_in_the_loop_of_the_test(loop_of: Callable[[], asyncio.AbstractEventLoop]) -> None:
     async def scenario() -> None:
         before = threading.active_count()
         async with Broker() as broker:
@@ -145,7 +147,8 @@ def test_in_the_loop_of_the_test() -> None:
             assert await broker.topics() == ["t"]
         assert asyncio.all_tasks() == {asyncio.current_task()}, "nothing is left in the loop"
 
-    asyncio.run(scenario())
+    with asyncio.Runner(loop_factory=loop_of) as runner:
+        runner.run(scenario())
 
 
 def test_a_broker_in_a_thread_serves_asynchronous_tests_too() -> None:
