@@ -10,6 +10,7 @@ from pathlib import Path
 
 KAFKA_VERSION = "4.3.1"
 HERE = Path(__file__).resolve().parent
+POM = HERE / "pom.xml"
 BUILD = HERE.parent.parent / "build"
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
@@ -17,19 +18,25 @@ LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 def jars_directory() -> Path:
     """The directory that holds Apache Kafka's jars; fetches them at the first call (Maven, about 12 s)."""
     home = BUILD / f"kafka-{KAFKA_VERSION}"
-    done = home / ".complete"
-    if not done.exists():
+    wanted = POM.read_text()
+    if not _has(home, wanted):
         home.mkdir(parents=True, exist_ok=True)
         with open(home / ".fetching", "w") as guard:
             fcntl.flock(guard, fcntl.LOCK_EX)
-            if not done.exists():
+            if not _has(home, wanted):
                 _fetch(home)
-                done.touch()
+                (home / ".complete").write_text(wanted)
     return home / "libs"
 
 
+def _has(home: Path, wanted: str) -> bool:
+    """Whether all that the pom wants was fetched."""
+    done = home / ".complete"
+    return done.exists() and done.read_text() == wanted
+
+
 def _fetch(home: Path) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies"]
+    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={home / 'libs'}", f"-Dkafka.version={KAFKA_VERSION}"]
     finished = subprocess.run(command, capture_output=True, text=True, check=False)
     if finished.returncode != 0:
