@@ -218,7 +218,8 @@ class History:
             awaits_sync = classic.static_members.get(instance_id) in classic.pending_sync
             if awaits_sync:
                 return  # Kafka goes on to wait for a sync of the id that is no more, ours for that of the new one
-        self.join("", instance_id, self.rng.randrange(5 if instance_id else 0, 10))
+        # Version 0 rebalances within its session timeout: then two timers are due together, and either may be first.
+        self.join("", instance_id, self.rng.randrange(5 if instance_id else 1, 10))
 
     def join_again(self) -> None:
         member_id = self.member_id()
