@@ -47,7 +47,7 @@ BOUNDS: Final = (
     Bound("descriptors", "descriptors", 12.0, 8.0),
     Bound("threads", "threads", 2.0, 0.0),
     Bound("gc_ms_per_s", "garbage collection, ms/s", 3.0, 1.0),
-    Bound("gc_worst_ms", "worst pause of the collector, ms", 10.0, 5.0),
+    Bound("gc_worst_ms", "worst pause of the collector, ms", 40.0, 5.0),
 )
 
 
