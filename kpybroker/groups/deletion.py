@@ -96,6 +96,7 @@ def forget_partitions(shard: Shard, partitions: Mapping[str, Sequence[int]]) -> 
         found = (
             (topic, partition)
             for topic, indexes in partitions.items()
+            if topic in group.offsets or group.pending
             for partition in indexes
             if _is_older(group, topic, partition, before_offset)
         )

@@ -40,17 +40,22 @@ def _expires_since(shard: Shard, group: Group, decision: Decision) -> Callable[[
     """From when on the retention of a position counts; None if it does not expire now."""
     if group.foreign is not None:
         return _commit_time if is_abandoned(shard, group, decision) and group.foreign.keeps_offsets else None
-    if group.classic is None and group.recorded is None:
-        return _commit_time
+    if group.classic is None and (group.recorded is None or not group.recorded.members):
+        recorded = group.recorded
+        return _empty_since(recorded.current_state_timestamp if recorded and recorded.protocol_type else NO_TIMESTAMP)
     classic = group.classic or wake(group, decision)
     if classic.protocol_type is None:
         return _commit_time
     if classic.state is State.EMPTY:
-        empty_since_ms = classic.state_timestamp_ms
-        return lambda _: empty_since_ms
+        return _empty_since(classic.state_timestamp_ms)
     if classic.state is State.STABLE and classic.subscribed_topics is not None:
         return _commit_time
     return None
+
+
+def _empty_since(timestamp_ms: int) -> Callable[[Committed], int]:
+    """A group that had members counts from when the last has left, if that is known."""
+    return _commit_time if timestamp_ms == NO_TIMESTAMP else lambda _: timestamp_ms
 
 
 def _commit_time(committed: Committed) -> int:

@@ -39,6 +39,12 @@ class Group:
             del self.offsets[topic]
 
     @property
+    def size(self) -> int:
+        """How much there is to look at."""
+        members = 0 if self.recorded is None else len(self.recorded.members)
+        return 1 + members + sum(map(len, self.offsets.values()))
+
+    @property
     def is_unknown(self) -> bool:
         """Whether nothing durable is left of it."""
         return not (self.offsets or self.pending or self.recorded or self.foreign)

@@ -8,7 +8,6 @@ from kpybroker.groups.record import Record
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue, MemberMetadata
 
 _VALUE_VERSION = 3
-_UNKNOWN = -1
 
 
 def group_record(group: ClassicGroup, assignments: Mapping[str, bytes]) -> Record:
@@ -66,6 +65,5 @@ def restore(group: ClassicGroup, value: GroupMetadataValue) -> None:
     group.protocol_name = value.protocol
     if value.leader in group.members:
         group.leader_id = value.leader
-    if value.current_state_timestamp != _UNKNOWN:
-        group.state_timestamp_ms = value.current_state_timestamp
+    group.state_timestamp_ms = value.current_state_timestamp
     group.state = State.STABLE if value.members else State.EMPTY

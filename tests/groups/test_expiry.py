@@ -4,7 +4,9 @@ import pytest
 from group_world import GroupWorld, subscription
 
 from kpybroker.groups.events import PartitionsDeleted
+from kpybroker.groups.record import Record
 from kpywire import error_codes
+from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 
 DAY_MS = 24 * 3_600_000
 RETENTION_MS = 7 * DAY_MS
@@ -68,6 +70,30 @@ def test_offsets_stay_while_it_is_not_known_what_the_members_read(options: dict[
     keep_alive(world, member_id, RETENTION_MS)
     world.expire()
     assert world.fetch() == {T0: 1}
+
+
+def test_an_empty_group_of_an_old_broker_that_does_not_say_since_when_goes_by_its_commits() -> None:
+    world = GroupWorld()
+    key = GroupMetadataKey(group="g")
+    value = GroupMetadataValue(protocol_type="consumer", generation=3, protocol=None, leader=None, members=[])
+    world.load(Record(key, value, 1))
+    world.commit({T0: 1})
+    world.advance(RETENTION_MS - 1)
+    world.expire()
+    assert world.fetch() == {T0: 1}
+    world.advance(1)
+    world.expire()
+    assert world.listed() == {}
+
+
+def test_looking_for_what_expires_wakes_no_empty_group() -> None:
+    world = GroupWorld()
+    (member_id,) = world.stable_group(1)
+    world.commit({T0: 1}, member_id, 1)
+    world.leave((member_id, None))
+    world.restart()
+    world.expire()
+    assert world.groups["g"].classic is None
 
 
 def test_a_client_may_say_when_its_offsets_expire() -> None:

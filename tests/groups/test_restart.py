@@ -1,7 +1,9 @@
 """A coordinator that is loaded from the log goes on where the last one was."""
 
+import pytest
 from group_world import GroupWorld
 
+from kpybroker.groups import coordinator
 from kpywire import error_codes
 
 
@@ -48,7 +50,8 @@ def test_generations_go_on_after_an_empty_group_was_loaded() -> None:
     assert ticket.response.generation_id == 3
 
 
-def test_many_groups_are_woken_in_slices() -> None:
+def test_many_groups_are_woken_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "WORK_AT_ONCE", 1_000)
     world = GroupWorld()
     for number in range(600):
         world.stable_group(1, group_id=f"g{number}", session_ms=1_800_000)
