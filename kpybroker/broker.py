@@ -78,7 +78,7 @@ class Broker:
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether somebody unregistered this broker, or a higher ``metadata.version`` has room for its directories."""
         if self.node_id not in image.brokers:
-            return delta.brokers.get(self.node_id) is not None
+            return self.node_id in delta.brokers
         raised = metadata_version.FEATURE_NAME in delta.features
         with_directories = raised and image.level >= metadata_version.DIRECTORY_ASSIGNMENT
         return with_directories and not image.brokers[self.node_id].directories
