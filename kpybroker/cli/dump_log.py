@@ -13,6 +13,7 @@ from kpybroker.cli.log_dump import Batch, Entry, Trouble
 from kpybroker.cli.options import NOT_IN_ORDER, quiet_end
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.record_decoders import DECODERS, Decoder
+from kpybroker.cli.tables import printable
 from kpystorage import names, snapshot
 from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
@@ -159,7 +160,9 @@ def _line(path: Path, found: Batch | Entry | dict[str, Any], options: Options, *
     else:
         kind = path.name if path.name in file_dump.SMALL_FILES else path.suffix.removeprefix(".")
         shown, line = {"kind": kind, **found}, file_dump.row_line(found)
-    return json.dumps({"file": str(path), **shown}, ensure_ascii=False) if as_json else line
+    if as_json:
+        return json.dumps({"file": str(path), **shown}, ensure_ascii=False)
+    return printable(line) if sys.stdout.isatty() else line
 
 
 def _base_offset(path: Path) -> int:

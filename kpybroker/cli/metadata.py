@@ -11,7 +11,7 @@ from kpybroker.cli import metadata_tree
 from kpybroker.cli.metadata_source import NoMetadata, read_image
 from kpybroker.cli.metadata_tree import NoSuchNode, Tree
 from kpybroker.cli.options import quiet_end
-from kpybroker.cli.tables import show_json
+from kpybroker.cli.tables import printable, show_json
 from kpystorage.real_disk import RealDisk
 
 COMMANDS = "ls, cat, tree, find [PATH], cd, pwd, exit"
@@ -83,7 +83,7 @@ def _print(word: str, lines: Iterable[str]) -> None:
     with quiet_end():
         try:
             for line in lines:
-                click.echo(line)
+                click.echo(printable(line))
         except NoSuchNode as error:
             raise click.ClickException(f"{word}: {error}") from None
 
@@ -108,7 +108,7 @@ def _shell(tree: Tree) -> None:
                 here = _directory(tree, _absolute(here, (words[1:] or ["/"])[0]))
             elif words:
                 for shown in _answer(tree, here, words):
-                    click.echo(shown)
+                    click.echo(printable(shown))
         except (NoSuchNode, ValueError) as error:
             click.echo(str(error), err=True)
 

@@ -40,10 +40,12 @@ def to_offset(offset: int, committed: Mapping[Spot, int], logs: Mapping[Spot, Lo
 
 
 def to_earliest(committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+    """Every partition to its first record."""
     return [Reset(spot, committed.get(spot), logs[spot].start) for spot in sorted(logs)]
 
 
 def to_latest(committed: Mapping[Spot, int], logs: Mapping[Spot, LogRange]) -> list[Reset]:
+    """Every partition behind its last record."""
     return [Reset(spot, committed.get(spot), logs[spot].end) for spot in sorted(logs)]
 
 

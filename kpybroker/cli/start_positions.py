@@ -1,4 +1,4 @@
-"""Where ``kpybroker consume`` begins to read: the words of ``-o``, those of kcat and rpk."""
+"""Where ``kpybroker consume`` begins to read: the words of ``-o``, those of kcat (``s@time`` too) and rpk."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -22,8 +22,8 @@ def start_of(_context: click.Context, _option: click.Parameter, text: str) -> St
     if word:
         timestamp = EARLIEST_TIMESTAMP if word == "start" else LATEST_TIMESTAMP
         return lambda client, spots: client.list_offsets(dict.fromkeys(spots, timestamp))
-    if text.startswith("@"):
-        time_ms = milliseconds(text[1:])
+    if text.startswith(("@", "s@")):
+        time_ms = milliseconds(text.partition("@")[2])
         return lambda client, spots: first_at(client, spots, time_ms)
     try:
         offset = int(text)
