@@ -79,7 +79,10 @@ def test_dump_log_segments_reads_log_snapshots_and_bootstrap(node: HostWorld) ->
 def test_the_metadata_shell_reads_a_snapshot(node: HostWorld) -> None:
     snapshot = sorted((Path(node.path) / "__cluster_metadata-0").glob("*.checkpoint"))[-1]
     arguments = ("--snapshot", str(snapshot), "cat", "/image/topics/byName/orders/0")
-    finished = java("org.apache.kafka.shell.MetadataShell", *arguments)
+    for _ in range(10):
+        finished = java("org.apache.kafka.shell.MetadataShell", *arguments)
+        if "No such file" not in finished.stdout:  # which it also says while it has not read the snapshot yet
+            break
     assert finished.returncode == 0, finished.stdout + finished.stderr
     assert finished.stdout.startswith("PartitionRegistration(replicas=[1], directories=[")
     assert "isr=[1], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=1" in finished.stdout
