@@ -98,7 +98,7 @@ def topic(kpybroker: "Broker", request: pytest.FixtureRequest) -> str:
 def pytest_runtest_teardown(item: pytest.Item) -> None:
     """What a test broke of the shared broker is whole again for the next."""
     broker = item.config.stash.get(_SHARED, None)
-    if broker is not None:
+    if broker is not None and broker.is_running:
         broker.faults.clear()
 
 

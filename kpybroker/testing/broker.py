@@ -80,7 +80,7 @@ class Broker:
 
     def stop(self) -> None:
         """A clean stop. What is in memory is gone; a directory stays. Does nothing when it is not running here."""
-        if self._thread is None or self._pid != os.getpid():
+        if not self.is_running:
             return
         try:
             self._call(self._broker.stop())
@@ -127,12 +127,17 @@ class Broker:
         """Where it listens."""
         return self._broker.port
 
+    @property
+    def is_running(self) -> bool:
+        """Whether it was started by this process and not stopped since."""
+        return self._thread is not None and self._pid == os.getpid()
+
     def __repr__(self) -> str:
-        return f"<Broker at {self.bootstrap_servers}>" if self._thread is not None else "<Broker, not running>"
+        return f"<Broker at {self.bootstrap_servers}>" if self.is_running else "<Broker, not running>"
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         __tracebackhide__ = True
-        if self._thread is None or self._pid != os.getpid():
+        if self._thread is None or not self.is_running:
             coroutine.close()
             raise BrokerFailed("the broker is not running in this process")
         return self._thread.call(coroutine)

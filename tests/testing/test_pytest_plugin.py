@@ -90,9 +90,12 @@ def test_a_fault_of_one_test_is_gone_in_the_next(suite: pytest.Pytester) -> None
 
         def test_is_whole(kpybroker, topic):
             assert code(kpybroker, topic) == 0
+
+        def test_stops_it(kpybroker):
+            kpybroker.stop()
         """
     )
-    run(suite).assert_outcomes(passed=2)
+    run(suite).assert_outcomes(passed=3)
 
 
 def test_a_failed_comparison_of_records_shows_what_differs_and_no_frames_of_ours(suite: pytest.Pytester) -> None:
