@@ -4,6 +4,8 @@
 - v4: who comes without a member id gets one with MEMBER_ID_REQUIRED and joins by it (KIP-394).
 - v5: static members (KIP-345). v7: the protocol's type in the answer, no name of a protocol in errors (KIP-559).
 - v8: the reason (KIP-800). v9: a leader that need not assign anew (KIP-814).
+- Metadata that no record of the group could hold is UNKNOWN_SERVER_ERROR here; Kafka keeps it in memory, and answers
+  so when the group is to be written.
 - Answered when the round of joins ends. A session timeout outside of the broker's bounds is INVALID_SESSION_TIMEOUT.
 """
 
@@ -25,6 +27,8 @@ def handle(broker: Context, request: JoinGroupRequest, call: Call) -> Any:
     bounds = config["group.min.session.timeout.ms"], config["group.max.session.timeout.ms"]
     if not bounds[0] <= request.session_timeout_ms <= bounds[1]:
         return _refused(call, error_codes.INVALID_SESSION_TIMEOUT, request.member_id)
+    if sum(len(protocol.metadata) for protocol in request.protocols) > config["message.max.bytes"]:
+        return _refused(call, error_codes.UNKNOWN_SERVER_ERROR, request.member_id)
     return broker.groups.submit(
         request.group_id,
         group_request(broker, request, call),

@@ -23,12 +23,13 @@ PAUSE_S = 0.02
 class Bystander:
     """One client on one connection in a thread. ``topic`` must exist, with a partition that nobody else writes to."""
 
-    def __init__(self, port: int, topic: str, patience_s: float) -> None:
+    def __init__(self, port: int, topic: str, patience_s: float, pause_s: float = PAUSE_S) -> None:
         self.port = port
         self.topic = topic
         self.patience_s = patience_s
+        self.pause_s = pause_s
         self.turns = 0
-        self.slowest_s = 0.0
+        self.durations_s: list[float] = []
         self.failure: BaseException | None = None
         self._stopped = threading.Event()
         self._begin()
@@ -55,10 +56,10 @@ class Bystander:
 
     def _work(self) -> None:
         try:
-            while not self._stopped.wait(PAUSE_S):
+            while not self._stopped.wait(self.pause_s):
                 began = time.monotonic()
                 self._turn(self.turns)
-                self.slowest_s = max(self.slowest_s, time.monotonic() - began)
+                self.durations_s.append(time.monotonic() - began)
                 self.turns += 1
         except BaseException as failure:
             self.failure = failure

@@ -43,7 +43,7 @@ class _Lane:
         self.port = port
         self.sent: deque[Damaged] = deque()
         self.first_number = 0
-        self.deadline = 0.0
+        self.patience_s = self.deadline = 0.0
         self.received = bytearray()
         self.sock: socket.socket | None = None
         self.is_over = False
@@ -61,7 +61,8 @@ class _Lane:
             if request.frame_size is None:
                 parts.append(_FENCE.pack(FENCE_BYTES, api.API_VERSIONS, 0, FIRST_FENCE + number, -1))
         waits = any(request.specimen.key in MAY_WAIT for request in requests)
-        self.deadline = time.monotonic() + (PARKED_S if waits else PATIENCE_S)
+        self.patience_s = PARKED_S if waits else PATIENCE_S
+        self.deadline = time.monotonic() + self.patience_s
         try:
             sock.sendall(b"".join(parts))
             if requests[0].frame_size is not None:
@@ -79,6 +80,7 @@ class _Lane:
             chunk = b""
         if not chunk:
             return False
+        self.deadline = time.monotonic() + self.patience_s
         received = self.received
         received += chunk
         position = 0

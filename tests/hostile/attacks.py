@@ -1,0 +1,173 @@
+"""Attacks that go on for a while, for measuring what an honest client notices of them.
+
+Each is a function of a port and of when it is to end; the topic `LARGE` exists and holds much more than a socket does.
+"""
+
+import socket
+import struct
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+
+from attacker import Attacker, create_topic, produce
+from catalogue import advertised, ordinary
+from damage import Damaged, damaged
+from swollen import Array, Filling, swollen
+from test_batches import CODECS, bomb, sealed
+from test_slow_clients import fetch_from
+from volley import Volley
+
+from kpywire import api
+from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
+
+LARGE = "large"
+Attack = Callable[[int, float], None]
+
+
+def going_on(until_s: float) -> bool:
+    return time.monotonic() < until_s
+
+
+def damaged_requests(port: int, until_s: float) -> None:
+    """Those of the tests, of all APIs in turn."""
+    with Attacker(port) as client:
+        topic_id = create_topic(client, "mutations")
+    specimens = [ordinary(key, version, "mutations", topic_id) for key, version in advertised(port)]
+
+    def requests() -> Iterator[Damaged]:
+        seed = 0
+        while going_on(until_s):
+            seed += 1
+            for specimen in specimens:
+                yield from damaged([specimen], 3, seed)
+
+    Volley(port).fire(requests())
+
+
+def never_reading_fetchers(port: int, until_s: float) -> None:
+    """A thousand of them; who is given up comes again."""
+    clients: list[Attacker] = []
+    while going_on(until_s):
+        while len(clients) < 1000:
+            client = Attacker(port)
+            client.send(fetch_from(0, topic=LARGE), 12)
+            clients.append(client)
+        time.sleep(0.1)
+        for client in clients[:50]:
+            client.vanish()
+        del clients[:50]
+    for client in clients:
+        client.vanish()
+
+
+def a_byte_a_second(port: int, until_s: float) -> None:
+    """Requests that come in crumbs on five hundred connections."""
+    clients = [Attacker(port) for _ in range(500)]
+    frame = struct.pack(">i", 1_000_000) + bytes(1_000_000)
+    for position in range(1_000_000):
+        if not going_on(until_s):
+            break
+        for client in clients:
+            client.sock.send(frame[position : position + 1])
+        time.sleep(1)
+    for client in clients:
+        client.vanish()
+
+
+def pipelined(port: int, until_s: float) -> None:
+    """A hundred thousand requests without a pause, again and again."""
+    asked = ListOffsetsTopic(name=LARGE, partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)])
+    while going_on(until_s):
+        with Attacker(port) as client:
+            client.sock.setblocking(False)
+            left = memoryview(client.frame(ListOffsetsRequest(replica_id=-1, topics=[asked]), 7) * 100_000)
+            while left and going_on(until_s):
+                with suppress(BlockingIOError):
+                    left = left[client.sock.send(left[: 1 << 16]) :]
+                with suppress(BlockingIOError):
+                    client.sock.recv(1 << 20)
+
+
+def declared_sizes(port: int, until_s: float) -> None:
+    """Three hundred requests that claim 100 MB and grow slowly."""
+    clients = [Attacker(port) for _ in range(300)]
+    for client in clients:
+        client.sock.setblocking(False)
+        client.sock.send(struct.pack(">i", 100 * 1024 * 1024))
+    while going_on(until_s):
+        for client in clients:
+            with suppress(OSError):
+                client.sock.send(bytes(20_000))
+        time.sleep(0.2)
+    for client in clients:
+        client.vanish()
+
+
+def bombs(port: int, until_s: float) -> None:
+    """Small batches that inflate to more than anybody should hold, in each codec."""
+    batches = [sealed({"attributes": codec, "record_count": 1}, bomb(codec)[:900_000]) for codec in CODECS]
+    with Attacker(port) as client:
+        while going_on(until_s):
+            for batch in batches:
+                produce(client, LARGE, batch)
+                time.sleep(0.2)
+
+
+SWOLLEN = {
+    api.FIND_COORDINATOR: "coordinator_keys", api.METADATA: "topics", api.DESCRIBE_GROUPS: "groups",
+    api.DESCRIBE_CONFIGS: "resources", api.CREATE_PARTITIONS: "topics", api.DELETE_TOPICS: "topics",
+    api.LIST_OFFSETS: "topics", api.INCREMENTAL_ALTER_CONFIGS: "resources",
+}  # fmt: skip
+
+
+def swollen_requests(count: int, connections: int) -> Attack:
+    """Requests of so many elements, of those APIs that have to do something for each."""
+
+    def attack(port: int, until_s: float) -> None:
+        frames = []
+        for key, array in SWOLLEN.items():
+            payload = swollen(key, api.API_KEYS[key].max_version, Array((array,)), count, Filling("t", True, 32))
+            frames.append(struct.pack(">i", len(payload)) + payload)
+        clients = [Attacker(port, timeout_s=1) for _ in range(connections)]
+        number = 0
+        while going_on(until_s):
+            for index, client in enumerate(clients):
+                number += 1
+                client.sock.setblocking(False)
+                try:
+                    client.sock.send(frames[number % len(frames)])
+                    while client.sock.recv(1 << 20):
+                        pass
+                except BlockingIOError:
+                    continue
+                except OSError:
+                    client.sock.close()
+                    clients[index] = Attacker(port, timeout_s=1)
+            time.sleep(0.01)
+        for client in clients:
+            client.vanish()
+
+    return attack
+
+
+def connections(port: int, until_s: float) -> None:
+    """One connection after the other, each gone at once."""
+    while going_on(until_s):
+        for _ in range(20):
+            sock = socket.create_connection(("127.0.0.1", port))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            sock.close()
+        time.sleep(0.01)
+
+
+ATTACKS: dict[str, Attack] = {
+    "damaged requests": damaged_requests,
+    "1 000 never-reading fetchers": never_reading_fetchers,
+    "a byte a second": a_byte_a_second,
+    "100 000 pipelined": pipelined,
+    "100 MB declared": declared_sizes,
+    "bombs": bombs,
+    "a thousand elements": swollen_requests(1000, 20),
+    "a hundred thousand elements": swollen_requests(100_000, 8),
+    "connections": connections,
+}

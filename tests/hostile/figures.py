@@ -1,0 +1,84 @@
+"""What an honest client notices of each attack: ``make hostile`` prints the table.
+
+The client produces, reads back and asks for metadata without a pause; the attacker is a process of its own with a low
+priority, so that the figures are about the broker, not about who gets the processor.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from attacker import Attacker, create_topic, produce
+from attacks import ATTACKS, LARGE
+from bystander import Bystander
+from test_floods import batch_of
+from watched import PATIENCE_S, WatchedBroker
+
+TOPIC = "bystander"
+MIB = 1024 * 1024
+RULE = "-" * 96
+
+
+def measure(broker: WatchedBroker, seconds: float, attack: str | None) -> tuple[float, float, float]:
+    """p50, p99 and the worst turn of the client in ms, in so many seconds."""
+    attacker = None
+    if attack is not None:
+        program = [sys.executable, __file__, "--attack", attack, "--port", str(broker.port), "--seconds", str(seconds)]
+        attacker = subprocess.Popen(program, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
+        time.sleep(1.5)  # until it has begun
+    client = Bystander(broker.port, TOPIC, PATIENCE_S, pause_s=0.001)
+    time.sleep(seconds - 2 if attacker else seconds)
+    client.stop()
+    if attacker is not None:
+        attacker.wait(PATIENCE_S + 2 * seconds)
+    if client.failure is not None:
+        raise SystemExit(f"the honest client failed under {attack}: {client.failure!r}")
+    turns = sorted(client.durations_s)
+    return turns[len(turns) // 2] * 1e3, turns[int(len(turns) * 0.99)] * 1e3, turns[-1] * 1e3
+
+
+def main() -> None:
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--only", action="append", choices=sorted(ATTACKS))
+    options.add_argument("--attack", choices=sorted(ATTACKS), help=argparse.SUPPRESS)
+    options.add_argument("--port", type=int, help=argparse.SUPPRESS)
+    chosen = options.parse_args()
+    if chosen.attack:
+        os.nice(5)
+        ATTACKS[chosen.attack](chosen.port, time.monotonic() + chosen.seconds)
+        return
+    with (
+        tempfile.TemporaryDirectory() as directory,
+        WatchedBroker({"auto.create.topics.enable": "false"}, directory=Path(directory)) as broker,
+    ):
+        with Attacker(broker.port) as client:
+            create_topic(client, TOPIC)
+            create_topic(client, LARGE)
+            for _ in range(40):
+                produce(client, LARGE, batch_of(900_000))
+        table(broker, chosen.seconds, chosen.only or list(ATTACKS))
+
+
+def table(broker: WatchedBroker, seconds: float, attacks: list[str]) -> None:
+    print(
+        f"{'attack':30} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11} {'peak MiB':>9} {'log lines':>10}"
+    )
+    print(RULE)
+    calm = measure(broker, seconds, None)
+    print(f"{'none':30} {calm[0]:8.2f} {calm[1]:8.2f} {calm[2]:8.1f}")
+    for attack in attacks:
+        position = broker.log_position()
+        broker.forget_peak()
+        found = measure(broker, seconds, attack)
+        lines, peak = len(broker.log_since(position)), broker.peak_memory_bytes() / MIB
+        row = f"{attack:30} {found[0]:8.2f} {found[1]:8.2f} {found[2]:8.1f}"
+        print(f"{row} {found[1] / calm[1]:11.1f} {peak:9.0f} {lines:10}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
