@@ -293,3 +293,24 @@ def test_disconnected_clients_come_back() -> None:
         producer.send("t", b"after").get(10)
         producer.close()
         assert values(broker.records("t")) == ["before", "after"]
+
+
+def test_brokers_start_and_work_in_many_threads_at_once_in_a_new_process() -> None:
+    """Everything is imported and compiled at its first use, which then is in several threads."""
+    script = (
+        "import sys; sys.setswitchinterval(1e-5)\n"
+        "from concurrent.futures import ThreadPoolExecutor\n"
+        "from kpybroker.testing import Broker\n"
+        "def use(number):\n"
+        "    with Broker() as broker:\n"
+        "        broker.produce('t', ('k', number))\n"
+        "        broker.restart(clean=False)\n"
+        "        broker.assert_records('t', [('k', number)])\n"
+        "        return broker.group('g').state\n"
+        "with ThreadPoolExecutor(6) as pool:\n"
+        "    print(set(pool.map(use, range(12))))\n"
+    )
+    finished = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120, check=False, cwd=ROOT
+    )
+    assert (finished.stdout, finished.stderr) == ("{'Dead'}\n", "")
