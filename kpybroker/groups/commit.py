@@ -44,7 +44,7 @@ def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> N
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             partition_error = error_codes.NONE
-            if len(metadata) > longest:
+            if _java_length(metadata) > longest:
                 partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
             else:
                 value = OffsetCommitValue(
@@ -77,7 +77,7 @@ def commit_offsets_in_transaction(shard: Shard, request: GroupRequest, decision:
         for partition in topic.partitions:
             metadata = partition.committed_metadata or ""
             partition_error = error_codes.NONE
-            if len(metadata) > longest:
+            if _java_length(metadata) > longest:
                 partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
             else:
                 value = OffsetCommitValue(
@@ -189,3 +189,8 @@ def _check_foreign(shard: Shard, group: Group, generation_id: int, decision: Dec
         is_manual = generation_id < 0 and is_abandoned(shard, group, decision)
         return error_codes.NONE if is_manual else error_codes.UNKNOWN_MEMBER_ID
     return error_codes.GROUP_ID_NOT_FOUND
+
+
+def _java_length(text: str) -> int:
+    """As Java counts: in UTF-16 units."""
+    return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

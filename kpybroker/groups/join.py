@@ -33,6 +33,9 @@ NEW_MEMBER_JOIN_TIMEOUT_MS = 5 * 60_000
 PENDING_MEMBERS_KEPT = 10_000
 """Ids that one group has given out and that were not used yet. Beyond that the oldest is forgotten."""
 
+LONGEST_MEMBER_ID_BYTES = 0x7FFF
+"""What a string of the wire and of a record can hold: client ids and instance ids may be nearly as long."""
+
 _MEMBER_ID_REQUIRED_VERSION = 4
 _SKIP_ASSIGNMENT_VERSION = 9
 
@@ -76,7 +79,6 @@ def _join_classic(shard: Shard, request: GroupRequest, decision: Decision) -> No
             refuse(request, error_codes.UNKNOWN_MEMBER_ID, decision, message.member_id)
             return
         classic = _create(shard, message.group_id, decision)
-    classic.decided_at_ms = decision.timestamp_ms
     is_new = shard.groups[message.group_id].is_new or bool(decision.records)
     if not _has_room(classic, message.member_id, decision):
         member = classic.members.get(message.member_id)
@@ -119,7 +121,9 @@ def _join_new(group: ClassicGroup, request: GroupRequest, decision: Decision) ->
         return
     instance_id = message.group_instance_id
     member_id = f"{request.client_id if instance_id is None else instance_id}-{decision.new_uuid()}"
-    if instance_id is not None:
+    if len(member_id.encode()) > LONGEST_MEMBER_ID_BYTES:
+        refuse(request, error_codes.UNKNOWN_SERVER_ERROR, decision)
+    elif instance_id is not None:
         replaced_id = group.static_members.get(instance_id)
         if replaced_id is None:
             _add(group, request, member_id, decision)

@@ -242,6 +242,13 @@ def test_ids_that_nobody_uses_are_bounded() -> None:
     assert not world.join(last).is_answered
 
 
+@pytest.mark.parametrize("longest", ["i" * 32_730, "ż" * 16_365])
+def test_an_id_that_no_string_can_hold_is_not_given_out(longest: str) -> None:
+    world = GroupWorld()
+    assert not world.join(instance_id=longest).is_answered
+    assert world.join(instance_id=longest + longest[0]).error == error_codes.UNKNOWN_SERVER_ERROR
+
+
 def test_a_full_group_takes_nobody_else() -> None:
     world = GroupWorld(max_size=2)
     world.stable_group(2)

@@ -108,6 +108,12 @@ def test_metadata_has_a_limit_and_none_is_empty() -> None:
     assert [record.value.metadata for record in world.records] == ["123", ""]
 
 
+def test_metadata_is_measured_as_java_does() -> None:
+    world = GroupWorld(offset_metadata_max_bytes=3)
+    assert world.commit({T0: 1}, metadata="語語語") == {error_codes.NONE}
+    assert world.commit({T0: 1}, metadata="🜁🜁") == {error_codes.OFFSET_METADATA_TOO_LARGE}
+
+
 def test_metadata_is_read_back_in_any_script() -> None:
     world = GroupWorld()
     world.commit({T0: 1}, metadata="żółć 語 🜁")
