@@ -24,6 +24,7 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hostile clients")
     group.addoption("--hostile-rounds", type=int, default=1, help="how many ten thousand damaged requests of each API")
+    group.addoption("--hostile-kpybroker", metavar="PATH", help="the command to attack, of another environment")
     group.addoption("--hostile-seed", type=int, default=20_261_120, help="what generated attacks follow from")
 
 

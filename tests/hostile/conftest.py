@@ -13,9 +13,17 @@ from bystander import Bystander
 from under_attack import UnderAttack
 from watched import PATIENCE_S, WatchedBroker
 
+from targets import KpyBroker
+
 BYSTANDERS_TOPIC = "bystander"
 
 StartBroker = Callable[..., WatchedBroker]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    chosen = config.getoption("--hostile-kpybroker")
+    if chosen is not None:
+        KpyBroker.path = Path(chosen).absolute()
 
 
 @pytest.fixture(scope="session")

@@ -18,6 +18,8 @@ from bystander import Bystander
 from test_floods import batch_of
 from watched import PATIENCE_S, WatchedBroker
 
+from targets import KpyBroker
+
 TOPIC = "bystander"
 MIB = 1024 * 1024
 RULE = "-" * 96
@@ -44,6 +46,7 @@ def measure(broker: WatchedBroker, seconds: float, attack: str | None) -> tuple[
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--kpybroker", type=Path, help="the command to attack, of another environment")
     options.add_argument("--only", action="append", choices=sorted(ATTACKS))
     options.add_argument("--attack", choices=sorted(ATTACKS), help=argparse.SUPPRESS)
     options.add_argument("--port", type=int, help=argparse.SUPPRESS)
@@ -52,6 +55,8 @@ def main() -> None:
         os.nice(5)
         ATTACKS[chosen.attack](chosen.port, time.monotonic() + chosen.seconds)
         return
+    if chosen.kpybroker:
+        KpyBroker.path = chosen.kpybroker.absolute()
     with (
         tempfile.TemporaryDirectory() as directory,
         WatchedBroker({"auto.create.topics.enable": "false"}, directory=Path(directory)) as broker,
