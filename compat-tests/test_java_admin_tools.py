@@ -77,6 +77,11 @@ kafka-reassign-partitions --list
 kafka-reassign-partitions --generate --topics-to-move-json-file TOPICS --broker-list 1
 kafka-reassign-partitions --verify --reassignment-json-file MOVES
 kafka-transactions describe-producers --topic {TOPIC} --partition 0
+kafka-transactions find-hanging --broker-id 1
+kafka-transactions find-hanging --topic {TOPIC} --partition 0
+kafka-transactions abort --topic {TOPIC} --partition 0 --start-offset 0
+kafka-topics --alter --topic {TOPIC} --partitions 1
+kafka-topics --alter --topic {TOPIC} --partitions 3
 kafka-get-offsets --topic no-such-topic
 kafka-get-offsets --topic-partitions {TOPIC}:0
 kafka-topics --delete --topic {TOPIC}
