@@ -11,6 +11,7 @@ from kpybroker.metrics.table import (
     GAUGE,
     KAFKA_EXPORTER,
     NATIVE,
+    Measure,
     Row,
     Table,
     Value,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 METADATA_TOPIC = "__cluster_metadata"
 PARTITIONS_PER_SLICE = 1000
+NONE_HERE = 0
+"""Of what takes more than one node to happen."""
 NS_PER_S = 1_000_000_000
 _CONTROLLER = "kafka.controller:type=KafkaController"
 
@@ -162,6 +165,13 @@ CONTROLLER = Table(
             f"{_CONTROLLER},name=FencedBrokerCount",
         ),
         kafka(
+            COUNTER,
+            "kafka_controller_controllerstats_uncleanleaderelections_total",
+            "Elections that may have lost records; one node has nobody to elect so",
+            "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
+            confluent="kafka_controller_controllerstats_uncleanleaderelectionspersec",
+        ),
+        kafka(
             GAUGE,
             "kafka_server_brokermetadatametrics_last_applied_record_offset",
             "Offset of the last metadata record this broker has applied",
@@ -170,25 +180,19 @@ CONTROLLER = Table(
     ),
 )
 
+
+def _raft(name: str, about: str) -> Measure:
+    text = f"kafka_server_raftmetrics_{name}"
+    return kafka(GAUGE, text, about, "kafka.server:type=raft-metrics", confluent=f"kafka_server_raft_metrics_{name}")
+
+
 QUORUM = Table(
     (),
     (
-        kafka(
-            GAUGE, "kafka_server_raftmetrics_current_leader", "The quorum's leader", "kafka.server:type=raft-metrics"
-        ),
-        kafka(GAUGE, "kafka_server_raftmetrics_current_epoch", "The quorum's epoch", "kafka.server:type=raft-metrics"),
-        kafka(
-            GAUGE,
-            "kafka_server_raftmetrics_high_watermark",
-            "End of what is committed of the metadata log",
-            "kafka.server:type=raft-metrics",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_server_raftmetrics_log_end_offset",
-            "End of the metadata log",
-            "kafka.server:type=raft-metrics",
-        ),
+        _raft("current_leader", "The quorum's leader"),
+        _raft("current_epoch", "The quorum's epoch"),
+        _raft("high_watermark", "End of what is committed of the metadata log"),
+        _raft("log_end_offset", "End of the metadata log"),
     ),
 )
 
@@ -260,7 +264,7 @@ class NodeTables:
         alive, known = len(self.broker.alive_brokers), len(image.brokers)
         active = int(self.broker.controller.controller_id == self.broker.node_id)
         applied = image.next_offset - 1
-        values = (active, topics, partitions, leaderless, unpreferred, alive, known - alive, applied)
+        values = (active, topics, partitions, leaderless, unpreferred, alive, known - alive, NONE_HERE, applied)
         yield CONTROLLER.with_rows([Row((), values)])
 
     def _quorum(self) -> Iterator[Table]:

@@ -140,6 +140,19 @@ NODE = Table(
             "Partitions whose log directory failed",
             f"{_MANAGER_BEAN},name=OfflineReplicaCount",
         ),
+        *(
+            kafka(
+                COUNTER,
+                f"kafka_server_replicamanager_{name.lower()}_total",
+                f"{about}; that of one node never does",
+                f"{_MANAGER_BEAN},name={name}PerSec",
+                confluent=f"kafka_server_replicamanager_{name.lower()}persec",
+            )
+            for name, about in (
+                ("IsrShrinks", "How often an ISR became smaller"),
+                ("IsrExpands", "How often an ISR became larger"),
+            )
+        ),
         known_by(NATIVE, GAUGE, "kpybroker_partitions_left_out", "Partitions beyond kpybroker.metrics.max.partitions"),
     ),
 )
@@ -207,7 +220,7 @@ class PartitionTables:
                         rows.append(Row((topic.name, str(replica.index)), values))
         yield PARTITIONS.with_rows(rows)
         left_out = max(0, held - self.most_partitions)
-        yield NODE.with_rows([Row((), (held, led, under, too_few, just_enough, offline, left_out))])
+        yield NODE.with_rows([Row((), (held, led, under, too_few, just_enough, offline, 0, 0, left_out))])
 
 
 def _counted(topic: HeldTopic) -> tuple[int, ...]:

@@ -67,7 +67,8 @@ class Table:
         self.rows = rows
 
     def with_rows(self, rows: Sequence[Row]) -> "Table":
-        """The same columns with these rows."""
+        """The same columns with these rows, which are as wide."""
+        assert not rows or len(rows[0].values) == len(self.measures)
         return Table(self.labels, self.measures, rows)
 
 

@@ -72,7 +72,7 @@ class ScrapedNode:
             "connections.max.idle.ms": "-1",
         }
         self.loop = asyncio.new_event_loop()
-        self.scheduler = ControlledScheduler(self.loop, inline=True)
+        self.scheduler = ControlledScheduler(self.loop)
         config = BrokerConfig.load(None, {**base, **settings})
         self.node = Node(config, self.loop, print, scheduler=self.scheduler, intercept=intercept)
         self._thread = threading.Thread(target=self.loop.run_forever)
