@@ -4,6 +4,7 @@ It owns nothing that waits and decides nothing itself; `kpybroker.node` builds i
 """
 
 import logging
+import os
 import random
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -20,6 +21,7 @@ from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.directories import EVERY_DIRECTORY
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
 
@@ -27,6 +29,11 @@ log = logging.getLogger("kpybroker.config")
 
 CLUSTER_DEFAULT = ""
 """The resource name of dynamic configs that hold for every broker."""
+
+
+def cordoned_paths(config: BrokerConfig) -> list[str]:
+    """``cordoned.log.dirs`` as log directories are known: by absolute paths, or ``*``."""
+    return [path if path == EVERY_DIRECTORY else os.path.abspath(path) for path in config["cordoned.log.dirs"]]
 
 
 class Broker:
@@ -93,7 +100,7 @@ class Broker:
             if warning not in known:
                 log.warning("%s", warning)
         self.replicas.configure_all()
-        self.replicas.directories.cordon(self.config["cordoned.log.dirs"])
+        self.replicas.directories.cordon(cordoned_paths(self.config))
         if hasattr(self, "lifecycle"):
             self.lifecycle.report()
         self.when_reconfigured(self.config)

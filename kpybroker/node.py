@@ -17,7 +17,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kpybroker import handlers
-from kpybroker.broker import Broker
+from kpybroker.broker import Broker, cordoned_paths
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener as ConfiguredListener
 from kpybroker.config.topic import effective
@@ -178,7 +178,7 @@ class Node:
         features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
         broker = Broker(config, self.scheduler, host.image, host, features, self.rng)
         directories = Directories(stored.directories, self.scheduler, self.failed, stored.unusable)
-        directories.cordon(config["cordoned.log.dirs"])
+        directories.cordon(cordoned_paths(config))
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )

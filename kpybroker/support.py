@@ -69,7 +69,8 @@ GAPS = (
     ),
     Gap(
         "Streams groups",
-        "KIP-1071's protocol. Kafka Streams by the classic protocol needs compaction, and transactions for exactly-once.",
+        "KIP-1071's protocol. Kafka Streams by the classic protocol needs compaction, and transactions for "
+        "exactly-once.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
     Gap(

@@ -4,7 +4,6 @@ A directory that fails goes offline alone; a node without any working directory 
 """
 
 import logging
-import os
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import NamedTuple
 
@@ -102,8 +101,8 @@ class Directories:
         return min(open_to_new, key=lambda directory: len(directory.logs))
 
     def cordon(self, paths: Collection[str]) -> None:
-        """Make new logs in other directories than these (KIP-1066); ``*`` stands for all."""
-        self._cordoned = frozenset(path if path == EVERY_DIRECTORY else os.path.abspath(path) for path in paths)
+        """Make new logs in other directories than these, named by absolute paths (KIP-1066); ``*`` stands for all."""
+        self._cordoned = frozenset(paths)
 
     def is_cordoned(self, directory: LogDirectory) -> bool:
         """Whether a directory takes no new logs."""
