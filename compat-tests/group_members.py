@@ -7,6 +7,7 @@ nobody is killed, each record is read once by the group, whoever comes and goes.
 import asyncio
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
@@ -76,7 +77,7 @@ class Ledger:
             return [(p, offset) for p, read in self.read.items() for offset, times in read.items() if times > 1]
 
 
-class Member(threading.Thread):
+class Member(threading.Thread, ABC):
     """A consumer in a group. ``leave`` ends it and waits; it must not have met an error."""
 
     def __init__(
@@ -114,8 +115,8 @@ class Member(threading.Thread):
         except Exception as error:
             self.errors.append(f"{self.name}: {error!r}")
 
-    def consume(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def consume(self) -> None: ...
 
     def took(self, partition: int | None, offset: int | None) -> None:
         assert partition is not None

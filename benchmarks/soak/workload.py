@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 import uuid
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable
 from typing import Any, Final
@@ -52,7 +53,7 @@ class Troubles:
         self.counted[what] = self.counted.get(what, 0) + times
 
 
-class Client(threading.Thread):
+class Client(threading.Thread, ABC):
     """Does ``turn`` again and again until it is told to stop."""
 
     pause_s = 0.0
@@ -77,8 +78,8 @@ class Client(threading.Thread):
     def begin(self) -> None:
         """Before the first turn."""
 
-    def turn(self) -> None:
-        raise NotImplementedError
+    @abstractmethod
+    def turn(self) -> None: ...
 
     def end(self) -> None:
         """After the last turn."""
