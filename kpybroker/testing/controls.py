@@ -9,9 +9,10 @@ from difflib import get_close_matches
 from types import TracebackType
 from typing import Any, Protocol
 
-from kpybroker.testing.faults import DELAY, DISCONNECT, DROP, FAIL, FaultSpec
+from kpybroker.testing.faults import ANY_API, DELAY, DISCONNECT, DROP, FAIL, FaultSpec
 from kpywire import api, error_codes
 
+EVERY_API = "*"
 Command = Callable[..., Coroutine[Any, Any, Any]]
 """``EmbeddedNode.command``, wherever the node is."""
 
@@ -111,7 +112,9 @@ def specify(
 
 
 def api_key(name: str) -> int:
-    """The key of an API by Kafka's name for it, in any case."""
+    """The key of an API by Kafka's name for it, in any case; ``*`` is every API."""
+    if name == EVERY_API:
+        return ANY_API
     names = {one.name.lower(): one for one in api.API_KEYS.values()}
     found = names.get(name.lower().replace("_", ""))
     if found is None:
@@ -159,7 +162,7 @@ class AsyncFault:
 
 
 class AsyncFaults:
-    """Faults on purpose, each about the requests of one API.
+    """Faults on purpose, each about the requests of one API, or of every one if that is ``*``.
 
     ``topic`` and ``client_id`` narrow it further, ``times`` ends it after so many requests, ``skip`` lets so many pass
     before. Where several faults match a request, the first counts.

@@ -20,6 +20,7 @@ from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, Partiti
 from kpywire.produce import Produce, codec_for
 
 OWN_CLIENT_ID = "kpybroker-testing"
+ANY_API = -1
 FAIL, DELAY, DISCONNECT, DROP = "fail", "delay", "disconnect", "drop"
 
 
@@ -51,7 +52,7 @@ class Rule:
     def takes(self, broker: Any, request: Any, call: Call) -> bool:
         """Whether this request is to be met; counts it if so."""
         spec = self.spec
-        if call.api_key != spec.api_key or (spec.times is not None and self.hits >= spec.times):
+        if spec.api_key not in (call.api_key, ANY_API) or (spec.times is not None and self.hits >= spec.times):
             return False
         if call.client_id != spec.client_id and (spec.client_id is not None or call.client_id == OWN_CLIENT_ID):
             return False

@@ -256,3 +256,13 @@ def test_without_faults_nothing_stands_before_a_handler() -> None:
     served = Dispatcher(None, load, served_versions())._find(3, 12)
     assert served is not None
     assert served.handle is metadata_handler.handle
+
+
+def test_a_fault_of_every_api_is_met_by_whatever_is_asked(broker: Broker, client: Connection) -> None:
+    fault = broker.faults.fail("*", "CLUSTER_AUTHORIZATION_FAILED", client_id=OTHERS_CLIENT_ID)
+    for ask in (produce, list_offsets, metadata):
+        assert ask(client, "a") == {"a": error_codes.CLUSTER_AUTHORIZATION_FAILED}
+    assert fault.hits == 3
+    broker.faults.clear()
+    broker.faults.fail("*", "CLUSTER_AUTHORIZATION_FAILED", topic="b")
+    assert metadata(client, "a") == {"a": 0}
