@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
+from kpybroker import kips
 from kpybroker.handlers import SERVED, controller_versions, served_versions
 from kpybroker.metadata.features import KNOWN_TO_KAFKA, SUPPORTED
 from kpywire.api import API_KEYS, ApiKey
@@ -105,7 +106,7 @@ def gap_of(api: ApiKey) -> Gap:
 
 def document() -> str:
     """The content of docs/support.md."""
-    return "".join([_HEAD, _served(), _gaps(), _features(), _missing()])
+    return "".join([_HEAD, _served(), _gaps(), _features(), _missing(), kips.section()])
 
 
 def _served() -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative
 
-from kpybroker import support
+from kpybroker import kips, support
 from kpybroker.cli import document as commands
 from kpybroker.config import document as configs
 from kpybroker.handlers import SERVED
@@ -124,3 +124,7 @@ def test_every_api_is_served_or_part_of_one_gap(name: str) -> None:
 
 def test_no_gap_names_an_api_that_kafka_does_not_have() -> None:
     assert {name for gap in support.GAPS for name in gap.apis} <= {api.name for api in API_KEYS.values()}
+
+
+def test_every_kip_that_the_code_names_is_in_the_table() -> None:
+    assert kips.KIPS.keys() == kips.named_in_code().keys()

@@ -1,0 +1,130 @@
+"""The KIPs that the code names, for docs/support.md: what each is about. Where it is kept is found in the code.
+
+Invariant, held by a test: a KIP that a docstring or comment of the packages names is here, and nothing else is.
+"""
+
+import re
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+
+KIPS = {
+    48: "Delegation tokens",
+    62: "Heartbeats beside processing; the rebalance timeout",
+    74: "A fetch response is bounded as a whole, and its first batch comes whole",
+    98: "Idempotent producers; transactions in logs that others wrote",
+    101: "Truncation by leader epoch",
+    107: "Deleting records before an offset",
+    134: "A new group waits a moment for its first members",
+    183: "Electing preferred leaders",
+    211: "Committed offsets expire when nobody reads any more",
+    226: "Broker configs that change while it runs",
+    227: "Incremental fetch sessions",
+    229: "Deleting groups",
+    279: "Truncation by leader epoch after two quick elections",
+    320: "Requests are fenced by leader epoch",
+    339: "Changing single configs",
+    345: "Static members of groups",
+    360: "Producers that recover from lost state",
+    373: "Delegation tokens for other users",
+    394: "Members join with an id that they were given first",
+    412: "Log levels that change while it runs",
+    430: "Operations that a client is authorised for",
+    447: "Committed offsets that a transaction has still open",
+    455: "Partition reassignments in the metadata",
+    460: "Unclean elections on request",
+    464: "Topics with the broker's default of partitions and replicas",
+    467: "Produce errors that name the records",
+    482: "Tagged fields",
+    496: "Deleting committed offsets",
+    497: "In-sync replicas are changed by request to the controller",
+    511: "Clients say who they are, and versions nobody knows are answered",
+    516: "Topic ids",
+    518: "Listing groups by state",
+    524: "Synonyms of broker loggers' configs",
+    525: "What a created topic is like, in the answer",
+    534: "Tombstones keep their deletion horizon",
+    546: "Client quotas",
+    554: "SCRAM credentials in the metadata",
+    559: "Groups know their protocol's type and name",
+    569: "Types and documentation of configs in DescribeConfigs",
+    584: "Versioned features",
+    590: "Brokers forward requests to the controller",
+    595: "KRaft's quorum",
+    612: "The rate of new connections is limited",
+    631: "KRaft's controller: registration, heartbeats, fencing",
+    664: "Producers of a partition, described",
+    699: "Several coordinators found at once",
+    700: "DescribeCluster",
+    709: "Offsets of several groups at once",
+    714: "Client metrics: their subscriptions as configs",
+    730: "Producer ids from the controller, in blocks",
+    734: "The offset of the largest timestamp",
+    778: "Upgrades and downgrades of features",
+    800: "Members say why they join or leave",
+    814: "Static members skip the assignment after a restart",
+    827: "Sizes of log directories",
+    835: "The metadata log moves on while nothing happens",
+    836: "The quorum, described",
+    848: "The new consumer groups: recognised in logs and requests, not served",
+    853: "Voters of the quorum in its log",
+    858: "Several log directories with KRaft",
+    868: "Transactions of metadata records",
+    890: "Transactions, second generation: the errors and fields it brought",
+    903: "Fetches of brokers carry their epoch",
+    919: "Admin requests to controllers",
+    932: "Share groups: recognised in logs and requests, not served",
+    951: "The new leader in the error that says there is one",
+    966: "Eligible leader replicas: what clean shutdown files and in-sync minima need of it",
+    1043: "Groups of all types, listed and described",
+    1066: "Cordoned log directories in the metadata",
+    1071: "Streams groups: recognised in logs and requests, not served",
+    1142: "Listing what has configs",
+}
+
+_NAMED = re.compile(r"KIP-(\d+)")
+_PACKAGES = ("kpybroker", "kpystorage", "kpywire")
+_GENERATED = ("messages", "metadata_records", "group_records", "transaction_records", "share_records")
+"""Declarations with Kafka's own texts, which name what Kafka does."""
+_MOST_PLACES = 3
+
+
+def named_in_code() -> dict[int, list[Path]]:
+    """The modules of our packages that name each KIP, by number; paths as in the checkout."""
+    found: dict[int, list[Path]] = {}
+    for path in _modules():
+        if path.name != "kips.py" and path.parent.name not in _GENERATED:
+            for number in {int(text) for text in _NAMED.findall(path.read_text(encoding="utf-8"))}:
+                found.setdefault(number, []).append(path)
+    return found
+
+
+def section() -> str:
+    """The part of docs/support.md about KIPs."""
+    found = named_in_code()
+    head = "| KIP | about | named in |\n|---:|---|---|\n"
+    lines = [
+        "\n## KIPs\n\nThose that the code names where it keeps them; what is missing of one says the table above.\n\n",
+        head,
+    ]
+    for number, about in sorted(KIPS.items()):
+        places = sorted(found.get(number, []))
+        links = [f"[{_in_checkout(path)}](../{_in_checkout(path)})" for path in places[:_MOST_PLACES]]
+        more = f" and {len(places) - _MOST_PLACES} more" if len(places) > _MOST_PLACES else ""
+        lines.append(f"| {number} | {about} | {', '.join(links)}{more} |\n")
+    return "".join(lines)
+
+
+def _modules() -> Iterator[Path]:
+    for name in _PACKAGES:
+        home = Path(str(import_module(name).__file__)).parent
+        yield from sorted(home.rglob("*.py"))
+
+
+def _in_checkout(path: Path) -> str:
+    """Where a module of an editable install lies below the checkout."""
+    for name, root in (("kpywire", "wire/"), ("kpystorage", "storage/"), ("kpybroker", "")):
+        if name in path.parts:
+            below = path.parts[len(path.parts) - 1 - path.parts[::-1].index(name) :]
+            return root + "/".join(below)
+    raise LookupError(path)
