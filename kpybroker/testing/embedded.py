@@ -131,6 +131,10 @@ class EmbeddedNode:
         """Call ``do_<name>``; what is returned can be written as JSON."""
         return await getattr(self, f"do_{name}")(**arguments)
 
+    async def do_start(self) -> int:
+        """`start`."""
+        return await self.start()
+
     async def do_advance(self, delta_ms: float) -> int:
         """Move the clock; what it says afterwards, in milliseconds since the epoch."""
         await self._running().advance(delta_ms)

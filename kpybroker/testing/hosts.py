@@ -52,27 +52,34 @@ class InThisLoop:
     """The broker lives in the running loop."""
 
     def __init__(self, settings: Settings) -> None:
+        self._settings = settings
         self._node = EmbeddedNode(settings)
 
     async def start(self, snapshot: Snapshot | None) -> int:
-        try:
-            return await (self._node.start() if snapshot is None else self._node.restore(snapshot))
-        except Exception as error:
-            raise BrokerFailed(f"the broker did not start: {error}") from error
+        if snapshot is not None:
+            return await self.restore(snapshot)
+        return int(await self.command("start"))
 
     async def stop(self) -> None:
-        await self._node.stop()
+        node, self._node = self._node, EmbeddedNode(self._settings)
+        await node.stop()
 
     async def command(self, name: str, **arguments: Any) -> Any:
         if self._node.failure is not None:
             raise BrokerFailed(f"the broker gave up: {self._node.failure}")
-        return await self._node.command(name, arguments)
+        try:
+            return await self._node.command(name, arguments)
+        except Exception as error:
+            raise BrokerFailed(f"the broker did not {name}: {error}") from error
 
     async def snapshot(self) -> Snapshot:
         return await self._node.snapshot()
 
     async def restore(self, snapshot: Snapshot) -> int:
-        return await self._node.restore(snapshot)
+        try:
+            return await self._node.restore(snapshot)
+        except Exception as error:
+            raise BrokerFailed(f"the broker did not restore: {error}") from error
 
     def forget_sockets(self) -> None:
         self._node.forget_sockets()
@@ -85,6 +92,7 @@ class InChildProcess:
         self._settings = settings
         self._process: asyncio.subprocess.Process | None = None
         self._one_at_a_time = asyncio.Lock()
+        self._asked = 0
 
     @property
     def pid(self) -> int:
@@ -132,16 +140,24 @@ class InChildProcess:
         assert process.stdin is not None
         assert process.stdout is not None
         async with self._one_at_a_time:
+            self._asked += 1
             with suppress(ConnectionError):
-                process.stdin.write(json.dumps([name, arguments]).encode() + b"\n")
+                process.stdin.write(json.dumps([self._asked, name, arguments]).encode() + b"\n")
                 await process.stdin.drain()
-            line = await process.stdout.readline()
-        if not line:
+            answer = await self._answer(process.stdout, self._asked)
+        if answer is None:
             raise BrokerFailed(f"the broker's process ended with exit code {await process.wait()}")
-        answer: Mapping[str, Any] = json.loads(line)
         if "error" in answer:
             raise BrokerFailed(answer["error"])
         return answer["result"]
+
+    async def _answer(self, output: asyncio.StreamReader, number: int) -> Mapping[str, Any] | None:
+        """The answer to this command; those to earlier ones, which nobody waited for, are passed over."""
+        while line := await output.readline():
+            answer: Mapping[str, Any] = json.loads(line)
+            if answer["number"] == number:
+                return answer
+        return None
 
     async def snapshot(self) -> Snapshot:
         with tempfile.TemporaryDirectory() as directory:

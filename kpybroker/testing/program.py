@@ -24,8 +24,8 @@ async def serve(settings: Settings) -> None:
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
     while line := await reader.readline():
-        name, arguments = json.loads(line)
-        answers.write(json.dumps(await _answer(node, name, arguments)) + "\n")
+        number, name, arguments = json.loads(line)
+        answers.write(json.dumps({"number": number, **await _answer(node, name, arguments)}) + "\n")
         answers.flush()
     await node.stop()
 
@@ -34,7 +34,7 @@ async def _answer(node: EmbeddedNode, name: str, arguments: dict[str, Any]) -> d
     if node.failure is not None:
         return {"error": f"the broker gave up: {node.failure}"}
     try:
-        return {"result": await (node.start() if name == "start" else node.command(name, arguments))}
+        return {"result": await node.command(name, arguments)}
     except Exception as error:
         return {"error": f"the broker did not {name}: {error}"}
 

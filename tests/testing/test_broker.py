@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -41,16 +42,16 @@ def values(records: list[Record]) -> list[str | None]:
     return [record.text for record in records]
 
 
-def read_with_a_client(broker: Broker, topic: str) -> list[bytes]:
+def read_with_a_client(broker: Broker, topic: str, count: int) -> list[bytes]:
     consumer = KafkaConsumer(
         topic,
         bootstrap_servers=broker.bootstrap_servers,
         auto_offset_reset="earliest",
         group_id=None,
-        consumer_timeout_ms=300,
+        consumer_timeout_ms=20_000,
     )
     try:
-        return [message.value for message in consumer]
+        return [message.value for message in islice(consumer, count)]
     finally:
         consumer.close()
 
@@ -62,7 +63,7 @@ def test_an_unmodified_client_writes_and_reads(make: Make, place: Path | None) -
         producer.close()
         broker.produce("orders", "two")
         assert values(broker.records("orders")) == ["one", "two"]
-        assert read_with_a_client(broker, "orders") == [b"one", b"two"]
+        assert read_with_a_client(broker, "orders", 2) == [b"one", b"two"]
 
 
 def test_a_directory_keeps_the_data_for_the_next_broker(make: Make, tmp_path: Path) -> None:
@@ -222,6 +223,34 @@ def _in_a_forked_child(broker: Broker, port: int) -> None:
     producer.send("forked", b"from the child").get(10)
     producer.close()
     os._exit(0)
+
+
+def test_a_broker_that_is_started_again_is_a_new_one(make: Make) -> None:
+    broker = make()
+    for _ in range(2):
+        with broker:
+            assert broker.topics() == []
+            broker.produce("t", "a")
+
+
+def test_a_command_that_nobody_waits_for_confuses_nobody() -> None:
+    async def scenario() -> None:
+        async with Broker(process=True) as broker:
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.001):
+                    await broker.clock.advance(days=365)
+            assert await broker.clock.now_ms() > 1_700_000_000_000
+            await broker.produce("t", "a")
+            assert await broker.faults.clear() is None
+
+    asyncio.run(scenario())
+
+
+def test_a_child_process_that_was_killed_is_told_of() -> None:
+    with Broker(process=True) as broker:
+        os.kill(broker._broker._host.pid, signal.SIGKILL)  # type: ignore[attr-defined]
+        with pytest.raises(BrokerFailed, match="ended with exit code -9"):
+            broker.clock.now_ms()
 
 
 def test_a_forked_child_is_a_client_and_does_not_hold_the_port() -> None:
