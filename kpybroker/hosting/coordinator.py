@@ -77,8 +77,11 @@ class Coordinator:
             self._loader.load(shard)
 
     def _ended(self, shard: Shard) -> None:
-        if self.shards.get(shard.replica.index) is shard:
-            del self.shards[shard.replica.index]
+        index = shard.replica.index
+        if self.shards.get(index) is shard:
+            del self.shards[index]
+            if shard.begins_anew:
+                self._follow(index)
 
     def _period_is_over(self) -> None:
         """A shard a turn: together they might be long."""

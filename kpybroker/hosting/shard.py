@@ -55,6 +55,8 @@ class Shard:
             report=self._report,
         )
         self.is_over = False
+        self.begins_anew = False
+        """Whether another shard is wanted in the place of this one, which is over."""
         self._scheduler = scheduler
         self._outlet = outlet
         self.disk_failed = disk_failed
@@ -82,7 +84,14 @@ class Shard:
                 ticket.fail(error_codes.NOT_ENOUGH_REPLICAS)
             return
         deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
-        journal.submit(event, now_ms, ticket=ticket, key=key, deadline_ms=deadline_ms)
+        try:
+            journal.submit(event, now_ms, ticket=ticket, key=key, deadline_ms=deadline_ms)
+        except Exception:
+            # What was appended could not be applied: this machine is not what its log says any more.
+            log.exception("a defect: %s begins anew from its log", self)
+            self.begins_anew = True
+            self.end()
+            return
         if self._appended:
             self._appended = False
             self.replica.changed()

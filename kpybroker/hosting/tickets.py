@@ -3,12 +3,15 @@
 One decision may answer a thousand members. Each answer is encoded and sent when it leaves, so they leave in slices.
 """
 
+import logging
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.server.pending import Pending
+
+log = logging.getLogger("kpybroker.hosting")
 
 SLICE_MS = 5
 """For how long the loop works on one thing before everybody else gets a turn."""
@@ -29,7 +32,7 @@ class Outlet:
     def put(self, ticket: "Ticket", message: Any, error_code: int) -> None:
         """Let an answer out, now or soon."""
         if not self._waiting and self._scheduler.monotonic_ms() < self._until_ms:
-            ticket.deliver(message, error_code)
+            _deliver(ticket, message, error_code)
             return
         if not self._waiting:
             self._scheduler.call_soon(self._drain)
@@ -39,12 +42,18 @@ class Outlet:
         until_ms = self._scheduler.monotonic_ms() + SLICE_MS
         waiting = self._waiting
         while waiting:
-            ticket, message, error_code = waiting[0]
-            ticket.deliver(message, error_code)
-            waiting.popleft()
+            _deliver(*waiting.popleft())
             if waiting and self._scheduler.monotonic_ms() >= until_ms:
                 self._scheduler.call_soon(self._drain)
                 return
+
+
+def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
+    """Let one answer out; if it cannot be made, that is nobody else's trouble."""
+    try:
+        ticket.deliver(message, error_code)
+    except Exception:
+        log.exception("an answer of a coordinator cannot be given")
 
 
 class Ticket:

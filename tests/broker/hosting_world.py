@@ -63,6 +63,7 @@ class Counter:
         self.parked: list[Any] = []
         self.seen: list[Any] = []
         self.wakes_at_ms: int | None = None
+        self.forgiving = False
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         if isinstance(event, TooLarge):
@@ -84,12 +85,16 @@ class Counter:
             return Effects(replies=[(ticket, "sleeping")])
         if what == "break":
             raise ValueError("a defect")
+        if what == "corrupt":
+            return Effects(records=[Count(details[0], -1)], replies=[(ticket, "written")])
         self.seen.append((what, *event[1:]))
         if what == "timers":
             self.wakes_at_ms = None
         return Effects()
 
     def apply(self, record: Count, _offset: int, producer: ProducerEpoch | None) -> None:
+        if record.number < 0 and not self.forgiving:
+            raise ValueError("a record that cannot be applied")
         if producer is None:
             self.counts[record.key] = record.number
         else:
@@ -128,6 +133,8 @@ class World:
         self.replicas = Replicas(NODE, directories, self.scheduler, lambda overrides: effective(overrides, config))
         self.image = MetadataImage("cluster")
         self.machines: list[Counter] = []
+        self.forgiving = False
+        """Whether machines made from now on apply what those before could not."""
         self.kind = Kind(
             topic=TOPIC,
             new_machine=self._new_machine,
@@ -146,6 +153,7 @@ class World:
 
     def _new_machine(self) -> Counter:
         self.machines.append(Counter())
+        self.machines[-1].forgiving = self.forgiving
         return self.machines[-1]
 
     # Metadata

@@ -248,6 +248,45 @@ def test_a_defect_hurts_one_request(caplog: pytest.LogCaptureFixture) -> None:
     assert world.ask("put", "k") == 1
 
 
+def test_a_machine_that_cannot_apply_what_it_wrote_begins_anew(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create()
+    world.ask("put", "k")
+    parked = world.ask("park")
+    world.forgiving = True
+    assert world.ask("corrupt", "bad") == NOT_COORDINATOR
+    assert resolved(parked) == NOT_COORDINATOR
+    assert "a defect: __consumer_offsets-0 begins anew from its log" in caplog.text
+    assert world.ask("get", "k") == LOADING
+    world.scheduler.run()
+    assert world.ask("get", "k") == 1
+    assert len(world.machines) == 2
+
+
+def test_a_machine_that_cannot_apply_its_log_is_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create()
+    world.ask("corrupt", "bad")
+    world.scheduler.run()
+    assert world.ask("get", "k") == NOT_COORDINATOR
+    assert len(world.machines) == 2
+    assert "cannot be loaded: ValueError" in caplog.text
+
+
+def test_an_answer_that_cannot_be_made_holds_up_nobody(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.create()
+
+    def fail(_message: Any) -> None:
+        raise ValueError("a defect")
+
+    parked = [world.ask("park", answer=fail), world.ask("park")]
+    assert world.ask("release") == 2
+    assert not parked[0].resolved
+    assert resolved(parked[1]) == "released"
+    assert "an answer of a coordinator cannot be given" in caplog.text
+
+
 def test_answers_wait_for_the_high_watermark() -> None:
     world = World()
     world.create(isr=(NODE, OTHER_NODE))

@@ -94,9 +94,7 @@ def commit_in_transactions(bootstrap_servers: str, topic: str) -> None:
     consumer.close()
 
 
-def test_groups_stay_what_they_are_on_the_other_broker(target: str, tmp_path: Path) -> None:
-    if target != "kpybroker":
-        pytest.skip("starts both brokers itself")
+def test_groups_stay_what_they_are_on_the_other_broker(tmp_path: Path) -> None:
     ours, kafka = brokers_on(tmp_path)
     left: Seen | None = None
     member: Member | None = None
