@@ -59,7 +59,7 @@ def read_with_a_client(broker: Broker, topic: str, count: int) -> list[bytes]:
 def test_an_unmodified_client_writes_and_reads(make: Make, place: Path | None) -> None:
     with make(directory=place) as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        producer.send("orders", b"one").get(10)
+        producer.send("orders", b"one").get(30)
         producer.close()
         broker.produce("orders", "two")
         assert values(broker.records("orders")) == ["one", "two"]
@@ -220,7 +220,7 @@ def test_a_broker_is_used_by_those_who_stopped_it_no_more() -> None:
 def _in_a_forked_child(broker: Broker, port: int) -> None:
     broker.stop()  # must not stop the parent's
     producer = KafkaProducer(bootstrap_servers=f"127.0.0.1:{port}")
-    producer.send("forked", b"from the child").get(10)
+    producer.send("forked", b"from the child").get(30)
     producer.close()
     os._exit(0)
 
@@ -317,9 +317,9 @@ def test_what_cannot_be_done_is_kafkas_error(make: Make) -> None:
 def test_disconnected_clients_come_back() -> None:
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        producer.send("t", b"before").get(10)
+        producer.send("t", b"before").get(30)
         assert broker.disconnect_clients() >= 1
-        producer.send("t", b"after").get(10)
+        producer.send("t", b"after").get(30)
         producer.close()
         assert values(broker.records("t")) == ["before", "after"]
 

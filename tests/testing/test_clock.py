@@ -57,13 +57,13 @@ def test_a_clock_goes_on_after_a_restart_and_never_goes_back(process: bool) -> N
 def test_clients_stay_connected_and_the_broker_stays_registered_over_weeks() -> None:
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        first = producer.send("t", b"before").get(10)
-        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=5000)
+        first = producer.send("t", b"before").get(30)
+        consumer = KafkaConsumer(bootstrap_servers=broker.bootstrap_servers, consumer_timeout_ms=20_000)
         consumer.assign([TopicPartition("t", 0)])
         consumer.seek_to_end()
         consumer.position(TopicPartition("t", 0))
         broker.clock.advance(days=40)
-        assert producer.send("t", b"after").get(10).offset == first.offset + 1
+        assert producer.send("t", b"after").get(30).offset == first.offset + 1
         assert next(consumer).value == b"after"
         producer.close()
         consumer.close()
@@ -91,7 +91,7 @@ def test_timers_fire_in_the_order_in_which_they_are_due_and_no_later_than_a_step
     delays = [50_000, 10_000, 90_000, 10_000, 200_000]
     fired = fired_in(delays, 100_000)
     assert [delay for delay, _ in fired] == [10_000, 10_000, 50_000, 90_000]
-    assert all(delay <= at <= delay + 100_000 / 500 + 1000 for delay, at in fired)
+    assert all(delay <= at <= delay + 100_000 / 500 + 5000 for delay, at in fired)
 
 
 def test_what_a_timer_sets_off_happens_in_the_same_advance() -> None:

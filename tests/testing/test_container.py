@@ -27,7 +27,7 @@ def test_a_typical_suite_runs() -> None:
         server = kafka.get_bootstrap_server()
         assert server == f"{kafka.get_container_host_ip()}:{kafka.get_exposed_port(kafka.port)}"
         producer = KafkaProducer(bootstrap_servers=server)
-        producer.send("t", b"v").get(10)
+        producer.send("t", b"v").get(30)
         assert len(producer.partitions_for("t")) == 3
         producer.close()
         assert b"started" in kafka.get_logs()[0]

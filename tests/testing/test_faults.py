@@ -41,7 +41,7 @@ def broker(shared: Broker) -> Iterator[Broker]:
 @pytest.fixture
 def client(broker: Broker) -> Iterator[Connection]:
     """A client that is not the one of this package."""
-    connection = Connection(broker.host, broker.port, 5.0)
+    connection = Connection(broker.host, broker.port, 20.0)
     yield connection
     connection.close()
 
@@ -150,7 +150,7 @@ def test_a_consumer_survives_a_fault_of_its_topic(broker: Broker) -> None:
     broker.produce("consumed", "one")
     consumer = KafkaConsumer(
         bootstrap_servers=broker.bootstrap_servers,
-        consumer_timeout_ms=5000,
+        consumer_timeout_ms=20_000,
         retry_backoff_ms=10,
         metadata_max_age_ms=500,
     )
@@ -184,7 +184,7 @@ def test_a_connection_is_lost_before_or_after_the_request_had_its_effect(broker:
         before = count(broker, "a")
         broker.faults.disconnect("Produce", served=served, times=1)
         with pytest.raises(Unreachable, match="lost the connection"):
-            produce(Connection(broker.host, broker.port, 5.0), "a")
+            produce(Connection(broker.host, broker.port, 20.0), "a")
         assert count(broker, "a") == before + served
 
 
@@ -214,7 +214,7 @@ def test_a_client_without_retries_reports_the_error(broker: Broker) -> None:
     broker.faults.fail("Produce", "TOPIC_AUTHORIZATION_FAILED", topic="a")
     producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
     with pytest.raises(Exception, match="TopicAuthorizationFailed"):
-        producer.send("a", b"refused").get(10)
+        producer.send("a", b"refused").get(30)
     producer.close()
 
 
@@ -232,7 +232,7 @@ def test_faults_work_in_a_loop_and_in_a_child_process() -> None:
         async with Broker() as broker:
             await broker.create_topic("a")
             async with await broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1) as fault:
-                client = await asyncio.to_thread(Connection, broker.host, broker.port, 5.0)
+                client = await asyncio.to_thread(Connection, broker.host, broker.port, 20.0)
                 assert await asyncio.to_thread(produce, client, "a") == {"a": error_codes.NOT_LEADER_OR_FOLLOWER}
                 assert await fault.hits() == 1
                 client.close()
@@ -241,7 +241,7 @@ def test_faults_work_in_a_loop_and_in_a_child_process() -> None:
     with Broker(process=True) as broker:
         broker.create_topic("a")
         fault = broker.faults.fail("Produce", "NOT_LEADER_OR_FOLLOWER", times=1)
-        client = Connection(broker.host, broker.port, 5.0)
+        client = Connection(broker.host, broker.port, 20.0)
         assert [produce(client, "a")["a"], produce(client, "a")["a"]] == [error_codes.NOT_LEADER_OR_FOLLOWER, 0]
         assert fault.hits == 1
         fault.remove()

@@ -79,7 +79,7 @@ def test_a_fault_of_one_test_is_gone_in_the_next(suite: pytest.Pytester) -> None
         from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         def code(kpybroker, topic):
-            client = Connection(kpybroker.host, kpybroker.port, 5.0)
+            client = Connection(kpybroker.host, kpybroker.port, 20.0)
             answer = client.call(MetadataRequest(topics=[MetadataRequestTopic(name=topic)]))
             client.close()
             return answer.topics[0].error_code

@@ -79,10 +79,10 @@ def test_a_saved_snapshot_is_a_log_directory_that_kpybroker_starts_on(tmp_path: 
 def test_a_snapshot_under_load_holds_what_was_acknowledged() -> None:
     with Broker() as broker:
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        acknowledged = [producer.send("busy", b"%d" % number).get(10).offset for number in range(50)]
+        acknowledged = [producer.send("busy", b"%d" % number).get(30).offset for number in range(50)]
         later = [producer.send("busy", b"later") for _ in range(200)]
         snapshot = broker.snapshot()
-        assert all(future.get(10) for future in later)
+        assert all(future.get(30) for future in later)
         producer.close()
         broker.restore(snapshot)
         kept = [record.value for record in broker.records("busy")]
@@ -95,7 +95,7 @@ def test_faults_outlive_a_restore_and_clients_find_the_broker_again() -> None:
         broker.create_topic("t")
         snapshot = broker.snapshot()
         producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
-        producer.send("t", b"forgotten").get(10)
+        producer.send("t", b"forgotten").get(30)
         fault = broker.faults.fail("Produce", error_codes.NOT_LEADER_OR_FOLLOWER, times=1)
         broker.restore(snapshot)
         producer.send("t", b"remembered").get(20)

@@ -120,7 +120,7 @@ def test_offsets_of_a_group_that_is_gone_expire_without_waiting(broker: Broker) 
 
 
 def test_the_first_question_for_a_coordinator_is_answered_with_one(broker: Broker) -> None:
-    client = Connection(broker.host, broker.port, 5.0)
+    client = Connection(broker.host, broker.port, 20.0)
     for group in ("g", "h"):
         answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]))
         (found,) = answer.coordinators
@@ -130,7 +130,7 @@ def test_the_first_question_for_a_coordinator_is_answered_with_one(broker: Broke
 
 def test_where_groups_cannot_be_kept_the_question_is_answered_in_the_end() -> None:
     with Broker({"offsets.topic.replication.factor": 3}) as broker:
-        client = Connection(broker.host, broker.port, 5.0)
+        client = Connection(broker.host, broker.port, 20.0)
         answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
         client.close()
         assert answer.coordinators[0].error_code == error_codes.COORDINATOR_NOT_AVAILABLE
