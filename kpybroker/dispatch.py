@@ -15,7 +15,7 @@ from time import perf_counter_ns
 from typing import Any
 
 from kpybroker.answered_errors import Errors, errors_in
-from kpybroker.counters import UNCOUNTED, ApiCounters, Due
+from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection, Connection
 from kpybroker.server.newcomers import Newcomers
@@ -155,7 +155,8 @@ class Dispatcher:
         now_ns = perf_counter_ns()
         queue_ns = started_ns - connection.arrived_ns
         local_ns = now_ns - started_ns
-        counters.queue[(queue_ns * queue_ns).bit_length()] += 1
+        if queue_ns > BRIEF_NS:
+            counters.queue[(queue_ns * queue_ns).bit_length()] += 1
         counters.local[(local_ns * local_ns).bit_length()] += 1
         counters.local_ns += local_ns
         connection.counters = counters

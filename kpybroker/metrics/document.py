@@ -54,9 +54,9 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
   is the sum over all topics, also deleted ones.
 - **Times of requests** are split as Kafka splits them. `requestqueue`: readable, while others were served. `local`:
   decoded, handled and encoded. `remote`: parked, for records or for a commit. `responsequeue`: answered, while
-  earlier answers of the connection were due. `responsesend`: until the socket had taken the last byte. Quantiles
-  are those of the last minute, from buckets of half an octave: they are off by a fifth at most. Kafka's weigh five
-  minutes.
+  earlier answers of the connection were due. `responsesend`: until the socket had taken the last byte. What
+  takes less than 50 µs of any but `local` and `total` counts as nothing. Quantiles are those of the last minute, from
+  buckets of half an octave, within which they are estimates. Kafka's weigh five minutes.
 - **Partitions** appear when their log is open: at its first use after a start, or when retention looks at it
   (`log.retention.check.interval.ms`).
 - **Lag in records** is the high watermark less the position, as kafka_exporter and Kafka's own tool count it.

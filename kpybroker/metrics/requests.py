@@ -133,7 +133,7 @@ class RequestTables:
         columns: list[list[float]] = []
         for phase, _, _ in PHASES:
             recent = self._windows.recent((name, phase), getattr(counters, phase))
-            # Who was not parked, or had nobody before it, is not counted there: it took no time.
+            # Who had hardly to wait for anything is not counted there: it took no time.
             columns.append(quantiles_ms(recent, max(0, answered - sum(recent))))
         for number, label in enumerate(QUANTILE_LABELS):
             yield Row((name, label), [round(column[number], 6) for column in columns])

@@ -15,9 +15,9 @@ from struct import Struct
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kpybroker.counters import UNCOUNTED, Due
+from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due
 from kpybroker.server.backlog import Held
-from kpybroker.server.large_requests import LARGE_BYTES
+from kpybroker.server.large_requests import FREE_FETCH_MS, FREE_MS, LARGE_BYTES
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
@@ -30,6 +30,7 @@ log = logging.getLogger("kpybroker.server")
 _SIZE = Struct(">i")
 _API_KEY = Struct(">h")
 PRODUCE = 0
+FETCH = 1
 SMALLEST_FRAME_BYTES = 8
 """Api key, version and correlation id: less is not a request."""
 FIRST_BODY_BYTES = 64 * 1024
@@ -215,7 +216,8 @@ class Connection:
         now_ns = perf_counter_ns()
         send_ns = now_ns - self.answered_ns
         total_ns = now_ns - self.arrived_ns
-        counters.send[(send_ns * send_ns).bit_length()] += 1
+        if send_ns > BRIEF_NS:
+            counters.send[(send_ns * send_ns).bit_length()] += 1
         counters.total[(total_ns * total_ns).bit_length()] += 1
 
     def _due(self) -> Due:
@@ -347,11 +349,12 @@ class Connection:
 
     def _serve_large(self, frame: memoryview) -> Reply | Pending | None:
         server = self.server
+        free_ms = FREE_FETCH_MS if _API_KEY.unpack_from(frame)[0] == FETCH else FREE_MS
         began_ms = server.scheduler.monotonic_ms()
         try:
             return self.dispatch(self, frame)
         finally:
-            server.large_requests.took(server.scheduler.monotonic_ms() - began_ms)
+            server.large_requests.took(server.scheduler.monotonic_ms() - began_ms, free_ms)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""
@@ -467,8 +470,10 @@ class Connection:
             if remote_ns > 0:
                 counters.remote[(remote_ns * remote_ns).bit_length()] += 1
             waiting_ns = began_ns - answered_ns
-            counters.waiting[(waiting_ns * waiting_ns).bit_length()] += 1
-            counters.send[sent_bucket] += 1
+            if waiting_ns > BRIEF_NS:
+                counters.waiting[(waiting_ns * waiting_ns).bit_length()] += 1
+            if send_ns > BRIEF_NS:
+                counters.send[sent_bucket] += 1
             total_ns = now_ns - arrived_ns
             counters.total[(total_ns * total_ns).bit_length()] += 1
         self._unsent.clear()

@@ -86,8 +86,8 @@ def test_the_time_of_a_request_is_split(scrape: Scrape) -> None:
         phase: scrape.value(f"kafka_network_requestmetrics_{phase}timems", request="Fetch", quantile="0.999")
         for phase in PHASES
     }
-    # A fifth may be missing, since times are kept by half octaves.
-    assert times["total"] >= times["remote"] >= WAIT_MS * 0.8
+    # Something may be missing, since times are kept by half octaves.
+    assert times["total"] >= times["remote"] >= WAIT_MS / 1.5
     assert all(value < WAIT_MS for phase, value in times.items() if phase not in ("remote", "total", "local"))
     for phase in PHASES:
         assert scrape.value(f"kafka_network_requestmetrics_{phase}timems_count", request="Fetch") == 4
