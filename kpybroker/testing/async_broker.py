@@ -13,7 +13,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.testing import groups
 from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
 from kpybroker.testing.controls import AsyncClock, AsyncFaults
-from kpybroker.testing.embedded import Settings
+from kpybroker.testing.embedded import Settings, address, reachable
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import Host, InChildProcess, InThisLoop
 from kpybroker.testing.records import Record, as_record, by_partition, differences
@@ -66,7 +66,7 @@ class AsyncBroker:
         texts = {name: _text(value) for name, value in (config or {}).items()}
         settings = Settings(texts, None if directory is None else os.fspath(directory), host, advertised_host, port)
         self._host: Host = InChildProcess(settings) if process else InThisLoop(settings)
-        self.client = Client(_reachable(host), lambda: self.port)
+        self.client = Client(reachable(host), lambda: self.port)
         self.clock = AsyncClock(self._host.command)
         self.faults = AsyncFaults(self._host.command)
 
@@ -102,7 +102,7 @@ class AsyncBroker:
     @property
     def bootstrap_servers(self) -> str:
         """``host:port``, for any client."""
-        return f"{self._advertised_host or _reachable(self.host)}:{self.port}"
+        return address(self._advertised_host or reachable(self.host), self.port)
 
     def forget_sockets(self) -> None:
         """In a forked child of this process: leave the sockets to the parent."""
@@ -344,11 +344,6 @@ class AsyncBroker:
 
 def _as_found(topic: str, partition: int, record: WireRecord) -> Record:
     return Record(record.value, record.key, record.headers, topic, partition, record.offset, record.timestamp)
-
-
-def _reachable(host: str) -> str:
-    """Where this machine reaches a listener: one on every interface, on loopback."""
-    return "127.0.0.1" if host in ("", "0.0.0.0", "::") else host
 
 
 def _text(value: object) -> str:

@@ -21,6 +21,7 @@ from kpystorage.disk import Disk
 
 IN_MEMORY = "/kpybroker"
 LISTENER = "PLAINTEXT"
+EVERY_INTERFACE = ("", "0.0.0.0", "::")
 DEFAULTS: Mapping[str, str] = {
     "kpybroker.http.listener": "",
     "kpybroker.loop.lag.warn.ms": "0",
@@ -103,9 +104,11 @@ class EmbeddedNode:
 
     def _config(self) -> BrokerConfig:
         settings = self.settings
-        own = {**DEFAULTS, "log.dirs": self._root, "listeners": f"{LISTENER}://{settings.host}:{self.port}"}
-        if settings.advertised_host is not None:
-            own["advertised.listeners"] = f"{LISTENER}://{settings.advertised_host}:{self.port}"
+        advertised = settings.advertised_host or reachable(settings.host)
+        own = {**DEFAULTS, "log.dirs": self._root}
+        if "listeners" not in settings.config:
+            own["listeners"] = f"{LISTENER}://{address(settings.host, self.port)}"
+            own["advertised.listeners"] = f"{LISTENER}://{address(advertised, self.port)}"
         return BrokerConfig.load(None, {**own, **settings.config})
 
     def _new_disk(self) -> Disk:
@@ -207,6 +210,16 @@ class EmbeddedNode:
         if self._scheduler is None or self._node is None:
             raise RuntimeError("the broker is not running")
         return self._scheduler
+
+
+def reachable(host: str) -> str:
+    """Where this machine reaches a listener: one on every interface, on loopback."""
+    return "127.0.0.1" if host in EVERY_INTERFACE else host
+
+
+def address(host: str, port: int) -> str:
+    """``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _with_parents(path: str) -> list[str]:

@@ -26,6 +26,17 @@ ROOT = Path(__file__).parents[2]
 Make = Callable[..., Broker]
 
 
+def has_ipv6() -> bool:
+    try:
+        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
+    except OSError:
+        return False
+    return True
+
+
+HAS_IPV6 = has_ipv6()
+
+
 @pytest.fixture(params=["thread", "child process"])
 def make(request: pytest.FixtureRequest) -> Make:
     """A broker in each of the places where a blocking test can have one."""
@@ -98,6 +109,36 @@ def test_configs_are_taken_and_a_wrong_one_is_one_clear_line(make: Make) -> None
 def test_a_fixed_port_that_is_taken_is_one_clear_line(make: Make) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(BrokerFailed, match="cannot listen"):
         make(port=taken.getsockname()[1]).start()
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ({"host": "0.0.0.0"}, "127.0.0.1"),
+        ({"host": "0.0.0.0", "advertised_host": "localhost"}, "localhost"),
+        ({"host": "localhost"}, "localhost"),
+        pytest.param({"host": "::1"}, "[::1]", marks=pytest.mark.skipif(not HAS_IPV6, reason="needs IPv6")),
+    ],
+)
+def test_clients_are_told_an_address_that_they_reach(options: dict[str, str], told: str) -> None:
+    with Broker(**options) as broker:
+        assert broker.bootstrap_servers == f"{told}:{broker.port}"
+        producer = KafkaProducer(bootstrap_servers=broker.bootstrap_servers)
+        producer.send("t", b"a").get(30)
+        producer.close()
+        broker.restart()
+        assert values(broker.records("t")) == ["a"]
+
+
+def test_listeners_of_the_tests_own_are_served() -> None:
+    listeners = {
+        "listeners": "INSIDE://127.0.0.1:0,OUTSIDE://127.0.0.1:0",
+        "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "INSIDE",
+    }
+    with Broker(listeners) as broker:
+        broker.produce("t", "a")
+        assert values(broker.records("t")) == ["a"]
 
 
 def test_a_broker_that_failed_to_start_can_be_tried_again(tmp_path: Path) -> None:
