@@ -16,6 +16,9 @@ FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 MOST_PARTITIONS = 500_000
 """In all sessions together. Kafka counts sessions only, whatever they hold."""
+ABANDONED_MS = 600_000
+"""Who has not fetched for so long is gone, or begins anew. Kafka keeps such sessions until it needs their slots."""
+SWEEP_MS = 60_000
 EVICTION_MS = 120_000
 """Kafka's ``incremental.fetch.session.cache.eviction.ms``, which it does not let anybody configure either."""
 
@@ -28,6 +31,7 @@ class Sessions:
         self.rng = rng
         self.sessions: dict[int, Session] = {}
         self.evictions = 0
+        self._swept_ms = 0.0
         self.partitions = 0
         """How many partitions all sessions read together."""
 
@@ -74,6 +78,10 @@ class Sessions:
         return session
 
     def _keep(self, session: Session, now_ms: float) -> None:
+        if now_ms - self._swept_ms >= SWEEP_MS:
+            self._swept_ms = now_ms
+            for abandoned in [each for each in self.sessions.values() if now_ms - each.last_used_ms > ABANDONED_MS]:
+                self._evict(abandoned)
         while len(self.sessions) >= self.slots or self.partitions + len(session.entries) > MOST_PARTITIONS:
             if not self._make_room(session, now_ms):
                 return

@@ -168,6 +168,8 @@ class Replica:
         self.gone = True
         self.leader = None
         self.changed()
+        for entry in list(self.watchers):
+            entry.unwatch()  # a session that nobody continues would keep all of this
 
     def fail(self) -> None:
         """Its log directory failed."""

@@ -131,6 +131,7 @@ class Replicas:
                 del self.topics[topic.name]
             for replica in held.replicas.values():
                 self._forget(replica)
+            held.replicas = {}  # they hold their topic
 
     def _forget(self, replica: Replica) -> None:
         found = self.find_log(replica)

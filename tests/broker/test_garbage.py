@@ -7,13 +7,17 @@ from pathlib import Path
 
 import pytest
 from running_node import RunningNode, start
+from test_node import wait_until
 
 from kpybroker.fetch.session import Entry, Session
+from kpybroker.replicas.replica import HeldTopic, Replica
 from kpybroker.server.connection import Connection
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.metadata import MetadataRequest
+from kpywire.uuid import ZERO_UUID
 from raw_client import RawClient
 
 PARTITIONS = 5
@@ -68,6 +72,17 @@ def test_a_fetch_without_a_session_leaves_nothing_to_collect(node: RunningNode, 
             assert node.call(lambda: alive(Session, Entry)) == before
             assert fetch(client, max_wait_ms, session_epoch=0) > 0
             assert node.call(lambda: alive(Session, Entry)) == before + 1 + PARTITIONS
+
+
+def test_a_session_does_not_keep_a_topic_that_is_deleted(node: RunningNode) -> None:
+    with RawClient(node.port) as client:
+        create(client)
+        assert fetch(client, 0, session_epoch=0) > 0
+        with no_collector():
+            assert node.call(lambda: alive(Replica, HeldTopic)) == PARTITIONS + 1
+            topics = [DeleteTopicState(name="t", topic_id=ZERO_UUID)]
+            client.call(DeleteTopicsRequest(topics=topics, timeout_ms=10_000), 6)
+            wait_until(lambda: node.call(lambda: alive(Replica, HeldTopic)) == 0)
 
 
 def test_a_connection_that_is_closed_leaves_nothing_to_collect(node: RunningNode) -> None:

@@ -8,7 +8,7 @@ import pytest
 from kpybroker.errors import KafkaError
 from kpybroker.fetch import sessions as sessions_module
 from kpybroker.fetch.session import LAST_EPOCH, NO_SESSION, Session
-from kpybroker.fetch.sessions import EVICTION_MS, Sessions
+from kpybroker.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, Sessions
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
@@ -112,6 +112,17 @@ def test_an_idle_session_makes_room_after_two_minutes() -> None:
     assert list(cache.sessions.values()) == [second]
     assert first.entries == {}
     assert cache.evictions == 1
+
+
+def test_sessions_that_nobody_continues_are_let_go_even_where_there_is_room() -> None:
+    cache = sessions(slots=10)
+    abandoned, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    used, _ = cache.begin(fetch(0, 0, {1: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    cache.begin(fetch(used.id, 1, {}), uses_ids=False, is_follower=False, now_ms=ABANDONED_MS)
+    cache.begin(fetch(0, 0, {2: 0}), uses_ids=False, is_follower=False, now_ms=ABANDONED_MS + SWEEP_MS)
+    assert abandoned.id not in cache.sessions
+    assert used.id in cache.sessions
+    assert cache.partitions == 2
 
 
 def test_sessions_with_too_many_partitions_together_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
