@@ -7,7 +7,6 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from time import perf_counter_ns
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.errors import KafkaError
@@ -26,7 +25,7 @@ from kpywire import error_codes
 
 log = logging.getLogger("kpybroker.replicas")
 
-CREATE_SLICE_NS = 2_000_000
+CREATE_SLICE_MS = 2.0
 """For so long logs are made in one loop turn when many partitions appear; a request makes those it needs itself."""
 
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
@@ -187,8 +186,8 @@ class Replicas:
         self._to_create.append(replica)
 
     def _create_some(self) -> None:
-        until_ns = perf_counter_ns() + CREATE_SLICE_NS
-        while self._to_create and perf_counter_ns() <= until_ns:
+        until_ms = self.scheduler.monotonic_ms() + CREATE_SLICE_MS
+        while self._to_create and self.scheduler.monotonic_ms() <= until_ms:
             replica = self._to_create.popleft()
             if replica.gone or replica.offline or replica.leader is not None:
                 continue
