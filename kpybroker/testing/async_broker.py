@@ -16,7 +16,7 @@ from kpybroker.testing.controls import AsyncClock, AsyncFaults
 from kpybroker.testing.embedded import Settings, address, reachable
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import Host, InChildProcess, InThisLoop
-from kpybroker.testing.records import Record, as_record, by_partition, differences
+from kpybroker.testing.records import Record, Records, as_record, by_partition, differences, in_order
 from kpybroker.testing.snapshot import Snapshot
 from kpywire import error_codes
 from kpywire.batch import batch_headers
@@ -186,17 +186,17 @@ class AsyncBroker:
 
     async def records(
         self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted"
-    ) -> list[Record]:
+    ) -> Records:
         """Every record that is there now, partition by partition; none of a topic that does not exist.
 
         Raises KafkaError.
         """
         found, _ = await self._read(topic, {}, partition, isolation)
-        return sorted(found, key=lambda record: (record.partition, record.offset))
+        return in_order(found)
 
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
-    ) -> list[Record]:
+    ) -> Records:
         """All records, as soon as there are so many; AssertionError if that takes longer than ``timeout_s``."""
         __tracebackhide__ = True
         found: list[Record] = []
@@ -206,7 +206,7 @@ class AsyncBroker:
             more, positions = await self._read(topic, positions, None, isolation)
             found += more
             if len(found) >= count:
-                return sorted(found, key=lambda record: (record.partition, record.offset))
+                return in_order(found)
             if asyncio.get_running_loop().time() > deadline:
                 shown = differences([], found)[1:] if found else []
                 raise AssertionError(
@@ -222,7 +222,7 @@ class AsyncBroker:
         ordered: bool = True,
         timeout_s: float = 0.0,
         isolation: str = "read_uncommitted",
-    ) -> list[Record]:
+    ) -> Records:
         """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds.
 
         An expectation is a value, a pair of key and value, or a mapping of the fields that count.
@@ -235,8 +235,17 @@ class AsyncBroker:
             if not lines:
                 return found
             if asyncio.get_running_loop().time() >= deadline:
+                if not found and not await self._exists(topic):
+                    lines.append("there is no such topic")
                 raise AssertionError("\n".join([f"topic {topic}: {lines[0]}", *lines[1:]]))
             await asyncio.sleep(PAUSE_S)
+
+    async def _exists(self, topic: str) -> bool:
+        try:
+            await self.client.partitions(topic)
+        except KafkaError as error:
+            return error.code != error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        return True
 
     async def _read(
         self, topic: str, positions: Mapping[int, int], partition: int | None, isolation: str

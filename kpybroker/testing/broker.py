@@ -16,7 +16,7 @@ from kpybroker.testing.controls import Clock, Faults
 from kpybroker.testing.groups import Group, Spot
 from kpybroker.testing.hosts import BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
-from kpybroker.testing.records import Record
+from kpybroker.testing.records import Record, Records
 from kpybroker.testing.snapshot import Snapshot
 
 T = TypeVar("T")
@@ -179,13 +179,13 @@ class Broker:
         """As `AsyncBroker.produce`."""
         return self._call(self._broker.produce(topic, *records, partition=partition))
 
-    def records(self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted") -> list[Record]:
+    def records(self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted") -> Records:
         """As `AsyncBroker.records`."""
         return self._call(self._broker.records(topic, partition=partition, isolation=isolation))
 
     def wait_for_records(
         self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
-    ) -> list[Record]:
+    ) -> Records:
         """As `AsyncBroker.wait_for_records`."""
         __tracebackhide__ = True
         return self._call(self._broker.wait_for_records(topic, count, timeout_s=timeout_s, isolation=isolation))
@@ -198,7 +198,7 @@ class Broker:
         ordered: bool = True,
         timeout_s: float = 0.0,
         isolation: str = "read_uncommitted",
-    ) -> list[Record]:
+    ) -> Records:
         """As `AsyncBroker.assert_records`."""
         __tracebackhide__ = True
         return self._call(

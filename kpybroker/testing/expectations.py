@@ -6,18 +6,18 @@ from typing import Any
 from kpybroker.testing.async_broker import TIMEOUT_S
 from kpybroker.testing.broker import Broker
 from kpybroker.testing.groups import Group, Spot
-from kpybroker.testing.records import Record
+from kpybroker.testing.records import Records
 
 
 def assert_records(
     broker: Broker, topic: str, expected: Sequence[Any], *, ordered: bool = True, timeout_s: float = 0.0
-) -> list[Record]:
+) -> Records:
     """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds."""
     __tracebackhide__ = True
     return broker.assert_records(topic, expected, ordered=ordered, timeout_s=timeout_s)
 
 
-def wait_for_records(broker: Broker, topic: str, count: int, *, timeout_s: float = TIMEOUT_S) -> list[Record]:
+def wait_for_records(broker: Broker, topic: str, count: int, *, timeout_s: float = TIMEOUT_S) -> Records:
     """All records of a topic, as soon as there are so many."""
     __tracebackhide__ = True
     return broker.wait_for_records(topic, count, timeout_s=timeout_s)

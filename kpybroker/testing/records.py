@@ -42,6 +42,21 @@ class Record(NamedTuple):
         return f"Record({describe(self)})"
 
 
+class Records(list[Record]):
+    """Records that were read. They equal a list of records, and one of expectations that they meet in this order."""
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, list) and len(other) == len(self) and all(map(matches, other, self))
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+
+def in_order(found: Iterable[Record]) -> Records:
+    """Partition by partition, as they lie there."""
+    return Records(sorted(found, key=lambda record: (record.partition, record.offset)))
+
+
 def describe(record: Record) -> str:
     """One line for people."""
     parts = [f"{record.topic}[{record.partition}]@{record.offset}", _shown(record.key), "=", _shown(record.value)]

@@ -147,6 +147,24 @@ def test_a_failed_assertion_says_what_is_there() -> None:
         assert broker.records("missing") == []
 
 
+def test_records_equal_what_they_are_expected_to_be() -> None:
+    with Broker() as broker:
+        broker.produce("t", "a", ("k", {"id": 7}))
+        read = broker.records("t")
+        assert read == ["a", {"id": 7}]
+        assert read == [b"a", ("k", '{"id": 7}')]
+        assert read == broker.wait_for_records("t", 2)
+        assert read == list(read)
+        assert read != ["a"]
+        assert read != [{"id": 7}, "a"]
+        assert read != ("a", {"id": 7})
+
+
+def test_an_assertion_on_a_topic_that_is_not_there_says_so() -> None:
+    with Broker() as broker, pytest.raises(AssertionError, match=r"- 'x'\nthere is no such topic"):
+        assert_records(broker, "misspelt", ["x"])
+
+
 def test_many_records_come_whole() -> None:
     with Broker() as broker:
         for start in range(0, 3000, 500):
