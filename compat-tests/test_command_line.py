@@ -159,10 +159,12 @@ def test_a_record_above_the_topics_limit_is_one_clear_line(run: Run, new_topic: 
         (("topics", "describe", "no-such-topic"), "topic no-such-topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"),
         (("topics", "delete", "no-such-topic"), "topic no-such-topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"),
         (("consume", "no-such-topic"), "topic no-such-topic does not exist (UNKNOWN_TOPIC_OR_PARTITION)"),
+        (("configs", "describe", "-t", "no-such-topic"), "topic no-such-topic does not exist"),
+        (("configs", "alter", "-t", "no-such-topic", "-c", "retention.ms=1"), "topic no-such-topic does not exist"),
         (("topics", "create", "not a name"), "(INVALID_TOPIC_EXCEPTION)"),
         (("topics", "create", "good", "-c", "no.such.config=1"), "(INVALID_CONFIG)"),
     ],
-    ids=["describe", "delete", "consume", "bad-name", "bad-config"],
+    ids=["describe", "delete", "consume", "configs", "alter", "bad-name", "bad-config"],
 )
 def test_a_refusal_is_one_line_with_kafkas_name_of_the_error(run: Run, words: tuple[str, ...], text: str) -> None:
     with pytest.raises(Failed) as failed:

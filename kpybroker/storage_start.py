@@ -66,7 +66,7 @@ def open_storage(
     metadata_path = str(Path(config.metadata_log_dir).absolute())
     configured = list(dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs))
     paths = [path for path in configured if _usable(disk, path)]
-    if metadata_path not in paths and not _usable(disk, metadata_path):
+    if metadata_path not in paths and (metadata_path in configured or not _usable(disk, metadata_path)):
         raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
     every = [*paths, *([] if metadata_path in paths else [metadata_path])]
     log_config = _default_log_config(config)

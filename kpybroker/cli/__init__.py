@@ -3,9 +3,13 @@
 ``kpybroker start`` and ``format`` run a node; the others are clients of any Kafka broker.
 """
 
+import errno
+import os
+import sys
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
+from typing import Any
 
 import click
 
@@ -27,6 +31,9 @@ COMMANDS = {
 }
 
 
+OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
 class _Lazy(click.Group):
     """A group whose commands are ``kpybroker.cli.<name>:command``, dashes as underscores."""
 
@@ -38,6 +45,17 @@ class _Lazy(click.Group):
             return None
         command: click.Command = import_module(f"kpybroker.cli.{name.replace('-', '_')}").command
         return command
+
+    def invoke(self, context: click.Context) -> Any:
+        """Where the output goes may be full: one line instead of a traceback."""
+        try:
+            return super().invoke(context)
+        except OSError as error:
+            if error.errno not in OUTPUT_FAILED:
+                raise
+            # Or the interpreter tries once more at its end, to complain about what is still in the buffer.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise click.ClickException(f"the output cannot be written: {error.strerror}") from None
 
     def format_commands(self, _context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):

@@ -94,6 +94,7 @@ def describe(
         raise_for(answer.error_code, str(resource), answer.error_message)
         return sorted(answer.configs, key=lambda each: str(each.name))
 
+    _look_for_topic(client, resource)
     return client.retrying(attempt)
 
 
@@ -109,6 +110,7 @@ def alter(client: Client, resource: Resource, changes: Iterable[Change], *, vali
         for answer in _answerer(client, resource)(request).responses:
             raise_for(answer.error_code, str(resource), answer.error_message)
 
+    _look_for_topic(client, resource)
     client.retrying(attempt)
 
 
@@ -117,6 +119,12 @@ def resources(client: Client, kind: Kind) -> list[str]:
     answer = client.call(ListConfigResourcesRequest(resource_types=[kind]))
     raise_for(answer.error_code, "config resources")
     return sorted(each.resource_name for each in answer.config_resources)
+
+
+def _look_for_topic(client: Client, resource: Resource) -> None:
+    """Raises KafkaError at once for a topic that does not exist, which is an error that clients repeat requests at."""
+    if resource.kind == Kind.TOPIC:
+        client.topic(resource.name)
 
 
 def _answerer(client: Client, resource: Resource) -> Callable[[Any], Any]:

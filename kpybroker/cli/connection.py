@@ -29,7 +29,7 @@ class Connection:
     """A connection that has asked the broker which versions it serves. Raises Unreachable, and so does every call."""
 
     def __init__(self, host: str, port: int, timeout_s: float) -> None:
-        self.address = f"{host}:{port}"
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._timeout_s = timeout_s
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}

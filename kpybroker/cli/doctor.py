@@ -88,7 +88,10 @@ def as_text(findings: Iterable[Finding]) -> str:
             lines.append(click.wrap_text(each.remedy, 110, " " * INDENT, " " * INDENT))
     bad = sum(each.level == PROBLEM for each in findings)
     doubtful = sum(each.level == WARNING for each in findings)
+    unseen = sum(each.level == UNKNOWN for each in findings)
     summary = (
         "Nothing is wrong." if not (bad or doubtful) else f"{plural(bad, 'problem')}, {plural(doubtful, 'warning')}."
     )
+    if unseen:
+        summary += f" {plural(unseen, 'check')} could not be made."
     return "\n".join([*lines, summary])

@@ -17,6 +17,8 @@ from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 
 CHUNK_BYTES = 64 * 1024
+LONGEST_LINE_BYTES = 100 * 1024 * 1024
+"""What no request can carry by default (``socket.request.max.bytes``)."""
 
 
 class Parsing(NamedTuple):
@@ -99,15 +101,23 @@ def command(
 
 
 def batches_of_lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a stream without their ends, as many at a time as are there: nobody waits for a full batch."""
-    rest = b""
+    """The lines of a stream without their ends, as many at a time as are there: nobody waits for a full batch.
+
+    Raises click.ClickException for a line that no request could carry.
+    """
+    rest = bytearray()
     read = getattr(source, "read1", source.read)
     while chunk := read(CHUNK_BYTES):
-        *lines, rest = (rest + chunk).split(b"\n")
+        *lines, last = chunk.split(b"\n")
         if lines:
+            lines[0] = bytes(rest) + lines[0]
+            rest.clear()
             yield [line.removesuffix(b"\r") for line in lines]
+        rest += last
+        if len(rest) > LONGEST_LINE_BYTES:
+            raise click.ClickException(f"a line of the input is longer than {LONGEST_LINE_BYTES >> 20} MiB")
     if rest:
-        yield [rest]
+        yield [bytes(rest)]
 
 
 def as_line(placed: Placed) -> str:

@@ -1,15 +1,24 @@
 """The command line's own client, without a broker: addresses, keys, formats, peers that are no brokers."""
 
+import io
+import itertools
+import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 
+import click
 import pytest
 from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kpybroker.cli import main
 from kpybroker.cli.client import Spot, parse_servers
 from kpybroker.cli.partitioning import murmur2, partition_of
+from kpybroker.cli.produce import CHUNK_BYTES, batches_of_lines
 from kpybroker.cli.reader import Found
 from kpybroker.cli.record_format import formatter, json_line
 from kpywire.record import Record
@@ -154,3 +163,33 @@ def test_a_port_where_nobody_listens_is_one_clear_line() -> None:
         address = f"127.0.0.1:{listener.getsockname()[1]}"
     code, said = invoke("consume", "topic", "-b", address)
     assert (code, said) == (3, f"Error: no broker answers at {address}: Connection refused\n")
+
+
+@given(
+    st.lists(st.binary(max_size=8).map(lambda line: line.translate(None, b"\r\n"))), st.integers(1, 5), st.booleans()
+)
+def test_lines_are_found_wherever_the_input_is_cut(lines: list[bytes], chunk_bytes: int, ended: bool) -> None:
+    text = b"\r\n".join(lines) + (b"\n" if ended else b"")
+    source = io.BytesIO(text)
+    source.read1 = lambda _count: source.read(chunk_bytes)  # type: ignore[method-assign, assignment]
+    expected = text.replace(b"\r\n", b"\n").split(b"\n")
+    if not expected[-1]:
+        expected.pop()
+    assert list(itertools.chain(*batches_of_lines(source))) == expected
+
+
+def test_a_line_that_no_request_can_carry_is_refused_instead_of_kept() -> None:
+    class Endless(io.RawIOBase):
+        def read(self, _count: int = -1) -> bytes:
+            return b"x" * CHUNK_BYTES
+
+    with pytest.raises(click.ClickException, match="longer than 100 MiB"):
+        list(batches_of_lines(Endless()))  # type: ignore[arg-type]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_output_that_cannot_be_written_is_one_clear_line() -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "kpybroker", "format", "random-uuid"]
+        ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
+    assert (ended.returncode, ended.stderr) == (1, b"Error: the output cannot be written: No space left on device\n")
