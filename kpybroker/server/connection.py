@@ -80,6 +80,7 @@ class Connection:
         "closed",
         "counters",
         "dispatch",
+        "is_light",
         "last_active_ms",
         "listener_name",
         "outbox",
@@ -107,6 +108,8 @@ class Connection:
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
+        self.is_light = False
+        """Whether its large requests are of the kind that takes no time to speak of."""
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
         self._body_filled = 0
@@ -354,7 +357,7 @@ class Connection:
         try:
             return self.dispatch(self, frame)
         finally:
-            server.large_requests.took(server.scheduler.monotonic_ms() - began_ms, free_ms)
+            server.large_requests.took(self, server.scheduler.monotonic_ms() - began_ms, free_ms)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""

@@ -78,11 +78,11 @@ class Server:
         self.limits = limits
         self.max_request_bytes = limits.max_request_bytes
         self.budget = MemoryBudget(limits.queued_max_request_bytes, loop.call_soon, self._check_memory_later)
-        self.large_requests = LargeRequests(scheduler)
         self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.poller = poller_for(loop, scheduler.monotonic_ms)
+        self.large_requests = LargeRequests(scheduler, lambda: self.poller.events)
         self.connections: set[Connection] = set()
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0

@@ -32,6 +32,10 @@ class Poller(Protocol):
     def turn_ns(self) -> int:
         """When this turn found out who is readable, in ns of ``perf_counter_ns``."""
 
+    @property
+    def events(self) -> int:
+        """How often a socket was readable or writable so far."""
+
     def add(self, descriptor: int, on_event: OnEvent) -> None:
         """Watch a socket for being readable."""
 
@@ -57,6 +61,7 @@ class EpollPoller:
         self._monotonic_ms = monotonic_ms
         self._now_ms = monotonic_ms()
         self.turn_ns = perf_counter_ns()
+        self.events = 0
         self._epoll = select.epoll()
         self._on_event: dict[int, OnEvent] = {}
         loop.add_reader(self._epoll.fileno(), self._ready)
@@ -85,6 +90,7 @@ class EpollPoller:
         known = self._on_event
         ready = self._epoll.poll(0, EVENTS_PER_TURN)
         self.turn_ns = perf_counter_ns()
+        self.events += len(ready)
         for descriptor, events in ready:
             # Somebody before in this turn may have closed it.
             on_event = known.get(descriptor)
@@ -98,6 +104,7 @@ class LoopPoller:
     def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> None:
         self.loop = loop
         self._monotonic_ms = monotonic_ms
+        self.events = 0
         self._on_event: dict[int, OnEvent] = {}
 
     @property
@@ -115,11 +122,11 @@ class LoopPoller:
     def change(self, descriptor: int, events: int) -> None:
         on_event = self._on_event[descriptor]
         if events & READABLE:
-            self.loop.add_reader(descriptor, on_event, READABLE)
+            self.loop.add_reader(descriptor, self._ready, on_event, READABLE)
         else:
             self.loop.remove_reader(descriptor)
         if events & WRITABLE:
-            self.loop.add_writer(descriptor, on_event, WRITABLE)
+            self.loop.add_writer(descriptor, self._ready, on_event, WRITABLE)
         else:
             self.loop.remove_writer(descriptor)
 
@@ -131,3 +138,7 @@ class LoopPoller:
     def close(self) -> None:
         for descriptor in list(self._on_event):
             self.remove(descriptor)
+
+    def _ready(self, on_event: OnEvent, events: int) -> None:
+        self.events += 1
+        on_event(events)

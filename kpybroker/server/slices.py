@@ -54,6 +54,7 @@ class Slices:
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._jobs: deque[_Job] = deque()
+        self._is_due = False
 
     def begin(self, work: Work, fail: Callable[[], object]) -> Any:
         """The response, if the work ends within a slice or fails; else a `Pending` that resolves to it.
@@ -66,8 +67,7 @@ class Slices:
             return end.value
         pending = Pending()
         self._jobs.append(_Job(work, pending, fail))
-        if len(self._jobs) == 1:
-            self._scheduler.call_soon(self._turn)
+        self._turn_soon()
         return pending
 
     def _advance(self, work: Work) -> None:
@@ -78,12 +78,19 @@ class Slices:
         while clock() < until_ms:
             next(work)
 
-    def _turn(self) -> None:
-        job = self._jobs.popleft()
-        if not job.cancelled:
-            self._go_on(job)
-        if self._jobs:
+    def _turn_soon(self) -> None:
+        if self._jobs and not self._is_due:
+            self._is_due = True
             self._scheduler.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        self._is_due = False
+        job = self._jobs.popleft()
+        try:
+            if not job.cancelled:
+                self._go_on(job)
+        finally:
+            self._turn_soon()
 
     def _go_on(self, job: _Job) -> None:
         try:

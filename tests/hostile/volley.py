@@ -22,6 +22,7 @@ PIPELINED = 8
 PARKED_S = 0.3
 """A damaged request may ask to wait for days: nobody waits longer for its answer."""
 MAY_WAIT = frozenset({api.FETCH, api.JOIN_GROUP, api.SYNC_GROUP, api.CONSUMER_GROUP_HEARTBEAT})
+BLIND_S = 0.2
 LARGEST_ANSWER_BYTES = 1 << 30
 _FENCE = struct.Struct(">ihhih")
 FENCE_BYTES = 10
@@ -117,6 +118,7 @@ class Volley:
         self.lanes = [_Lane(port) for _ in range(lanes)]
         self.pipelined = pipelined
         self.sent = self.closed = self.parked = 0
+        self._looked_s = time.monotonic()
 
     def fire(self, requests: Iterator[Damaged], every: Callable[[list[Damaged]], object] | None = None) -> None:
         """Send them all. ``every`` is called now and then with what was sent since. Raises `Unanswered`."""
@@ -183,7 +185,10 @@ class Volley:
             elif not lane.sent:
                 done.append(descriptor)
         now = time.monotonic()
+        blind_s, self._looked_s = now - self._looked_s, now
         for descriptor, lane in busy.items():
+            if blind_s > BLIND_S:  # this process was not running: what came meanwhile is yet to be read
+                lane.deadline += blind_s
             if lane.sent and lane.deadline < now and descriptor not in done:
                 self._late(lane, again)
                 done.append(descriptor)
