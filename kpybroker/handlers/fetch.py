@@ -55,7 +55,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
     if not incremental:
-        _note_reader(session, request, call, is_follower=replica_id >= 0)
+        _note_reader(session, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
     is_enough = reading.collect(session.changed if incremental else session.entries.values())
     if not is_enough and request.max_wait_ms > 0 and session.entries:
@@ -232,6 +232,9 @@ class Reading:
             if goes_on:
                 more = bool(answer.records) or _must_not_wait(answer)
                 session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
+            elif answer.records:
+                # For the lag of those who read without a session.
+                entry.sent_high_watermark = answer.high_watermark
             topic = topics.get(entry.topic)
             if topic is None:
                 topic = FetchableTopicResponse(partitions=[])
@@ -306,11 +309,11 @@ class Reading:
             session.close()
 
 
-def _note_reader(session: Session, request: FetchRequest, call: Call, *, is_follower: bool) -> None:
+def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
     """Remember who reads this, for its lag: in the session, or on the connection of those who have none."""
     session.client_id = call.client_id
     outside = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
-    call.connection.reading = (call.client_id, request.topics) if outside else None
+    call.connection.reading = (call.client_id, list(session.entries.values())) if outside else None
 
 
 def _failed(request: FetchRequest, version: int) -> FetchResponse:

@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator
 from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from kpybroker.fetch.session import Entry
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.group import Group
+from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.log import Log
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
@@ -24,7 +27,7 @@ _JAVA_CLIENT_ID = re.compile(r"consumer-(.+)-\d+")
 UNNAMED: Final = "unnamed"
 LONGEST_CHARS: Final = 249
 """Of a reader's name, as of a topic's."""
-PER_SLICE: Final = 500
+PER_SLICE: Final = 100
 
 
 class Position(NamedTuple):
@@ -94,6 +97,8 @@ class Readers:
     """What everybody reads who fetches: ``furthest`` by (name, topic, partition), ``client_ids`` by name.
 
     Several connections of one reader may have read one partition; the furthest counts, since the others are older.
+    A reader has what was sent to it: Spark does not ask for more before it wants more, so what it asked for last tells
+    only where that began.
     """
 
     def __init__(self, broker: "Broker") -> None:
@@ -104,38 +109,55 @@ class Readers:
     def gather(self) -> Iterator[None]:
         """Fill this; every step is a place to pause."""
         found = chain(self._in_sessions(), self._outside())
-        for seen, (client_id, topic, partition, offset) in enumerate(found, 1):
-            name = name_of(client_id)
-            key = (name, topic, partition)
-            self.furthest[key] = max(offset, self.furthest.get(key, -1))
-            self.client_ids.setdefault(name, set()).add((client_id or "")[:LONGEST_CHARS])
+        for seen, (client_id, entry) in enumerate(found, 1):
+            topic = self._name(entry.topic)
+            if topic is not None:
+                name = name_of(client_id)
+                key = (name, topic, entry.index)
+                self.furthest[key] = max(self._reached(topic, entry), self.furthest.get(key, -1))
+                self.client_ids.setdefault(name, set()).add((client_id or "")[:LONGEST_CHARS])
             if seen % PER_SLICE == 0:
                 yield None
 
-    def _in_sessions(self) -> Iterator[tuple[str | None, str, int, int]]:
+    def _in_sessions(self) -> Iterator[tuple[str | None, Entry]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for session in list(self.broker.fetch_sessions.sessions.values()):
-            if session.is_follower or session.last_used_ms < since_ms:
-                continue
-            for entry in list(session.entries.values()):
-                topic = self._name(entry.topic)
-                if topic is not None:
-                    yield session.client_id, topic, entry.index, entry.fetch_offset
+            if not session.is_follower and session.last_used_ms >= since_ms:
+                for entry in list(session.entries.values()):
+                    yield session.client_id, entry
 
-    def _outside(self) -> Iterator[tuple[str | None, str, int, int]]:
+    def _outside(self) -> Iterator[tuple[str | None, Entry]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for connection in list(self.broker.server.connections):
-            if connection.reading is None or connection.last_active_ms < since_ms:
-                continue
-            client_id, topics = connection.reading
-            for each in topics:
-                topic = self._name(each.topic or each.topic_id)
-                if topic is not None:
-                    for partition in each.partitions:
-                        yield client_id, topic, partition.partition, partition.fetch_offset
+            if connection.reading is not None and connection.last_active_ms >= since_ms:
+                client_id, entries = connection.reading
+                for entry in entries:
+                    yield client_id, entry
+
+    def _reached(self, topic: str, entry: Entry) -> int:
+        """The end of what was sent, where that was all there was; else where it was asked to begin."""
+        end = entry.sent_high_watermark
+        held = self.broker.replicas.topics.get(topic)
+        replica = None if held is None else held.replicas.get(entry.index)
+        if end <= entry.fetch_offset or replica is None or replica.leader is None:
+            return entry.fetch_offset
+        try:
+            all_bytes = _bytes_between(replica.leader.log, entry.fetch_offset, end)
+        except StorageError as error:
+            if isinstance(error, DiskFailure):
+                self.broker.replicas.directory_failed(error)
+            return entry.fetch_offset
+        return end if all_bytes <= entry.max_bytes else entry.fetch_offset
 
     def _name(self, topic: str | bytes) -> str | None:
         if isinstance(topic, str):
             return topic
         held = self.broker.replicas.by_id.get(topic)
         return None if held is None else held.name
+
+
+def _bytes_between(log: Log, offset: int, end_offset: int) -> int:
+    """How much lies from the batch of one offset to that of a later one."""
+    first, last = log.position_of(max(offset, log.log_start_offset)), log.position_of(end_offset)
+    before = [s.size for s in log.segments if first.segment_base_offset <= s.base_offset < last.segment_base_offset]
+    return sum(before) + last.position - first.position

@@ -118,9 +118,11 @@ class ScrapedNode:
         self.loop.close()
 
 
-def fetch_of(topic: str, offset: int, *, wait_ms: int = 0, session_epoch: int = NO_SESSION) -> FetchRequest:
+def fetch_of(
+    topic: str, offset: int, *, wait_ms: int = 0, session_epoch: int = NO_SESSION, max_bytes: int = 1 << 20
+) -> FetchRequest:
     """Of partition 0, for version 12."""
-    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=1 << 20)
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
         max_wait_ms=wait_ms,
         min_bytes=1,

@@ -120,7 +120,7 @@ def test_a_reader_without_a_group_is_known_by_its_client_id(node: ScrapedNode, s
     with RawClient(node.port, client_id=SPARK) as spark:
         create(spark, "t")
         append(spark, "t", *[now_ms(node) - HOUR_MS] * 3)
-        spark.call(fetch_of("t", 1, session_epoch=session_epoch), 12)
+        spark.call(fetch_of("t", 1, session_epoch=session_epoch, max_bytes=1), 12)
         scrape = node.scrape()
         records, seconds = lag_of(scrape, "spark-kafka-source-5f1e-7-executor")
     assert records == 2
@@ -128,12 +128,25 @@ def test_a_reader_without_a_group_is_known_by_its_client_id(node: ScrapedNode, s
     assert scrape.labelled("kpybroker_reader_info", "client_id") == {SPARK: 1}
 
 
+@pytest.mark.parametrize("session_epoch", [NEW_SESSION, -1], ids=["in a fetch session", "without a session"])
+def test_a_reader_has_what_was_sent_to_it(node: ScrapedNode, client: RawClient, session_epoch: int) -> None:
+    create(client, "t", segment_bytes=str(1 << 20))
+    append(client, "t", 1, 2, 3)
+    append(client, "t", 4)
+    client.call(fetch_of("t", 0, session_epoch=session_epoch), 12)
+    assert lag_of(node.scrape(), "worker") == (0, 0)
+    append(client, "t", now_ms(node) - HOUR_MS, now_ms(node))
+    records, seconds = lag_of(node.scrape(), "worker")
+    assert records == 2
+    assert seconds >= HOUR_MS / 1000
+
+
 def test_of_several_connections_of_a_reader_the_furthest_counts(node: ScrapedNode) -> None:
     with RawClient(node.port, client_id="consumer-q-1") as one, RawClient(node.port, client_id="consumer-q-2") as two:
         create(one, "t")
         append(one, "t", *[1] * 5)
-        two.call(fetch_of("t", 4), 12)
-        one.call(fetch_of("t", 2, session_epoch=NEW_SESSION), 12)
+        two.call(fetch_of("t", 4, max_bytes=1), 12)
+        one.call(fetch_of("t", 2, session_epoch=NEW_SESSION, max_bytes=1), 12)
         scrape = node.scrape()
     assert lag_of(scrape, "q")[0] == 1
     assert scrape.labelled("kafka_consumergroup_members", "consumergroup") == {"q": 2}
