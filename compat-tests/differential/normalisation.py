@@ -1,0 +1,227 @@
+"""What must differ between two brokers, taken out of their answers before they are compared: one table, a reason each.
+
+An answer becomes a tree of dicts, lists and plain values. What a broker made up itself and was learned from it
+(`Learned`) becomes the symbol that stands for it, so that a *wrong* id still shows. Nothing else may be left out here:
+what differs by decision is in `known`.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from differential.steps import fields_in
+from kpywire import api
+from kpywire.batch import HEADER_BYTES, batch_headers
+from kpywire.errors import Malformed
+from kpywire.record import read_batch
+from kpywire.schema import Structure
+from kpywire.uuid import to_string
+
+NEAR_MS = 600_000
+
+
+class View(NamedTuple):
+    """Where an answer comes from, and what that broker has said before."""
+
+    api_key: int
+    version: int
+    prefix: str
+    began_ms: int
+    port: int
+    symbols: dict[Any, str]
+    """For ids that this broker made up: what they stand for."""
+
+
+class Rule(NamedTuple):
+    """Fields of these names become something else; in answers to all APIs unless some are named."""
+
+    name: str
+    reason: str
+    fields: frozenset[str]
+    change: Callable[[Any, View], Any]
+    apis: frozenset[int] = frozenset()
+
+
+def _fields(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+def _left_out(value: Any, view: View) -> Any:  # noqa: ARG001
+    return "<>"
+
+
+def _symbol(value: Any, view: View) -> Any:
+    return view.symbols.get(value, value)
+
+
+def _port(value: Any, view: View) -> Any:
+    return "<port>" if value == view.port else value
+
+
+def _clock(value: Any, view: View) -> Any:
+    """The broker's clock, but not -1."""
+    near = isinstance(value, int) and abs(value - view.began_ms) < NEAR_MS
+    return "<now>" if near else value
+
+
+def _own_topics(value: Any, view: View) -> Any:
+    return _own(value, view, ("name", "topic_name", "topic", "resource_name", "group_id"))
+
+
+def _own(value: Any, view: View, names: Sequence[str]) -> Any:
+    """Without what other sequences left behind."""
+    if not value:
+        return value
+    return [
+        each for each in value if not _foreign(next((getattr(each, n) for n in names if hasattr(each, n)), ""), view)
+    ]
+
+
+def _foreign(name: str | None, view: View) -> bool:
+    if not name:
+        return False
+    return (name.startswith("dif-") and not name.startswith(view.prefix)) or name.startswith("__")
+
+
+def _common_keys(value: Any, view: View) -> Any:  # noqa: ARG001
+    return [each for each in value if each.api_key in api.API_KEYS]
+
+
+RULES = (
+    Rule(
+        "ports",
+        "two brokers listen on two ports",
+        _fields("port"),
+        _port,
+    ),
+    Rule("producer ids", "each broker hands out its own", _fields("producer_id"), _symbol),
+    Rule("fetch sessions", "their ids are random", _fields("session_id"), _symbol),
+    Rule("cluster id", "each cluster has its own", _fields("cluster_id"), _left_out),
+    Rule("log directories", "two paths", _fields("log_dir"), _left_out),
+    Rule("disks", "what is free changes while it is asked", _fields("usable_bytes total_bytes"), _left_out),
+    Rule(
+        "directory ids",
+        "each directory has its own",
+        _fields("replica_directory_id"),
+        _left_out,
+    ),
+    Rule(
+        "the broker's clock",
+        "two brokers answer at two moments",
+        _fields("log_append_time_ms last_timestamp last_fetch_timestamp last_caught_up_timestamp"),
+        _clock,
+    ),
+    Rule(
+        "the metadata log",
+        "each broker writes other records to it, and its own number of them",
+        _fields("log_end_offset high_watermark leader_epoch log_start_offset last_fetch_timestamp"),
+        _left_out,
+        frozenset({api.DESCRIBE_QUORUM}),
+    ),
+    Rule(
+        "the controller's listener",
+        "the oracle has one of its own; kpybroker's node does without",
+        _fields("nodes"),
+        _left_out,
+        frozenset({api.DESCRIBE_QUORUM}),
+    ),
+    Rule(
+        "features in force",
+        "the oracle is formatted with all of its features; the epoch counts records of the metadata log",
+        _fields("supported_features finalized_features finalized_features_epoch"),
+        _left_out,
+        frozenset({api.API_VERSIONS}),
+    ),
+    Rule(
+        "what is advertised",
+        "compared by test_protocol_versions; Apache Kafka serves more",
+        _fields("api_keys"),
+        _left_out,
+        frozenset({api.API_VERSIONS}),
+    ),
+    Rule(
+        "other sequences",
+        "what they left, and internal topics that brokers make when they need them",
+        _fields("topics groups config_resources"),
+        _own_topics,
+        frozenset(
+            {
+                api.METADATA,
+                api.LIST_GROUPS,
+                api.DESCRIBE_LOG_DIRS,
+                api.DESCRIBE_TOPIC_PARTITIONS,
+                api.LIST_CONFIG_RESOURCES,
+            }
+        ),
+    ),
+)
+"""Every rule that is applied; topic and member ids, which may stand anywhere, and records are below."""
+
+MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+"""The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
+
+UNORDERED = "arrays are compared without their order: Apache Kafka takes several from hash maps (KNOWN_DIFFERENCES.md)"
+
+
+def normalised(answer: Any, view: View) -> Any:
+    """The tree of an answer."""
+    if isinstance(answer, Structure):
+        return {
+            each.name: _field(each.name, getattr(answer, each.name), view)
+            for each in fields_in(answer)
+            if view.version in each.versions
+        }
+    if isinstance(answer, list):
+        return sorted((normalised(each, view) for each in answer), key=repr)
+    if isinstance(answer, str):
+        return _named(answer, view)
+    if isinstance(answer, bytes) and len(answer) == 16:
+        return view.symbols.get(answer, to_string(answer))
+    return answer
+
+
+def _field(name: str, value: Any, view: View) -> Any:
+    if name == "records":
+        return records_tree(value, view)
+    for rule in RULES:
+        if name in rule.fields and (not rule.apis or view.api_key in rule.apis):
+            value = rule.change(value, view)
+    return normalised(value, view)
+
+
+def _named(text: str, view: View) -> str:
+    """A text with the ids that it quotes replaced, whether it is one or holds one."""
+    text = text.replace(view.prefix, "~")
+    for made_up, symbol in view.symbols.items():
+        quoted = to_string(made_up) if isinstance(made_up, bytes) else made_up
+        if isinstance(quoted, str) and len(quoted) > 8 and quoted in text:
+            text = text.replace(quoted, symbol)
+    text = re.sub(rf":{view.port}\b", ":<port>", text)
+    return MEMBER_ID.sub("<uuid>", text)
+
+
+def records_tree(records: Any, view: View) -> Any:
+    """Batches, header and records; the size of what is compressed is the codec's, and the CRC follows the clock."""
+    if records is None:
+        return None
+    data, tree, end = bytes(records), [], 0
+    for position, header in batch_headers(data):
+        end = position + header.size
+        fields = header._asdict()
+        fields["producer_id"] = view.symbols.get(header.producer_id, header.producer_id)
+        fields.pop("crc")
+        if header.codec:
+            fields.pop("batch_length")
+        if header.timestamp_type:
+            fields["max_timestamp"] = _clock(header.max_timestamp, view)
+        tree.append({**fields, "records": _records(data, header, position, bool(header.timestamp_type))})
+    compressed = any("batch_length" not in each for each in tree)
+    return {"batches": tree, "cut_off": "<>" if compressed else len(data) - end}
+
+
+def _records(data: bytes, header: Any, position: int, clock: bool) -> Any:
+    try:
+        found = list(read_batch(data, header, position))
+    except Malformed:
+        return data[position + HEADER_BYTES : position + header.size]
+    return [record._replace(timestamp=0)._asdict() if clock else record._asdict() for record in found]
