@@ -86,6 +86,10 @@ bench-scale: setup $(BENCHED)/bin/kpybroker ## the same with many topics, partit
 soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses
 	$(BIN)/python -m benchmarks.soak --seconds $(SECONDS)
 
+.PHONY: differential
+differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently
+	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS)
+
 .PHONY: hostile
 hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, with other requests each time; what an honest client notices
 	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
