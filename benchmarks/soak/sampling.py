@@ -11,7 +11,7 @@ from benchmarks import processes
 from benchmarks.sides import Kpybroker
 from benchmarks.soak.trend import Sample
 
-SCRAPE_TIMEOUT_S: Final = 10
+SCRAPE_TIMEOUT_S: Final = 60
 WORST: Final = 'quantile="0.999"'
 METRIC: Final = re.compile(r"^(kpybroker_\w+)(?:\{([^}]*)\})? ([-+.\deE]+)$", re.MULTILINE)
 GC_TOTAL: Final = "kpybroker_gc_pause_seconds_total"
