@@ -37,7 +37,7 @@ FIRST_BODY_BYTES = 64 * 1024
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
-FRAMES_PER_TURN = 64
+FRAMES_PER_TURN = 16
 """After so many frames of one connection the others get their turn."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
 

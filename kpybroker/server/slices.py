@@ -17,6 +17,8 @@ from kpybroker.server.pending import Pending
 log = logging.getLogger("kpybroker.server")
 
 SLICE_MS = 1.0
+REST = 20
+"""So many times what a turn took beyond its slice, such as to write a long answer, the others wait for the next."""
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -78,19 +80,24 @@ class Slices:
         while clock() < until_ms:
             next(work)
 
-    def _turn_soon(self) -> None:
+    def _turn_soon(self, rest_ms: float = 0.0) -> None:
         if self._jobs and not self._is_due:
             self._is_due = True
-            self._scheduler.call_soon(self._turn)
+            if rest_ms:
+                self._scheduler.call_later(rest_ms, self._turn)
+            else:
+                self._scheduler.call_soon(self._turn)
 
     def _turn(self) -> None:
         self._is_due = False
         job = self._jobs.popleft()
+        began_ms = self._scheduler.monotonic_ms()
         try:
             if not job.cancelled:
                 self._go_on(job)
         finally:
-            self._turn_soon()
+            over_ms = self._scheduler.monotonic_ms() - began_ms - 2 * SLICE_MS
+            self._turn_soon(max(0.0, over_ms) * REST)
 
     def _go_on(self, job: _Job) -> None:
         try:

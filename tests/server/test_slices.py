@@ -17,12 +17,17 @@ class Turns:
         self.step_ms = step_ms
         self.time_ms = 0.0
         self.soon: list[Any] = []
+        self.rests_ms: list[float] = []
 
     def monotonic_ms(self) -> float:
         self.time_ms += self.step_ms
         return self.time_ms
 
     def call_soon(self, callback: Any, *arguments: Any) -> None:
+        self.soon.append((callback, arguments))
+
+    def call_later(self, delay_ms: float, callback: Any, *arguments: Any) -> None:
+        self.rests_ms.append(delay_ms)
         self.soon.append((callback, arguments))
 
     def turn(self) -> bool:
@@ -88,6 +93,22 @@ def test_an_answer_that_comes_later_still_is_waited_for(turns: Turns) -> None:
         assert not pending.resolved
     inner.resolve("late")
     assert pending.response == "late"
+
+
+def test_after_an_answer_that_took_long_to_write_others_get_the_loop_for_longer(turns: Turns) -> None:
+    together = Slices(turns)  # type: ignore[arg-type]
+    first = together.begin(counting(100, []), lambda: None)
+    together.begin(counting(10_000, []), lambda: None)
+
+    def write(_response: Any) -> None:
+        turns.time_ms += 50
+
+    first.encode_with(write)
+    while not first.resolved:
+        assert not turns.rests_ms
+        turns.turn()
+    (rest_ms,) = turns.rests_ms
+    assert rest_ms > 50
 
 
 def test_who_is_gone_is_not_worked_for(turns: Turns) -> None:
