@@ -31,6 +31,7 @@ COMMANDS = {
 }
 
 
+INTERRUPTED = 130
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
@@ -47,9 +48,11 @@ class _Lazy(click.Group):
         return command
 
     def invoke(self, context: click.Context) -> Any:
-        """Where the output goes may be full: one line instead of a traceback."""
+        """Where the output goes may be full: one line instead of a traceback. Ctrl-C needs no word."""
         try:
             return super().invoke(context)
+        except KeyboardInterrupt:
+            raise SystemExit(INTERRUPTED) from None
         except OSError as error:
             if error.errno not in OUTPUT_FAILED:
                 raise

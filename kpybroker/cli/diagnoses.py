@@ -14,6 +14,8 @@ LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)
 
 LITTLE_FREE_SHARE = 0.10
 HARDLY_FREE_SHARE = 0.03
+LITTLE_FREE_BYTES = 64 * 1024 * 1024
+"""Of a small disk: a few records more, and it is full."""
 CLOCK_TOLERANCE_MS = 2_000
 FEW_FILES = 4_096
 MANY_OPEN_SHARE = 0.80
@@ -138,7 +140,8 @@ def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iter
         else:
             share = each.usable_bytes / each.total_bytes
             said = f"{where}: {bytes_text(each.usable_bytes)} of {bytes_text(each.total_bytes)} are free"
-            level = PROBLEM if share < HARDLY_FREE_SHARE else WARNING if share < LITTLE_FREE_SHARE else GOOD
+            is_little = share < LITTLE_FREE_SHARE or each.usable_bytes < LITTLE_FREE_BYTES
+            level = PROBLEM if share < HARDLY_FREE_SHARE else WARNING if is_little else GOOD
             remedy = (
                 "Lower retention.ms or retention.bytes of the largest topics (kpybroker configs alter), or add space."
             )

@@ -193,3 +193,20 @@ def test_output_that_cannot_be_written_is_one_clear_line() -> None:
         command = [sys.executable, "-m", "kpybroker", "format", "random-uuid"]
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, timeout=60, check=False)
     assert (ended.returncode, ended.stderr) == (1, b"Error: the output cannot be written: No space left on device\n")
+
+
+@pytest.mark.parametrize("module", ["click", "kpybroker.cli.topics"])
+def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback(module: str) -> None:
+    program = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+sys.argv = ["kpybroker", "topics", "list"]
+from kpybroker.__main__ import main
+main()
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=60, check=False)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (130, b"", b"")

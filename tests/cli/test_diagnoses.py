@@ -7,6 +7,7 @@ from kpybroker.cli.cluster_requests import LogDirectory
 from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Address, Finding, PartitionHealth
 from kpybroker.cli.scrape import parse
 
+MIB = 1 << 20
 GIB = 1 << 30
 
 
@@ -57,6 +58,11 @@ def test_file_limits_are_to_be_far_away(opened: float, limit: float, level: str)
 def test_disks_that_fill_up_and_directories_that_failed(error: int, free: int, level: str) -> None:
     directory = LogDirectory(1, "/data", error, 3, 1000, 100 * GIB, free)
     assert levels(diagnoses.disks([directory], {0: "NONE", 57: "LOG_DIR_NOT_FOUND"})) == [level]
+
+
+def test_a_small_disk_has_little_room_whatever_the_share() -> None:
+    directory = LogDirectory(1, "/data", 0, 3, 1000, 64 * MIB, 48 * MIB)
+    assert levels(diagnoses.disks([directory], {0: "NONE"})) == [WARNING]
 
 
 def test_configs_without_effect_are_hints_with_their_reason() -> None:
