@@ -228,11 +228,17 @@ class PythonMember(Member):
             session_timeout_ms=SESSION_MS,
             heartbeat_interval_ms=HEARTBEAT_MS,
             reconnect_backoff_max_ms=500,
+            # A leader may assign before it knows the topic's partitions; it sees that with the next metadata.
+            metadata_max_age_ms=1_000,
         )
         consumer.subscribe([self.topic], listener=_PythonListener(self, consumer))
         committed_at = time.monotonic()
         while not self._leaving.is_set():
-            for records in consumer.poll(timeout_ms=int(1000 * POLL_S)).values():
+            # A poll that ends while the group is being joined forgets, in kafka-python 3.0, that it has been joined.
+            polled: dict[Any, Any] = {}
+            with suppress(kafka.errors.KafkaConnectionError):
+                polled = consumer.poll(timeout_ms=1_000)
+            for records in polled.values():
                 for record in records:
                     self.took(record.partition, record.offset)
             if time.monotonic() - committed_at > COMMIT_EVERY_S:
@@ -256,7 +262,7 @@ class PythonMember(Member):
         }
 
 
-_LATE = (kafka.errors.CommitFailedError, kafka.errors.RetriableError)
+_LATE = (kafka.errors.CommitFailedError, kafka.errors.KafkaConnectionError, kafka.errors.RetriableError)
 
 
 class _PythonListener(kafka.AsyncConsumerRebalanceListener):  # type: ignore[misc]
