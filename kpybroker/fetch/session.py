@@ -31,7 +31,8 @@ class Entry:
     """One partition in one session: where its reader is and what it was last told.
 
     ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown;
-    ``held_back`` tells that the last answer had no room for its records.
+    ``name`` is that of the topic once it was found, also when it is gone; ``held_back`` tells that the last answer had
+    no room for its records.
     """
 
     __slots__ = (
@@ -42,6 +43,7 @@ class Entry:
         "leader_epoch",
         "log_start_offset",
         "max_bytes",
+        "name",
         "replica",
         "sent_high_watermark",
         "sent_log_start_offset",
@@ -54,6 +56,7 @@ class Entry:
         self.topic = topic
         self.index = index
         self.replica: Watched | None = None
+        self.name: str | None = None
         self.fetch_offset = 0
         self.held_back = False
         self.max_bytes = 0

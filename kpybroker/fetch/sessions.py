@@ -48,7 +48,7 @@ class Sessions:
                 self.drop(old)
             session = Session(NO_SESSION, uses_ids, now_ms, is_follower=is_follower)
             session.add(request.topics)
-            if request.session_epoch == INITIAL_EPOCH and session.entries:
+            if request.session_epoch == INITIAL_EPOCH:
                 self._keep(session, now_ms)
             return session, False
         return self._continue(request, uses_ids, now_ms), True
@@ -65,8 +65,8 @@ class Sessions:
         session.next_epoch()
         session.last_used_ms = now_ms
         before = len(session.entries)
-        session.forget(request.forgotten_topics_data)
         session.add(request.topics)
+        session.forget(request.forgotten_topics_data)
         self.partitions += len(session.entries) - before
         if self.partitions > MOST_PARTITIONS and len(session.entries) > before:
             # The client begins anew, without a session while there is no room for one.

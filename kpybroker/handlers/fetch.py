@@ -47,13 +47,15 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     """Read what the session's partitions have to offer, now or when there is enough of it."""
     version = call.api_version
     replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
-        return _failed(request, version)
     now_ms = broker.scheduler.monotonic_ms()
     try:
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) and _reads_anything(broker, session):
+        if not incremental:
+            broker.fetch_sessions.end(session)
+        return _failed(request, version)
     if not incremental:
         _note_reader(session, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
@@ -157,7 +159,7 @@ class Reading:
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if self.isolation == READ_COMMITTED or code in UNKNOWN else None,
+            aborted_transactions=[] if code in UNKNOWN else None,
             records=b"",
         )
 
@@ -200,6 +202,8 @@ class Reading:
         records = None
         if max_bytes > 0 or nothing_yet:
             records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
+        elif not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.log_end_offset:
+            raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         if records is not None:
             answer.records = records
             if copy and len(records) <= SMALL_SLICE_BYTES:
@@ -213,7 +217,13 @@ class Reading:
 
     def _find(self, entry: Entry) -> Replica:
         entry.unwatch()
-        entry.replica = replica = self.broker.replicas.find(entry.topic, entry.index)
+        try:
+            replica = self.broker.replicas.find(entry.topic, entry.index)
+        except KafkaError as error:
+            if entry.name is not None and error.code == error_codes.UNKNOWN_TOPIC_ID:
+                raise _of_another_id(self.broker, entry.name, entry.index) from None
+            raise
+        entry.replica, entry.name = replica, replica.topic.name
         if self.session.id != NO_SESSION:
             entry.watch()
         return replica
@@ -316,6 +326,17 @@ def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
     call.connection.reading = (call.client_id, list(session.entries.values())) if outside else None
 
 
+def _reads_anything(broker: Context, session: Session) -> bool:
+    """Whether any partition of the session is there: Kafka looks at the isolation level only then."""
+    for entry in session.entries.values():
+        try:
+            broker.replicas.find(entry.topic, entry.index)
+        except KafkaError:
+            continue
+        return True
+    return False
+
+
 def _failed(request: FetchRequest, version: int) -> FetchResponse:
     """Kafka's answer to a request that it cannot make sense of."""
     code = error_codes.UNKNOWN_SERVER_ERROR
@@ -351,6 +372,13 @@ def _must_not_wait(answer: PartitionData) -> bool:
 def _has_news(entry: Entry, answer: PartitionData) -> bool:
     """Whether an incremental answer must mention a partition although it has no records."""
     return answer.high_watermark != entry.sent_high_watermark or answer.log_start_offset != entry.sent_log_start_offset
+
+
+def _of_another_id(broker: Context, name: str, index: int) -> KafkaError:
+    """Kafka goes on by the name of a topic that it knew by its id: it is gone, or there is another one of its name."""
+    held = broker.replicas.topics.get(name)
+    there = held is not None and index in held.replicas
+    return KafkaError(error_codes.INCONSISTENT_TOPIC_ID if there else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 def _not_a_replica(entry: Entry) -> KafkaError:

@@ -72,7 +72,7 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffs
                     leader_epoch=found[2] if call.api_version >= LEADER_EPOCH_FROM else -1,
                 )
             )
-        if answers:
+        if answers or request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 

@@ -190,3 +190,18 @@ def test_what_had_no_room_stays_due_ahead_of_what_was_answered() -> None:
     session.answered(held_back, high_watermark=9, log_start_offset=0, more=False)
     session.answered(read_out, high_watermark=0, log_start_offset=0, more=False)
     assert list(session.changed) == [held_back, answered]
+
+
+def test_a_session_may_begin_with_nothing_to_read() -> None:
+    cache = sessions()
+    session, _ = cache.begin(fetch(0, 0, {}), uses_ids=False, is_follower=False, now_ms=0)
+    assert session.id in cache.sessions
+    again, _ = cache.begin(fetch(session.id, 1, {3: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    assert [entry.index for entry in again.entries.values()] == [3]
+
+
+def test_what_a_request_adds_and_forgets_is_forgotten() -> None:
+    cache = sessions()
+    session, _ = cache.begin(fetch(0, 0, {0: 5}), uses_ids=False, is_follower=False, now_ms=0)
+    cache.begin(fetch(session.id, 1, {1: 0}, forgotten=(1,)), uses_ids=False, is_follower=False, now_ms=1)
+    assert [entry.index for entry in session.entries.values()] == [0]
