@@ -140,7 +140,8 @@ def _why_not(
 def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
     """Elect the preferred leaders of partitions, or any leader for those without one (KIP-183, KIP-460)."""
     message: ElectLeadersRequest = request.message
-    if message.election_type not in (PREFERRED, UNCLEAN):
+    asks_for_nothing = message.topic_partitions is not None and not message.topic_partitions
+    if message.election_type not in (PREFERRED, UNCLEAN) and not asks_for_nothing:
         raise KafkaError(error_codes.INVALID_REQUEST, f"Unknown election type {message.election_type}")
     records: list[Any] = []
     results = []

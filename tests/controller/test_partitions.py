@@ -166,8 +166,10 @@ def test_elections_that_cannot_be(world: ControllerWorld) -> None:
     set_leader(world, 2, [2])
     not_available = error_codes.PREFERRED_LEADER_NOT_AVAILABLE
     assert elect(world, PREFERRED, ("orders", 0)) == [(not_available, message(not_available))]
-    request = ElectLeadersRequest(election_type=5, topic_partitions=[], timeout_ms=1_000)
+    request = ElectLeadersRequest(election_type=5, topic_partitions=None, timeout_ms=1_000)
     assert world.send(request).error_code == error_codes.INVALID_REQUEST
+    request = ElectLeadersRequest(election_type=5, topic_partitions=[], timeout_ms=1_000)
+    assert world.send(request).error_code == error_codes.NONE
 
 
 def test_an_unclean_election_is_for_partitions_without_a_leader(world: ControllerWorld) -> None:
