@@ -131,6 +131,8 @@ def commit(world: World) -> list[Step]:
     actor, version, topic = world.rng.choice(MEMBERS), world.version(api.OFFSET_COMMIT), world.topic()
     metadata = world.rng.choice(["m", "", None, "x" * 4097]) if world.chance(0.3) else "m"
     committed = [(world.partition(topic), world.rng.choice([0, 1, 5, -1, -9]), metadata)]
+    if metadata and len(metadata) > 4096:
+        committed.append((0, 1, "m"))  # alone, it would leave a group in Apache Kafka that nobody sees
     request = committing(group(world), {topic: committed}, version, leader_epoch=world.rng.choice([0, -1, 3]))
     if version >= 10:
         request.topics[0].topic_id = world.topic_id(topic)

@@ -62,7 +62,60 @@ def _unknown_operation(request: Any, difference: Difference, kafka: Any) -> bool
     return any(not 0 <= each.config_operation <= 3 for resource in request.resources for each in resource.configs)
 
 
+def _impossible_batch(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return "Record size" in repr(kafka) or "Invalid magic" in repr(kafka)
+
+
+def _smallest_session(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return bool(request.session_id == -(2**31))
+
+
+def _one_protocol_twice(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    names = [each.name for each in request.protocols]
+    return len(set(names)) < len(names)
+
+
+def _one_of_several_mistakes(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return difference.path.rpartition(".")[2] == "error_message" and repr(request).count("value=") > 1
+
+
+def _beyond_a_full_answer(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return bool(request.session_epoch > 0 and request.max_bytes <= 100)
+
+
 KNOWN = (
+    Known(
+        "a batch whose length or format is impossible",
+        "Produce of a batch whose length or format is impossible",
+        _keys(api.PRODUCE),
+        _impossible_batch,
+    ),
+    Known(
+        "the smallest session id",
+        "Fetch of the session -2³¹",
+        _keys(api.FETCH),
+        _smallest_session,
+    ),
+    Known(
+        "a protocol offered twice",
+        "JoinGroup that offers one protocol twice",
+        _keys(api.JOIN_GROUP),
+        _one_protocol_twice,
+        ends=True,
+    ),
+    Known(
+        "which of several wrong configs is named",
+        "Apache Kafka takes several of them from hash maps",
+        _keys(api.CREATE_TOPICS, api.ALTER_CONFIGS, api.INCREMENTAL_ALTER_CONFIGS),
+        _one_of_several_mistakes,
+    ),
+    Known(
+        "partitions beyond a full answer",
+        "Fetch in a session whose answer is full",
+        _keys(api.FETCH),
+        _beyond_a_full_answer,
+        ends=True,
+    ),
     Known(
         "unknown operations",
         "IncrementalAlterConfigs with an unknown operation on anything but a broker",

@@ -18,6 +18,8 @@ from kpywire.schema import Structure
 from kpywire.uuid import to_string
 
 NEAR_MS = 600_000
+BACKDATED_MS = 10_000
+"""How far the clock of a sequence's clients is behind that of the brokers, so that one can be told from the other."""
 
 
 class View(NamedTuple):
@@ -59,8 +61,8 @@ def _port(value: Any, view: View) -> Any:
 
 
 def _clock(value: Any, view: View) -> Any:
-    """The broker's clock, but not -1."""
-    near = isinstance(value, int) and abs(value - view.began_ms) < NEAR_MS
+    """The broker's clock. Clients of a sequence write as if it had begun `BACKDATED_MS` before."""
+    near = isinstance(value, int) and BACKDATED_MS / 2 < value - view.began_ms < NEAR_MS
     return "<now>" if near else value
 
 
@@ -112,6 +114,12 @@ RULES = (
         _clock,
     ),
     Rule(
+        "when a record was appended",
+        "where the topic takes the broker's clock; what clients write is compared",
+        _fields("timestamp max_timestamp"),
+        _clock,
+    ),
+    Rule(
         "the metadata log",
         "each broker writes other records to it, and its own number of them",
         _fields("log_end_offset high_watermark leader_epoch log_start_offset last_fetch_timestamp"),
@@ -157,6 +165,8 @@ RULES = (
 )
 """Every rule that is applied; topic and member ids, which may stand anywhere, and records are below."""
 
+BOUNDS = re.compile(r"within \[-?\d+, -?\d+\]")
+"""Of timestamps that a broker takes: they follow its clock."""
 MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
 
@@ -196,6 +206,7 @@ def _named(text: str, view: View) -> str:
         quoted = to_string(made_up) if isinstance(made_up, bytes) else made_up
         if isinstance(quoted, str) and len(quoted) > 8 and quoted in text:
             text = text.replace(quoted, symbol)
+    text = BOUNDS.sub("within <bounds>", text)
     text = re.sub(rf":{view.port}\b", ":<port>", text)
     return MEMBER_ID.sub("<uuid>", text)
 

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, cast
 
 from differential.comparison import Difference, differences
 from differential.known import KNOWN, Known, known_for
+from differential.normalisation import BACKDATED_MS
 from differential.side import SILENT, WAITING, Side, until
 from differential.steps import Call, Hangup, Pause, Step, text_of
 from kpywire import api, error_codes
@@ -64,7 +65,7 @@ class Play:
     """One sequence under way. ``prefix`` must be new to both brokers."""
 
     def __init__(self, ports: Ports, prefix: str) -> None:
-        began_ms = time.time_ns() // 1_000_000
+        began_ms = time.time_ns() // 1_000_000 - BACKDATED_MS
         self.kafka = Side(ports.kafka, prefix, began_ms)
         self.kpybroker = Side(ports.kpybroker, prefix, began_ms)
         self.sides = (self.kafka, self.kpybroker)
@@ -165,10 +166,9 @@ def take_effect(side: Side, call: Call, answer: Any) -> None:
     match api_key_of(call.request):
         case api.CREATE_TOPICS if not call.request.validate_only:
             _led(side, {each.name for each in answer.topics if not each.error_code})
-        case api.METADATA:
-            created = {each.name for each in answer.topics if each.error_code == error_codes.LEADER_NOT_AVAILABLE}
-            asked = {each.name for each in call.request.topics or ()}
-            _led(side, (created | asked) if created else set())
+        case api.METADATA if call.version < 4 or call.request.allow_auto_topic_creation:
+            created = (error_codes.LEADER_NOT_AVAILABLE, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+            _led(side, {each.name for each in answer.topics if each.error_code in created and each.name})
         case api.CREATE_PARTITIONS if not call.request.validate_only:
             _led(side, {each.name for each in answer.results if not each.error_code})
         case api.DELETE_TOPICS:

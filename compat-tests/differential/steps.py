@@ -229,8 +229,21 @@ def _text(value: Any) -> str:
         ]
         return f"{type(value).__name__}({', '.join(said)})"
     if isinstance(value, Batch):
-        said = [f"{name}={part!r}" for name, part in value._asdict().items() if part != Batch._field_defaults.get(name)]
+        said = [
+            f"{name}={_short(part)}"
+            for name, part in value._asdict().items()
+            if part != Batch._field_defaults.get(name)
+        ]
         return f"Batch({', '.join(said)})"
     if isinstance(value, list):
         return f"[{', '.join(map(_text, value))}]"
+    return _short(value)
+
+
+def _short(value: Any) -> str:
+    """The value as it is printed; long strings by their beginning and length."""
+    if isinstance(value, (bytes, str)) and len(value) > 40:
+        return f"{value[:4]!r}... ({len(value)})"
+    if isinstance(value, tuple) and not isinstance(value, Learned):
+        return f"({', '.join(map(_short, value))})"
     return repr(value)
