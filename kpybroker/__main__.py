@@ -1,19 +1,18 @@
-"""Where the command line begins, also as ``python -m kpybroker``.
+"""Where the command line begins, also as ``python -m kpybroker``: what it says and does is in ``kpybroker.cli``."""
 
-It imports nothing until Ctrl-C ends it without a traceback; what is said and done is in ``kpybroker.cli``.
-"""
-
-INTERRUPTED = 130
+import signal
 
 
 def main() -> None:
-    """Run the command line; Ctrl-C while it is still being loaded ends it with exit code 130."""
-    try:
-        from kpybroker.cli import main as command
+    """Run the command line. While it is being loaded, Ctrl-C just ends the process.
 
-        command(prog_name="kpybroker")
-    except KeyboardInterrupt:
-        raise SystemExit(INTERRUPTED) from None
+    As an exception it would come in the middle of somebody's import: a traceback, or lost where one is caught.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from kpybroker.cli import main as command
+
+    command(prog_name="kpybroker")
 
 
 if __name__ == "__main__":

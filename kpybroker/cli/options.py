@@ -5,6 +5,7 @@ order, 130 Ctrl-C.
 """
 
 import os
+import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,8 @@ def connected(server: str) -> Iterator[Client]:
 @contextmanager
 def quiet_end() -> Iterator[None]:
     """A reader of our output who goes away (``| head``) and Ctrl-C end the command without a word."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # from now on there may be something to finish
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         yield
         sys.stdout.flush()
