@@ -17,7 +17,7 @@ from kpybroker.server.pending import Pending
 log = logging.getLogger("kpybroker.server")
 
 SLICE_MS = 1.0
-REST = 20
+REST = 2
 """So many times what a turn took beyond its slice, such as to write a long answer, the others wait for the next."""
 
 T = TypeVar("T")
