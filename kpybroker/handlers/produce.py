@@ -34,6 +34,18 @@ REFUSED_BY_THE_LOG = frozenset(
 )
 """Errors that come with the log's start offset, which clients look at to tell lost records from lost order."""
 
+EXPECTED = frozenset(
+    {
+        error_codes.UNKNOWN_TOPIC_OR_PARTITION,
+        error_codes.NOT_LEADER_OR_FOLLOWER,
+        error_codes.MESSAGE_TOO_LARGE,
+        error_codes.RECORD_LIST_TOO_LARGE,
+        error_codes.CORRUPT_MESSAGE,
+        error_codes.KAFKA_STORAGE_ERROR,
+    }
+)
+"""Errors that Kafka does not count among its failed produce requests (``ReplicaManager.appendToLocalLog``)."""
+
 codec = codec_for
 
 
@@ -68,7 +80,18 @@ def _last_of_each(topics: Sequence[tuple[TopicKey, Partitions]]) -> Sequence[tup
 class Appending:
     """One request's way through its partitions."""
 
-    __slots__ = ("acks", "broker", "bytes_in", "call", "codec", "failed", "now_ms", "records_in", "uncommitted")
+    __slots__ = (
+        "acks",
+        "appends",
+        "broker",
+        "bytes_in",
+        "call",
+        "codec",
+        "failed",
+        "now_ms",
+        "records_in",
+        "uncommitted",
+    )
 
     def __init__(self, broker: Context, acks: int, call: Call) -> None:
         self.broker = broker
@@ -77,7 +100,7 @@ class Appending:
         self.codec: ProduceCodec = codec_for(call.api_version)
         self.now_ms = broker.scheduler.now_ms()
         self.failed = False
-        self.records_in = self.bytes_in = 0
+        self.records_in = self.bytes_in = self.appends = 0
         self.uncommitted: list[Uncommitted] = []
         """What the high watermark does not cover yet."""
 
@@ -89,7 +112,7 @@ class Appending:
         for index, records in partitions:
             try:
                 if held is None or held.is_internal or not -2 < self.acks < 2:
-                    held = self._checked(held)
+                    held = self._checked(held, index, records)
                 answers.append(self._partition(held, index, records, answers))
             except KafkaError as error:
                 answers.append(self._refusal(held, index, error, error.code))
@@ -100,12 +123,16 @@ class Appending:
         if held is not None:
             held.records_in += self.records_in
             held.bytes_in += self.bytes_in
-            self.records_in = self.bytes_in = 0
+            held.produces += self.appends
+            self.records_in = self.bytes_in = self.appends = 0
         return answers
 
     def _refusal(self, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int) -> bytes:
         """An error as Kafka tells it: with the log's start where the log itself refused (``appendToLocalLog``)."""
         self.failed = True
+        self.call.counters.count_error(code)
+        if held is not None and code not in EXPECTED:
+            held.failed_produces += 1
         message: str | None = None
         record_errors: Sequence[tuple[int, str]] = ()
         if isinstance(error, KafkaError):
@@ -116,13 +143,16 @@ class Appending:
             log_start_offset = replica.leader.log.log_start_offset
         return self.codec.refusal(index, code, message, record_errors, log_start_offset)
 
-    def _checked(self, held: HeldTopic | None) -> HeldTopic:
+    def _checked(self, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
         """The topic, if something can be produced to it at all."""
-        if self.acks not in (-1, 0, 1):
-            raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
         if held is None:
             by_id = self.codec.by_id
             raise KafkaError(error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.acks not in (-1, 0, 1):
+            held.replica(index)
+            if records is not None:
+                sole_batch(records, self.call.api_version)
+            raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
         if held.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
             raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {held.name}")
         return held
@@ -139,6 +169,7 @@ class Appending:
             raise KafkaError(error_codes.INVALID_RECORD, "Produce requests must have exactly one record batch")
         if self.call.api_version < EVERY_CODEC_FROM:
             sole_batch(records, self.call.api_version)
+        self.appends += 1
         base_offset, next_offset, append_time_ms = leader.append(records, held.validation, self.now_ms)
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)

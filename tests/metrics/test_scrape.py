@@ -79,6 +79,8 @@ def test_requests_and_errors_are_counted_by_what_they_are(scrape: Scrape) -> Non
     assert scrape.value(requests, request="Produce", version="9") == 2
     errors = "kafka_network_requestmetrics_errors_total"
     assert scrape.value(errors, request="Fetch", error="UNKNOWN_TOPIC_OR_PARTITION") == 1
+    assert scrape.value(errors, request="Produce", error="UNKNOWN_TOPIC_OR_PARTITION") == 1
+    assert scrape.value("kafka_server_brokertopicmetrics_totalproducerequests_total", topic="flights") == 1
 
 
 def test_the_time_of_a_request_is_split(scrape: Scrape) -> None:
