@@ -66,9 +66,11 @@ def harmless(actor: str, key: int, version: int, request: Any) -> Step:
         request.broker_id |= NOBODY
     if key == api.FETCH:
         request.max_wait_ms = 0
-    for name in ("timeout_ms",):
-        if name in type(request).FIELDS and key not in (api.PRODUCE,):
-            setattr(request, name, 30_000)
+    if key == api.PRODUCE:
+        for partition in (each for topic in request.topic_data for each in topic.partition_data):
+            partition.records = partition.records or b""  # without any, Apache Kafka never answers
+    elif "timeout_ms" in type(request).FIELDS:
+        request.timeout_ms = 30_000
     return call(actor, version, request)
 
 

@@ -42,7 +42,7 @@ def generation(world: World, actor: str) -> Any:
 def _protocols(world: World) -> list[Protocol]:
     offered = [Protocol("range", world.rng.choice([b"r", b"r2"]))]
     if world.chance(0.06):
-        offered = world.pick([], [Protocol("other", b"")], [*offered, *offered])
+        offered = world.pick([], [Protocol("other", b"")], [*offered, Protocol("other", b"")])
     return offered
 
 

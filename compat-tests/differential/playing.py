@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, cast
 from differential.comparison import Difference, differences
 from differential.known import KNOWN, Known, known_for
 from differential.normalisation import BACKDATED_MS
-from differential.side import SILENT, WAITING, Side, until
+from differential.side import ANSWER_WITHIN_S, SILENT, WAITING, Side, until
 from differential.steps import Call, Hangup, Pause, Step, text_of
 from kpywire import api, error_codes
 from raw_client import RawClient, api_key_of
@@ -30,6 +30,7 @@ from raw_requests import (
 
 QUIET_S = 0.03
 OTHER_WITHIN_S = 4.0
+TAKES_EFFECT_S = 3.0
 MARKED = "differential-marker"
 
 
@@ -102,16 +103,17 @@ class Play:
         for side in self.sides:
             side.begin(index, step)
         if not may_wait(step):
-            self._answered(step.actor)
+            self._answered(step.actor, index)
         self._settle()
         for side in self.sides:
             if index in side.answers:
                 take_effect(side, step, side.answers[index])
 
-    def _answered(self, actor: str) -> None:
-        """Wait for an answer that has to come."""
+    def _answered(self, actor: str, index: int) -> None:
+        """Wait for an answer that has to come; an earlier request of the actor may wait longer."""
         for side in self.sides:
-            if not side.poll(actor, 20.0):
+            waiting = side.in_flight.get(actor)
+            if waiting is not None and waiting.step == index and not side.poll(actor, ANSWER_WITHIN_S):
                 side.give_up(actor, SILENT)
 
     def _settle(self) -> None:
@@ -189,7 +191,7 @@ def _led(side: Side, topics: set[str]) -> None:
     """Wait until every partition has its leader, and learn the topics' ids."""
     for name in topics:
         side_request = metadata(name)
-        until(lambda request=side_request: not side.call(request, 12).topics[0].error_code)
+        until(lambda request=side_request: not side.call(request, 12).topics[0].error_code, TAKES_EFFECT_S)
         (found,) = side.call(side_request, 12).topics
         if found.error_code:
             continue

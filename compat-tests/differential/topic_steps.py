@@ -143,7 +143,7 @@ def add_partitions(world: World) -> list[Step]:
 def alter_incrementally(world: World) -> list[Step]:
     operations = []
     for name in world.rng.sample(sorted(CONFIGS), world.rng.choice([1, 1, 2, 3])):
-        operation = world.rng.choice([0, 0, 0, 1, 1, 2, 3, 9] if world.chance(0.5) else [0, 1])
+        operation = world.rng.choice([0, 0, 0, 1, 1, 2, 3] if world.chance(0.5) else [0, 1])
         value = None if operation == 1 or world.chance(0.04) else world.rng.choice(CONFIGS[name])
         operations.append((name, operation, value))
     if world.chance(0.05):
