@@ -77,7 +77,11 @@ class ScrapedNode:
         self.node = Node(config, self.loop, print, scheduler=self.scheduler, intercept=intercept)
         self._thread = threading.Thread(target=self.loop.run_forever)
         self._thread.start()
-        self.run(self.node.start(MemoryDisk()))
+        try:
+            self.run(self.node.start(MemoryDisk()))
+        except BaseException:
+            self.stop()
+            raise
         self.port = self.node.ports["PLAINTEXT"]
 
     def run(self, coroutine: Any) -> Any:

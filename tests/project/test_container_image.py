@@ -19,6 +19,8 @@ from sources import ROOT
 from testcontainers.core.container import DockerContainer
 from testcontainers.core.waiting_utils import wait_for_logs
 
+from oracle.process import die_with_parent
+
 READY = "Kafka Server started"
 DOCKER = ROOT / "docker"
 PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin": "opt/kafka/bin"}
@@ -61,6 +63,7 @@ def started(image: Path, command: Sequence[str], **variables: str) -> Iterator[l
         stderr=subprocess.STDOUT,
         text=True,
         start_new_session=True,
+        preexec_fn=die_with_parent,
     )
     try:
         assert process.stdout is not None
