@@ -9,6 +9,8 @@ import logging
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
+from kpybroker.config.endpoints import parse_address
+from kpybroker.controller.recovery import StartRefused
 from kpybroker.metrics.loop_watch import LoopWatch
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ class Monitoring:
         self._exposition: Exposition | None = None
 
     async def start(self) -> None:
-        """Watch and serve. Raises OSError where the port that was asked for cannot be had."""
+        """Watch and serve. Raises StartRefused where the port that was asked for cannot be had."""
         asked = self.broker.config.originals.get(HTTP_LISTENER)
         if asked != "" or self.watch.warn_ms > 0:
             self.watch.start()
@@ -50,8 +52,13 @@ class Monitoring:
 
         self._http = HttpServer(lambda: self.broker.is_ready, self._text)
         if asked is not None:
-            host, _, port = asked.rpartition(":")
-            self.port = await self._http.start(host, int(port))
+            address = parse_address(asked)
+            assert address is not None  # the config has been checked
+            try:
+                self.port = await self._http.start(*address)
+            except (OSError, UnicodeError) as error:
+                why = getattr(error, "strerror", None) or error
+                raise StartRefused(f"cannot serve metrics on {asked}: {why}") from None
             return
         for usual in PORTS:
             try:

@@ -9,6 +9,7 @@ from scraped_node import scraped_node
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.controller.recovery import StartRefused
 from kpybroker.metrics import monitoring
 from kpybroker.metrics.http import HttpServer
 
@@ -35,8 +36,15 @@ def test_a_second_broker_takes_another_port(taken: int) -> None:
 
 
 def test_a_port_that_was_asked_for_must_be_had(taken: int) -> None:
-    with pytest.raises(OSError), scraped_node(kpybroker_http_listener=f"127.0.0.1:{taken}"):
+    refused = pytest.raises(StartRefused, match=rf"cannot serve metrics on 127\.0\.0\.1:{taken}: .*in use")
+    with refused, scraped_node(kpybroker_http_listener=f"127.0.0.1:{taken}"):
         pass
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+def test_a_port_is_found_at_an_address_of_either_kind() -> None:
+    with scraped_node(kpybroker_http_listener="[::1]:0") as node:
+        assert node.node.http_port
 
 
 def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
