@@ -34,6 +34,8 @@ def command(http: str | None, write: bool, patience_s: float, as_json: bool, ser
     configs without effect, partitions and groups. A group that rebalances gets some PATIENCE before it counts as stuck.
     The exit code is 4 if there is a problem.
     """
+    if http is not None and not http.rpartition(":")[2].isdecimal():
+        raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
     with connected(server) as client:
         findings = list(_findings(client, http, write=write, patience_s=patience_s))
     findings.sort(key=lambda each: LEVELS.index(each.level))

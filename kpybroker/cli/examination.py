@@ -99,7 +99,8 @@ def _page(broker_host: str, address: str | None) -> scrape.Page | None:
     host, _, port = (address or "").rpartition(":")
     if not port.isdecimal():
         return None
-    return scrape.fetch(broker_host if host in EVERYWHERE else host, int(port), CONNECT_TIMEOUT_S)
+    host = broker_host if host in EVERYWHERE else host.removeprefix("[").removesuffix("]")
+    return scrape.fetch(host, int(port), CONNECT_TIMEOUT_S)
 
 
 def _found_page(host: str, port: int) -> scrape.Page | None:

@@ -127,6 +127,7 @@ def test_json_holds_what_is_not_text_in_base64() -> None:
         ("configs", "alter", "--topic", "t", "--set", "retention.ms"),
         ("configs", "alter", "--topic", "t", "--add-config", "a"),
         ("doctor", "--patience", "-1"),
+        ("doctor", "--http", "localhost"),
         ("consume", "t", "-o", "soon"),
         ("consume", "t", "-o", "@soon"),
     ],
