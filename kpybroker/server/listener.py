@@ -182,7 +182,8 @@ class Server:
         self.scheduler.call_later(delay_ms, again)
 
     def _wait_for_room(self, listening: socket.socket) -> None:
-        self.complaints.say(log, logging.INFO, "max.connections", "new connections wait: max.connections is reached")
+        line = "new connections wait until others leave: max.connections, or what open files allow, is reached"
+        self.complaints.say(log, logging.INFO, "max.connections", line)
         self.loop.remove_reader(listening.fileno())
         self._full.add(listening)
 
