@@ -51,7 +51,8 @@ class Sessions:
             if request.session_epoch == INITIAL_EPOCH:
                 self._keep(session, now_ms)
             return session, False
-        return self._continue(request, uses_ids, now_ms), True
+        session = self._continue(request, uses_ids, now_ms)
+        return session, session.id != NO_SESSION
 
     def _continue(self, request: Any, uses_ids: bool, now_ms: float) -> Session:
         session = self.sessions.get(request.session_id)
@@ -73,8 +74,9 @@ class Sessions:
             self.drop(session)
             raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
-            # An incremental request that leaves nothing to read ends its session.
+            # A request that leaves its session nothing to read ends it, and is answered as one without a session.
             self.end(session)
+            session.add(request.topics)
         return session
 
     def _keep(self, session: Session, now_ms: float) -> None:

@@ -78,6 +78,7 @@ class Reading:
     __slots__ = (
         "_answers",
         "_epoch",
+        "_parked",
         "_timer",
         "broker",
         "counters",
@@ -112,6 +113,7 @@ class Reading:
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self._epoch = session.epoch
+        self._parked = False
         self._answers: dict[Entry, PartitionData] = {}
 
     # Collecting
@@ -159,7 +161,7 @@ class Reading:
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
-            aborted_transactions=[] if code in UNKNOWN else None,
+            aborted_transactions=[] if code in UNKNOWN and not self._parked else None,
             records=b"",
         )
 
@@ -270,6 +272,7 @@ class Reading:
     def park(self) -> Pending:
         """Wait for more: the partitions wake the session, the session wakes this."""
         self._let_go()
+        self._parked = True
         self.pending = Pending()
         self.pending.when_cancelled(self._forget)
         self._timer = self.broker.scheduler.call_later(self.request.max_wait_ms, self._expire)

@@ -81,10 +81,10 @@ def _look_up(
     broker: Context, request: ListOffsetsRequest, topic: str, partition: ListOffsetsPartition, version: int
 ) -> tuple[int, Found]:
     timestamp = partition.timestamp
-    if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
-        return error_codes.UNSUPPORTED_VERSION, NOTHING
     if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
         return error_codes.UNKNOWN_SERVER_ERROR, NOTHING
+    if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
+        return error_codes.UNSUPPORTED_VERSION, NOTHING
 
     def look_up(_replica: Replica, leader: Leader) -> tuple[int, Found]:
         leader.check_epoch(partition.current_leader_epoch)
