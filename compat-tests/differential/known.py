@@ -66,6 +66,18 @@ def _impossible_batch(request: Any, difference: Difference, kafka: Any) -> bool:
     return "Record size" in repr(kafka) or "Invalid magic" in repr(kafka)
 
 
+def _several_features(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return len(request.feature_updates) > 1
+
+
+def _transactional_records(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return "transactional=True" in repr(request)
+
+
+def _no_replica(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return "current_leader" in difference.path and max(request.replica_id, request.replica_state.replica_id) >= 0
+
+
 def _negative_session(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     return isinstance(request.session_id, int) and not 0 <= request.session_id < 2**31 - 8
 
@@ -89,6 +101,24 @@ KNOWN = (
         "Produce of a batch whose length or format is impossible",
         _keys(api.PRODUCE),
         _impossible_batch,
+    ),
+    Known(
+        "which of several wrong features is named",
+        "Apache Kafka takes several of them from hash maps",
+        _keys(api.UPDATE_FEATURES),
+        _several_features,
+    ),
+    Known(
+        "transactional records without a transactional id",
+        "Produce of transactional records",
+        _keys(api.PRODUCE),
+        _transactional_records,
+    ),
+    Known(
+        "the leader, for who is no replica",
+        "Fetch as a replica by who is none",
+        _keys(api.FETCH),
+        _no_replica,
     ),
     Known(
         "negative session ids",

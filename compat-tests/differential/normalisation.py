@@ -85,8 +85,13 @@ def _foreign(name: str | None, view: View) -> bool:
     return (name.startswith("dif-") and not name.startswith(view.prefix)) or name.startswith("__")
 
 
-def _common_keys(value: Any, view: View) -> Any:  # noqa: ARG001
-    return [each for each in value if each.api_key in api.API_KEYS]
+def _grouped(value: Any, view: View) -> Any:  # noqa: ARG001
+    """Partitions of one topic together."""
+    topics: dict[Any, Any] = {}
+    for each in value:
+        whole = topics.setdefault((each.topic, each.topic_id), type(each)(topic=each.topic, topic_id=each.topic_id))
+        whole.partitions = [*whole.partitions, *each.partitions]
+    return list(topics.values())
 
 
 RULES = (
@@ -98,6 +103,13 @@ RULES = (
     ),
     Rule("producer ids", "each broker hands out its own", _fields("producer_id"), _symbol),
     Rule("fetch sessions", "their ids are random", _fields("session_id"), _symbol),
+    Rule(
+        "groups of partitions",
+        "a topic comes once for each run of its partitions, and in sessions their order is a matter of history",
+        _fields("responses"),
+        _grouped,
+        frozenset({api.FETCH}),
+    ),
     Rule("cluster id", "each cluster has its own", _fields("cluster_id"), _left_out),
     Rule("log directories", "two paths", _fields("log_dir"), _left_out),
     Rule("disks", "what is free changes while it is asked", _fields("usable_bytes total_bytes"), _left_out),
