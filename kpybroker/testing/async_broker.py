@@ -336,7 +336,7 @@ class AsyncBroker:
         return await groups.lag(self.client, group_id)
 
     async def assert_committed(
-        self, group_id: str, expected: Mapping[Spot, int], *, timeout_s: float = TIMEOUT_S
+        self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
     ) -> dict[Spot, int]:
         """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
         __tracebackhide__ = True

@@ -229,7 +229,7 @@ class Broker:
         return self._call(self._broker.lag(group_id))
 
     def assert_committed(
-        self, group_id: str, expected: Mapping[Spot, int], *, timeout_s: float = TIMEOUT_S
+        self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
     ) -> dict[Spot, int]:
         """As `AsyncBroker.assert_committed`."""
         __tracebackhide__ = True

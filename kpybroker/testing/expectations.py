@@ -37,7 +37,7 @@ def wait_for_group_stable(
 
 
 def assert_committed(
-    broker: Broker, group_id: str, expected: Mapping[Spot, int], *, timeout_s: float = TIMEOUT_S
+    broker: Broker, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
 ) -> dict[Spot, int]:
     """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
     __tracebackhide__ = True

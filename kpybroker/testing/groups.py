@@ -130,15 +130,15 @@ async def lag(client: Client, group_id: str) -> dict[Spot, int]:
     return {spot: max(ends[spot] - offset, 0) for spot, offset in offsets.items() if spot in ends}
 
 
-def differences(expected: Mapping[Spot, int], offsets: Mapping[Spot, int]) -> Sequence[str]:
-    """What of committed offsets is not as expected, in lines; nothing if all is well."""
-    if dict(expected) == dict(offsets):
+def differences(expected: Mapping[Spot, int | None], offsets: Mapping[Spot, int]) -> Sequence[str]:
+    """What of committed offsets is not as expected, in lines; nothing if all is well. None expects no commit."""
+    if {spot: offset for spot, offset in expected.items() if offset is not None} == dict(offsets):
         return []
     lines = ["committed offsets are not as expected:"]
     for topic, index in sorted({*expected, *offsets}):
         want, have = expected.get((topic, index)), offsets.get((topic, index))
         if want == have:
-            lines.append(f"  {topic}-{index}: {have}")
+            lines += [f"  {topic}-{index}: {have}"] if have is not None else []
         else:
             lines += [f"- {topic}-{index}: {want}"] if want is not None else []
             lines += [f"+ {topic}-{index}: {have}"] if have is not None else []

@@ -134,3 +134,11 @@ def test_where_groups_cannot_be_kept_the_question_is_answered_in_the_end() -> No
         answer = client.call(FindCoordinatorRequest(key_type=0, coordinator_keys=["g"]))
         client.close()
         assert answer.coordinators[0].error_code == error_codes.COORDINATOR_NOT_AVAILABLE
+
+
+def test_no_commit_is_expected_as_none(broker: Broker) -> None:
+    broker.assert_committed("nobody", {(TOPIC, 0): None}, timeout_s=0.0)
+    with consuming(broker, "one"):
+        broker.assert_committed("g", {(TOPIC, index): 0 for index in range(4)})
+    with pytest.raises(AssertionError, match=r"expected:\n\+ \w+-0: 0\n  \w+-1: 0"):
+        broker.assert_committed("g", {(TOPIC, 0): None, **{(TOPIC, index): 0 for index in range(1, 4)}}, timeout_s=0.0)
