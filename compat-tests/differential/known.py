@@ -8,9 +8,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from differential.comparison import Difference
-from differential.steps import Call
+from differential.steps import Batch, Call
 from kpywire import api
+from kpywire.batch import LENGTH_END, MAGIC, MAGIC_POSITION
 from raw_client import api_key_of
+
+SMALLEST_BATCH_LENGTH = 14
+"""What Kafka's reader of batches demands (``LegacyRecord.RECORD_OVERHEAD_V0``)."""
 
 
 class Known(NamedTuple):
@@ -63,7 +67,16 @@ def _unknown_operation(request: Any, difference: Difference, kafka: Any) -> bool
 
 
 def _impossible_batch(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return "Record size" in repr(kafka) or "Invalid magic" in repr(kafka)
+    return any(_is_impossible(each.records) for topic in request.topic_data for each in topic.partition_data)
+
+
+def _is_impossible(records: Any) -> bool:
+    if isinstance(records, Batch):
+        return records.damage in ("length too small", "negative length", "magic 3")
+    if not isinstance(records, bytes) or len(records) <= MAGIC_POSITION:
+        return False
+    length = int.from_bytes(records[8:LENGTH_END], "big", signed=True)
+    return length < SMALLEST_BATCH_LENGTH or records[MAGIC_POSITION] > MAGIC
 
 
 def _several_features(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
