@@ -80,6 +80,7 @@ def test_a_time_can_be_a_date() -> None:
 
 def test_names_cannot_move_the_cursor() -> None:
     assert columns(("NAME",), [("a\x1b[2Jb\nc",)]) == "NAME\na\\x1b[2Jb\\nc"
+    assert columns(("NAME",), [("a\u202eb",)]) == "NAME\na\\u202eb"
 
 
 def batch(producer_id: int, base_offset: int, count: int = 1, *, transactional: bool = True) -> BatchHeader:
