@@ -368,6 +368,8 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
     await asyncio.gather(starting, return_exceptions=True)
     collector.stop()
     await node.stop()
-    if refusal is not None:
+    if refusal is None:
+        log.info("This node has stopped")
+    else:
         print(f"kpybroker: {refusal}", file=sys.stderr)
     return 0 if refusal is None else 1
