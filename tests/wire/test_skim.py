@@ -11,7 +11,7 @@ from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import Skim, skim
 from kpywire.varint import encode_varint
-from kpywire.walk import InvalidRecord, frames, walk
+from kpywire.walk import MOST_STEPS, InvalidRecord, TooLaborious, frames, walk
 
 BASE = 1_000_000
 
@@ -295,3 +295,17 @@ def test_overlong_integers_and_any_negative_length_are_read_as_kafka_reads_them(
 def test_frames_name_the_sizes_of_each_record() -> None:
     section = encode_record(0, 5, None, b"abc", (("h", b"x"),)) + encode_record(1, -5, b"k", None)
     assert [tuple(frame) for frame in frames(section, 2)] == [(5, 0, -1, 3), (-5, 1, 1, -1)]
+
+
+def with_headers(alike: bool) -> bytes:
+    """26 records with more headers in all than are walked."""
+    headers = [("h", b"")] * (MOST_STEPS // 26 + 1)
+    return b"".join(encode_record(index, 0, None, b"v" * (1 if alike else index), headers) for index in range(26))
+
+
+@pytest.mark.parametrize("walked", [25, 1 << 12], ids=["pure", "compiled"])
+def test_headers_of_records_that_are_alike_are_no_labour(monkeypatch: pytest.MonkeyPatch, walked: int) -> None:
+    monkeypatch.setattr("kpywire.skim._WALKED", walked)
+    assert skim(header_of(26), with_headers(alike=True)) == Skim(BASE, BASE, True, False)
+    with pytest.raises(TooLaborious):
+        skim(header_of(26), with_headers(alike=False))

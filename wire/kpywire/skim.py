@@ -108,8 +108,15 @@ def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int,
     """As :func:`skim`, for callers that count tuples."""
     if type(section) is not bytes:
         section = bytes(section)
-    look = _look if count > _WALKED else walk
-    lowest, highest, in_order, keyed, position, _ = look(section, 0, 0, count)
+    if count > _WALKED:
+        lowest, highest, in_order, keyed, position, _ = _look(section, 0, 0, count)
+    else:
+        try:
+            lowest, highest, in_order, keyed, position, _ = walk(section, 0, 0, count)
+        except TooLaborious:
+            if count <= _FEW + 1:
+                raise
+            lowest, highest, in_order, keyed, position, _ = _look(section, 0, 0, count)  # they may be alike
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
     lowest += base_timestamp
@@ -142,8 +149,8 @@ def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
             in_order = in_order and ordered
             headers += count_of_headers
             steps += taken
-            if steps + headers > MOST_STEPS:
-                raise TooLaborious(f"more than {MOST_STEPS} records and headers in a batch that do not look alike")
+            if steps > MOST_STEPS or headers > MOST_STEPS:
+                raise TooLaborious(f"more than {MOST_STEPS} records or headers in a batch that do not look alike")
         index += taken
         lowest.append(low)
         highest.append(high)
