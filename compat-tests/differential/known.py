@@ -91,6 +91,10 @@ def _no_replica(request: Any, difference: Difference, kafka: Any) -> bool:  # no
     return "current_leader" in difference.path and max(request.replica_id, request.replica_state.replica_id) >= 0
 
 
+def _never_answered(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return isinstance(kafka, str) and kafka.startswith(("waits", "no answer"))
+
+
 def _negative_session(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     return isinstance(request.session_id, int) and not 0 <= request.session_id < 2**31 - 8
 
@@ -132,6 +136,20 @@ KNOWN = (
         "Fetch as a replica by who is none",
         _keys(api.FETCH),
         _no_replica,
+    ),
+    Known(
+        "a member removed while it syncs",
+        "a member that is removed while its SyncGroup waits",
+        _keys(api.SYNC_GROUP),
+        _never_answered,
+        ends=True,
+    ),
+    Known(
+        "a resource named twice",
+        "AlterConfigs that names a resource twice",
+        _keys(api.ALTER_CONFIGS),
+        _never_answered,
+        ends=True,
     ),
     Known(
         "negative session ids",
