@@ -26,6 +26,7 @@ SAMPLES: Final = 720
 STOP_TIMEOUT_S: Final = 90
 SETTINGS: Final = {
     "log.retention.check.interval.ms": "5000",
+    "log.segment.delete.delay.ms": "5000",
     "group.initial.rebalance.delay.ms": "500",
     "offsets.topic.num.partitions": "5",
 }
