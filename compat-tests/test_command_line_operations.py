@@ -27,6 +27,11 @@ from waiting import eventually
 APACHE_KAFKA = "apache-kafka"
 
 
+def as_in_a_terminal() -> None:
+    """Scripts start what runs in the background with Ctrl-C ignored."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Cluster:
     """A broker, and our program to run against it."""
 
@@ -48,7 +53,14 @@ class Cluster:
     def start(self, *words: str) -> "subprocess.Popen[str]":
         command = [PROGRAM, *words, "--bootstrap-server", self.server]
         buffered = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
-        return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=buffered)
+        return subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=buffered,
+            preexec_fn=as_in_a_terminal,
+        )
 
     def topic(self, partitions: int = 1, records: int = 0) -> str:
         """A topic with records "0", "1"... in partition 0."""
