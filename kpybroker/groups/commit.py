@@ -4,6 +4,9 @@
 that do not exist, and resolves topic ids; what comes here has names.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from kpybroker.groups.classic_group import State
 from kpybroker.groups.committed import NO_TIMESTAMP, commit_record
 from kpybroker.groups.decision import Decision
@@ -24,8 +27,12 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from kpywire.uuid import ZERO_UUID
 
 _NOT_FOUND_VERSION = 9
+
+Answers = list[tuple[int, int]]
+"""(partition, error code) of one topic."""
 
 
 def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> None:
@@ -37,30 +44,11 @@ def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> N
     message = request.message
     retention_ms = message.retention_time_ms
     expire_timestamp_ms = NO_TIMESTAMP if retention_ms == -1 else decision.timestamp_ms + retention_ms
-    longest = decision.settings.offset_metadata_max_bytes
-    topics = []
-    for topic in message.topics:
-        partitions = []
-        for partition in topic.partitions:
-            metadata = partition.committed_metadata or ""
-            partition_error = error_codes.NONE
-            if _java_length(metadata) > longest:
-                partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
-            else:
-                value = OffsetCommitValue(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=metadata,
-                    commit_timestamp=decision.timestamp_ms,
-                    expire_timestamp=expire_timestamp_ms,
-                    topic_id=topic.topic_id,
-                )
-                decision.records.append(commit_record(message.group_id, topic.name, partition.partition_index, value))
-            partitions.append(
-                OffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=partition_error)
-            )
-        topics.append(OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions))
-    decision.reply(request.ticket, OffsetCommitResponse(topics=topics))
+
+    def write(topic: Any) -> Answers:
+        return _write(message.group_id, topic, decision, expire_timestamp_ms, topic.topic_id)
+
+    _answer_commit(request, write, decision)
 
 
 def commit_offsets_in_transaction(shard: Shard, request: GroupRequest, decision: Decision) -> ProducerEpoch | None:
@@ -70,40 +58,60 @@ def commit_offsets_in_transaction(shard: Shard, request: GroupRequest, decision:
     if error:
         refuse_transactional_commit(request, error, decision)
         return None
-    longest = decision.settings.offset_metadata_max_bytes
-    topics = []
-    for topic in message.topics:
-        partitions = []
-        for partition in topic.partitions:
-            metadata = partition.committed_metadata or ""
-            partition_error = error_codes.NONE
-            if _java_length(metadata) > longest:
-                partition_error = error_codes.OFFSET_METADATA_TOO_LARGE
-            else:
-                value = OffsetCommitValue(
-                    offset=partition.committed_offset,
-                    leader_epoch=partition.committed_leader_epoch,
-                    metadata=metadata,
-                    commit_timestamp=decision.timestamp_ms,
-                )
-                decision.records.append(commit_record(message.group_id, topic.name, partition.partition_index, value))
-            partitions.append(
-                TxnOffsetCommitResponsePartition(partition_index=partition.partition_index, error_code=partition_error)
-            )
-        topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=partitions))
-    decision.reply(request.ticket, TxnOffsetCommitResponse(throttle_time_ms=0, topics=topics))
+    _answer_transactional_commit(request, lambda topic: _write(message.group_id, topic, decision), decision)
     return ProducerEpoch(message.producer_id, message.producer_epoch)
 
 
 def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
     """Answer every partition with one error."""
+    _answer_commit(request, lambda topic: _refuse(topic, error_code), decision)
+
+
+def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
+    """Answer every partition with one error."""
+    _answer_transactional_commit(request, lambda topic: _refuse(topic, error_code), decision)
+
+
+def _write(
+    group_id: str,
+    topic: Any,
+    decision: Decision,
+    expire_timestamp_ms: int = NO_TIMESTAMP,
+    topic_id: bytes = ZERO_UUID,
+) -> Answers:
+    """Decide on the records of one topic."""
+    answers = []
+    for partition in topic.partitions:
+        metadata = partition.committed_metadata or ""
+        error_code = error_codes.NONE
+        if _java_length(metadata) > decision.settings.offset_metadata_max_bytes:
+            error_code = error_codes.OFFSET_METADATA_TOO_LARGE
+        else:
+            value = OffsetCommitValue(
+                offset=partition.committed_offset,
+                leader_epoch=partition.committed_leader_epoch,
+                metadata=metadata,
+                commit_timestamp=decision.timestamp_ms,
+                expire_timestamp=expire_timestamp_ms,
+                topic_id=topic_id,
+            )
+            decision.records.append(commit_record(group_id, topic.name, partition.partition_index, value))
+        answers.append((partition.partition_index, error_code))
+    return answers
+
+
+def _refuse(topic: Any, error_code: int) -> Answers:
+    return [(partition.partition_index, error_code) for partition in topic.partitions]
+
+
+def _answer_commit(request: GroupRequest, answers_of: Callable[[Any], Answers], decision: Decision) -> None:
     topics = [
         OffsetCommitResponseTopic(
             name=topic.name,
             topic_id=topic.topic_id,
             partitions=[
-                OffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
-                for each in topic.partitions
+                OffsetCommitResponsePartition(partition_index=index, error_code=error_code)
+                for index, error_code in answers_of(topic)
             ],
         )
         for topic in request.message.topics
@@ -111,14 +119,15 @@ def refuse_commit(request: GroupRequest, error_code: int, decision: Decision) ->
     decision.reply(request.ticket, OffsetCommitResponse(topics=topics))
 
 
-def refuse_transactional_commit(request: GroupRequest, error_code: int, decision: Decision) -> None:
-    """Answer every partition with one error."""
+def _answer_transactional_commit(
+    request: GroupRequest, answers_of: Callable[[Any], Answers], decision: Decision
+) -> None:
     topics = [
         TxnOffsetCommitResponseTopic(
             name=topic.name,
             partitions=[
-                TxnOffsetCommitResponsePartition(partition_index=each.partition_index, error_code=error_code)
-                for each in topic.partitions
+                TxnOffsetCommitResponsePartition(partition_index=index, error_code=error_code)
+                for index, error_code in answers_of(topic)
             ],
         )
         for topic in request.message.topics

@@ -108,15 +108,14 @@ def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int,
     """As :func:`skim`, for callers that count tuples."""
     if type(section) is not bytes:
         section = bytes(section)
-    if count > _WALKED:
-        lowest, highest, in_order, keyed, position, _ = _look(section, 0, 0, count)
-    else:
-        try:
-            lowest, highest, in_order, keyed, position, _ = walk(section, 0, 0, count)
-        except TooLaborious:
-            if count <= _FEW + 1:
-                raise
-            lowest, highest, in_order, keyed, position, _ = _look(section, 0, 0, count)  # they may be alike
+    look = _look if count > _WALKED else walk
+    try:
+        stretch = look(section, 0, 0, count)
+    except TooLaborious:
+        if look is _look or count <= _FEW + 1:
+            raise
+        stretch = _look(section, 0, 0, count)  # they may be alike
+    lowest, highest, in_order, keyed, position, _ = stretch
     if position != len(section):
         raise InvalidRecord(f"{len(section) - position} bytes follow the last of {count} records")
     lowest += base_timestamp
