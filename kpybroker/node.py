@@ -229,7 +229,7 @@ class Node:
 
     async def stop(self) -> None:
         """A clean stop: let go of leaderships, answer nobody any more, flush, and say on disk that it was clean."""
-        broker, host, stored = self.broker, self._host, self._stored
+        broker, stored = self.broker, self._stored
         if broker is not None:
             broker.server.stop_accepting()
             if hasattr(broker, "lifecycle"):
@@ -237,24 +237,22 @@ class Node:
                 broker.lifecycle.stop(lambda: _release(released))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(released, STOP_WAIT_MS / 1000)
-                broker.lifecycle.close()
-            if self._upkeep is not None:
-                self._upkeep.stop()
-            broker.server.close()
-            broker.groups.stop()
+        await self._let_go()
+        if broker is not None:
             broker.replicas.checkpoint_high_watermarks()
-        if self._monitoring is not None:
-            await self._monitoring.stop()
-        if host is not None:
-            host.close()
-        await self.scheduler.close()
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
             stored.close(epoch)
 
     async def abandon(self) -> None:
         """Let go of everything as it is, as if the process had died; only what the system would free is freed."""
-        broker, host, stored = self.broker, self._host, self._stored
+        await self._let_go()
+        if self._stored is not None:
+            self._stored.abandon()
+
+    async def _let_go(self) -> None:
+        """Serve nobody and do nothing any more; what is on the disk stays as it is."""
+        broker = self.broker
         if broker is not None:
             if hasattr(broker, "lifecycle"):
                 broker.lifecycle.close()
@@ -264,11 +262,9 @@ class Node:
             broker.groups.stop()
         if self._monitoring is not None:
             await self._monitoring.stop()
-        if host is not None:
-            host.close()
+        if self._host is not None:
+            self._host.close()
         await self.scheduler.close()
-        if stored is not None:
-            stored.abandon()
 
 
 def _release(released: asyncio.Future[None]) -> None:

@@ -33,15 +33,7 @@ def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterabl
     return configs
 
 
-@command.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
-@click.option(
-    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="How many partitions. [default: the broker's]"
-)
-@click.option(
-    "-r", "--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="How many replicas of each."
-)
-@click.option(
+topic_configs = click.option(
     "-c",
     "--config",
     "configs",
@@ -51,6 +43,17 @@ def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterabl
     shell_complete=completion.topic_configs,
     help="Repeatable.",
 )
+
+
+@command.command()
+@click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="How many partitions. [default: the broker's]"
+)
+@click.option(
+    "-r", "--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="How many replicas of each."
+)
+@topic_configs
 @click.option("--if-not-exists", is_flag=True, help="A topic that exists already is all right.")
 @bootstrap_server
 def create(
@@ -119,16 +122,7 @@ def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
 @command.command()
 @click.argument("name", metavar="TOPIC", shell_complete=completion.topics)
 @click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Have so many partitions from now on.")
-@click.option(
-    "-c",
-    "--config",
-    "configs",
-    multiple=True,
-    metavar="KEY=VALUE",
-    callback=key_values,
-    shell_complete=completion.topic_configs,
-    help="Repeatable.",
-)
+@topic_configs
 @click.option("--delete-config", "defaults", multiple=True, metavar="KEY", help="Back to the default. Repeatable.")
 @bootstrap_server
 def alter(name: str, partitions: int | None, configs: dict[str, str], defaults: tuple[str, ...], server: str) -> None:

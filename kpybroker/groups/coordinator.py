@@ -67,6 +67,16 @@ _DECIDERS: dict[type, Callable[[Shard, GroupRequest, Decision], ProducerEpoch | 
     TxnOffsetCommitRequest: commit.commit_offsets_in_transaction,
 }
 
+_REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    DeleteGroup: deletion.refuse_deletion,
+    JoinGroupRequest: join.refuse,
+    LeaveGroupRequest: leave.refuse,
+    OffsetCommitRequest: commit.refuse_commit,
+    OffsetDeleteRequest: deletion.refuse_offset_deletion,
+    TxnOffsetCommitRequest: commit.refuse_transactional_commit,
+}
+"""Of requests whose records may not fit into a batch; SyncGroup's refusal touches the whole group."""
+
 
 class GroupCoordinator:
     """Decides on the groups of one partition. Made empty, filled by a replay, told `Loaded`, then asked."""
@@ -151,22 +161,11 @@ class GroupCoordinator:
     def _decide_too_large(self, event: Any, now_ms: int) -> Effects:
         """The records of an event did not fit into a batch: say so, as Kafka does."""
         decision = Decision(now_ms, event.timestamp_ms, self._settings(), self.shard.timers, self._rng)
-        error_code = error_codes.UNKNOWN_SERVER_ERROR
         message = getattr(event, "message", None)
-        if isinstance(message, SyncGroupRequest):
+        if type(message) is SyncGroupRequest:
             sync.refuse_too_large(self.shard, event, decision)
-        elif isinstance(message, OffsetCommitRequest):
-            commit.refuse_commit(event, error_code, decision)
-        elif isinstance(message, TxnOffsetCommitRequest):
-            commit.refuse_transactional_commit(event, error_code, decision)
-        elif isinstance(message, DeleteGroup):
-            deletion.refuse_deletion(event, error_code, decision)
-        elif isinstance(message, OffsetDeleteRequest):
-            deletion.refuse_offset_deletion(event, error_code, decision)
-        elif isinstance(message, JoinGroupRequest):
-            join.refuse(event, error_code, decision)
-        elif isinstance(message, LeaveGroupRequest):
-            leave.refuse(event, error_code, decision)
+        elif type(message) in _REFUSALS:
+            _REFUSALS[type(message)](event, error_codes.UNKNOWN_SERVER_ERROR, decision)
         return Effects(replies=decision.replies)
 
 
