@@ -15,8 +15,9 @@ from collections.abc import Generator
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.internal_topics import GROUP_OFFSETS_TOPIC, create_group_offsets_topic
+from kpybroker.handlers.internal_topics import create_group_offsets_topic
 from kpybroker.hosting.placement import partition_for
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse

@@ -8,11 +8,9 @@ from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.handlers.context import Context
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-GROUP_OFFSETS_TOPIC = "__consumer_offsets"
-TRANSACTION_STATE_TOPIC = "__transaction_state"
-SHARE_GROUP_STATE_TOPIC = "__share_group_state"
 DEFAULT = -1
 
 # The broker configs that say how an internal topic is made start with these.

@@ -14,9 +14,9 @@ from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.group_records import decode
 from kpybroker.hosting.kind import Kind
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.replicas.replicas import Replicas
 
-TOPIC = "__consumer_offsets"
 MINUTE_MS = 60_000
 
 
@@ -34,7 +34,7 @@ def group_coordinator(
         return known[0][1]
 
     kind = Kind(
-        topic=TOPIC,
+        topic=GROUP_OFFSETS_TOPIC,
         new_machine=lambda: GroupCoordinator(settings, rng),
         decode=decode,
         loaded=Loaded,

@@ -4,7 +4,10 @@ import re
 
 MAX_NAME_LENGTH = 249
 CLUSTER_METADATA = "__cluster_metadata"
-INTERNAL = frozenset(("__consumer_offsets", "__transaction_state", "__share_group_state"))
+GROUP_OFFSETS_TOPIC = "__consumer_offsets"
+TRANSACTION_STATE_TOPIC = "__transaction_state"
+SHARE_GROUP_STATE_TOPIC = "__share_group_state"
+INTERNAL = frozenset((GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC, SHARE_GROUP_STATE_TOPIC))
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
