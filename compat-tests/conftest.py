@@ -1,8 +1,9 @@
 """Which broker the suites talk to, and topics of their own for every test.
 
 ``pytest compat-tests`` tests this environment's kpybroker, ``--kpybroker PATH`` that of another one, such as a compiled
-wheel's; ``--target apache-kafka`` the oracle, ``--bootstrap-server HOST:PORT`` any broker: tests that start, kill or
-configure a broker of their own are skipped there. A test that fails on Apache Kafka is a wrong test.
+wheel's; ``--target apache-kafka`` the oracle, ``--target container`` the same in a container, where a Docker engine
+answers; ``--bootstrap-server HOST:PORT`` any broker: tests that start, kill or configure one are skipped there. A test
+that fails on Apache Kafka is a wrong test.
 """
 
 import re
@@ -18,8 +19,9 @@ from confluent_kafka.admin import AdminClient
 from clients import CLIENTS, Client
 from java_tools import JavaTools
 from oracle import BrokerProcess
+from oracle.container import ContainedKafka, why_not
 from raw_client import RawClient, connect
-from targets import TARGETS, KpyBroker
+from targets import EXTERNAL, TARGETS, KpyBroker
 from topics import create_topic, delete_topics
 
 if TYPE_CHECKING:
@@ -41,6 +43,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compatibility")
     group.addoption("--target", choices=sorted(TARGETS), default="kpybroker", help="the broker to test")
     group.addoption("--kpybroker", metavar="PATH", type=Path, help="the kpybroker command, of another environment")
+    group.addoption("--image", default=ContainedKafka.image, help="with --target container: Kafka's image")
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
@@ -51,6 +54,7 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
         KpyBroker.path = chosen.absolute()
+    ContainedKafka.image = config.getoption("--image", default=ContainedKafka.image)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -64,8 +68,22 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
 
 @pytest.fixture(scope="session")
 def target(request: pytest.FixtureRequest) -> str:
-    """``kpybroker``, ``apache-kafka`` or ``external``."""
-    return "external" if request.config.getoption("--bootstrap-server") else str(request.config.getoption("--target"))
+    """``kpybroker``, ``apache-kafka``, ``container`` or ``external``."""
+    if request.config.getoption("--bootstrap-server"):
+        return EXTERNAL
+    chosen = str(request.config.getoption("--target"))
+    missing = why_not() if chosen == "container" else None
+    if missing is not None:
+        pytest.skip(missing)
+    return chosen
+
+
+@pytest.fixture(scope="session")
+def startable_target(target: str) -> str:
+    """The target, for tests that start, stop or configure a broker."""
+    if target == EXTERNAL:
+        pytest.skip("needs a broker of its own, and --bootstrap-server names one of somebody else")
+    return target
 
 
 @pytest.fixture(scope="session")
@@ -73,7 +91,7 @@ def bootstrap_servers(
     request: pytest.FixtureRequest, target: str, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[str]:
     """The address of the broker that the tests share."""
-    if target == "external":
+    if target == EXTERNAL:
         yield str(request.config.getoption("--bootstrap-server"))
         return
     with TARGETS[target](directory=tmp_path_factory.mktemp("broker")) as broker:
@@ -83,16 +101,14 @@ def bootstrap_servers(
 
 
 @pytest.fixture
-def start_broker(target: str, tmp_path: Path) -> Iterator[StartBroker]:
+def start_broker(startable_target: str, tmp_path: Path) -> Iterator[StartBroker]:
     """Starts brokers of the test's own, configured by keywords with ``_`` for ``.``; they end with the test."""
-    if target == "external":
-        pytest.skip("needs a broker of its own, and --bootstrap-server names one of somebody else")
     with ExitStack() as brokers:
 
         def start(**properties: str) -> BrokerProcess:
             directory = tmp_path / f"broker-{secrets.token_hex(3)}"
             named = {key.replace("_", "."): value for key, value in properties.items()}
-            broker = brokers.enter_context(TARGETS[target](named, directory=directory))
+            broker = brokers.enter_context(TARGETS[startable_target](named, directory=directory))
             started.append(broker)
             brokers.callback(started.remove, broker)
             return broker

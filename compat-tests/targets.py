@@ -1,4 +1,4 @@
-"""What the suites run against: kpybroker, Apache Kafka from its jars, or a broker that somebody else runs.
+"""What the suites run against: kpybroker, Apache Kafka from its jars or in a container, or somebody else's broker.
 
 A target starts brokers; the suites see only ``BrokerProcess`` or a bootstrap address, never which program answers.
 """
@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from oracle import ApacheKafka, BrokerProcess, free_port
+from oracle.container import ContainedKafka
 from oracle.process import HOST
 
 
@@ -47,4 +48,14 @@ def kpybroker(properties: Mapping[str, str] | None = None, *, directory: Path) -
     return KpyBroker(properties, directory=directory)
 
 
-TARGETS: Final[Mapping[str, Callable[..., BrokerProcess]]] = {"kpybroker": kpybroker, "apache-kafka": apache_kafka}
+def container(properties: Mapping[str, str] | None = None, *, directory: Path) -> BrokerProcess:
+    return ContainedKafka(properties, directory=directory)
+
+
+EXTERNAL: Final = "external"
+"""The target that ``--bootstrap-server`` names: it can be neither started nor configured."""
+TARGETS: Final[Mapping[str, Callable[..., BrokerProcess]]] = {
+    "kpybroker": kpybroker,
+    "apache-kafka": apache_kafka,
+    "container": container,
+}

@@ -12,6 +12,7 @@ import pytest
 from java_tools import JavaTools
 from kpybroker.handlers import SERVED
 from kpybroker.metadata import features, metadata_version
+from targets import EXTERNAL
 
 pytestmark = pytest.mark.java
 
@@ -72,7 +73,7 @@ def is_told_of_a_gap(step: str, outcome: str) -> bool:
 @pytest.fixture(scope="module")
 def walk(request: pytest.FixtureRequest, java_tools: JavaTools, bootstrap_servers: str, target: str) -> dict[str, str]:
     """What came of each step."""
-    if target == "external":
+    if target == EXTERNAL:
         pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
     name = "walked-by-java"
     finished = java_tools.run("admin-walk", bootstrap_servers, name, timeout_s=180)

@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from java_tools import JavaTools
+from targets import EXTERNAL
 
 pytestmark = pytest.mark.java
 
@@ -133,7 +134,7 @@ def printed(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> list[tuple[str, str]]:
     """What each command left behind, in their order."""
-    if target == "external":
+    if target == EXTERNAL:
         pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
     files = tmp_path_factory.mktemp("plans")
     (files / "TOPICS").write_text(json.dumps({"version": 1, "topics": [{"topic": TOPIC}]}))

@@ -46,6 +46,7 @@ from raw_requests import (
     now_ms,
     produce,
 )
+from targets import EXTERNAL
 from waiting import eventually
 
 METADATA = "__cluster_metadata"
@@ -56,7 +57,7 @@ FAILED = "The update failed for all features since the following feature had an 
 
 @pytest.fixture
 def _of_ours(target: str) -> None:
-    if target == "external":
+    if target == EXTERNAL:
         pytest.skip("needs a broker with the node id 1, and --bootstrap-server names one of somebody else")
 
 

@@ -109,9 +109,12 @@ class ApacheKafka(BrokerProcess):
     def properties_file(self) -> Path:
         return self.directory / "server.properties"
 
-    def prepare(self) -> None:
+    def write_properties(self) -> None:
         lines = (f"{key}={value}\n" for key, value in self.properties.items())
         self.properties_file.write_text("".join(lines))
+
+    def prepare(self) -> None:
+        self.write_properties()
         if any((Path(part) / "meta.properties").exists() for part in self.properties["log.dirs"].split(",")):
             return
         formatted = java(

@@ -18,7 +18,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Protocol, Self
 
 HOST = "127.0.0.1"
 PR_SET_PDEATHSIG = 1
@@ -43,6 +43,26 @@ def free_port(rng: random.Random | None = None) -> int:
             return port
 
 
+class ChildProcess(Protocol):
+    """What of ``subprocess.Popen`` is used here; a container can be one too."""
+
+    @property
+    def pid(self) -> int: ...
+
+    @property
+    def returncode(self) -> int | None: ...
+
+    def poll(self) -> int | None: ...
+
+    def wait(self, timeout: float | None = None) -> int: ...
+
+    def send_signal(self, sig: int) -> None: ...
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None: ...
+
+
 class BrokerProcess(ABC):
     """One broker in a child process, used as a context manager; the directory it works in outlives its restarts."""
 
@@ -53,7 +73,7 @@ class BrokerProcess(ABC):
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
         self.port = port
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: ChildProcess | None = None
 
     @abstractmethod
     def command(self) -> Sequence[str]:
@@ -159,7 +179,7 @@ class BrokerProcess(ABC):
             self.process.send_signal(signal.SIGCONT)
             self.stop()
 
-    def _running(self) -> subprocess.Popen[bytes]:
+    def _running(self) -> ChildProcess:
         if self.process is None:
             raise RuntimeError(f"{self.program} is not running")
         return self.process
