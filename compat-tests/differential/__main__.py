@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from differential.author import every_version
+from differential.coverage import table
 from differential.pair import Pair, both, explain, findings
 
 
@@ -34,6 +35,7 @@ def main() -> int:
             count += 1
             print(f"\n{found.text}", flush=True)
         print(f"\n{pair.sequences} sequences, {pair.steps} steps from seed {first}: {count} differences")
+        print("\n".join(table(pair.reached)))
         for name, times in pair.known.most_common():
             print(f"  known: {name}, {times} times")
     return min(count, 1)

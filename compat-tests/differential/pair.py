@@ -36,12 +36,16 @@ class Pair:
         self.steps = 0
         self.sequences = 0
         self.known: Counter[str] = Counter()
+        self.reached: Counter[tuple[int, int, int]] = Counter()
+        """(api key, version, error code) that Apache Kafka answered."""
         self._names = int(time.time() * 1000) % 10**7
 
     def play(self, steps: Sequence[Step]) -> Played:
         """Play a sequence whose names are new to both brokers."""
         self._names += 1
-        played = Play(self.ports, f"dif-{self._names}-").run(steps)
+        play = Play(self.ports, f"dif-{self._names}-")
+        played = play.run(steps)
+        self.reached.update(play.kafka.reached)
         self.steps += played.steps
         self.sequences += 1
         self.known.update(played.known)

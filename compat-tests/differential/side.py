@@ -8,6 +8,7 @@ import select
 import time
 from typing import Any, NamedTuple
 
+from differential.coverage import Reached, codes_in
 from differential.learning import Learnings
 from differential.normalisation import View, normalised
 from differential.steps import Call, resolved
@@ -44,6 +45,7 @@ class Side:
         """By step: the request that was answered and later the normalised answer, or one of the texts above."""
         self.answers: dict[int, Any] = {}
         """By step: the answer as it came."""
+        self.reached: Reached = set()
 
     def begin(self, step: int, call: Call) -> None:
         """Send a request."""
@@ -84,6 +86,7 @@ class Side:
             return True
         del self.in_flight[actor]
         self.learned.learn(actor, waiting.key, waiting.request, answer)
+        self.reached |= {(waiting.key, waiting.version, code) for code in codes_in(answer)}
         self.answers[waiting.step] = answer
         self.outcomes[waiting.step] = waiting
         return True
