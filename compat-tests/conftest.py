@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient
 
+import spark_versions
 from clients import CLIENTS, Client
 from java_tools import JavaTools
 from oracle import BrokerProcess
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 
 started: list[BrokerProcess] = []
+no_spark = pytest.StashKey[str]()
 
 
 class StartBroker(Protocol):
@@ -47,6 +49,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--bootstrap-server", metavar="HOST:PORT", help="test a broker that runs already, instead")
     group.addoption("--kills", type=int, default=40, help="how often the long durability test kills the broker")
     group.addoption("--seed", type=int, default=0, help="seed of the moments at which brokers are killed")
+    group.addoption("--spark", choices=sorted(spark_versions.VERSIONS), help="Spark's version, if not the installed")
     group.addoption("--record", action="store_true", help="write what Apache Kafka does into expected/")
 
 
@@ -54,6 +57,11 @@ def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
         KpyBroker.path = chosen.absolute()
+    if (version := config.getoption("--spark", default=None)) is not None:
+        try:
+            spark_versions.use(version)
+        except spark_versions.UnavailableError as problem:
+            config.stash[no_spark] = str(problem)
     ContainedKafka.image = config.getoption("--image", default=ContainedKafka.image)
 
 
@@ -174,11 +182,19 @@ def java_tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[JavaTools]:
 
 
 @pytest.fixture(scope="session")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
+def spark(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator["SparkSession"]:
     """A Spark session with the Kafka connector, one for all tests."""
     from spark_session import small_spark
 
-    with small_spark(tmp_path_factory.mktemp("spark")) as session:
+    if reason := pytestconfig.stash.get(no_spark, None):
+        pytest.skip(reason)
+    with ExitStack() as stack:
+        try:
+            session = stack.enter_context(small_spark(tmp_path_factory.mktemp("spark")))
+        except spark_versions.UnavailableError as problem:
+            pytest.skip(str(problem))
+        asked = pytestconfig.getoption("--spark")
+        assert asked in (None, session.version), f"asked for Spark {asked}, and got {session.version}"
         yield session
 
 

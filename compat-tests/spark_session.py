@@ -6,10 +6,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-CONNECTOR = "org.apache.spark:spark-sql-kafka-0-10_2.13:4.0.0"
+from spark_versions import connector
+
+SMALL_JVM = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 QUIET = """
 rootLogger.level = error
 rootLogger.appenderRef.stderr.ref = STDERR
@@ -22,14 +25,17 @@ appender.stderr.layout.pattern = %d %p %c: %m%n
 
 
 @contextmanager
-def small_spark(directory: Path) -> Iterator[SparkSession]:
-    """A session with two cores and a small heap that works in ``directory``; its JVM ends with it."""
+def small_spark(directory: Path, memory: str = "768m", jvm: str = SMALL_JVM) -> Iterator[SparkSession]:
+    """A session with two cores and a small heap that works in ``directory``; its JVM ends with it.
+
+    Raises UnavailableError when the connector for this PySpark cannot be had.
+    """
     logging = directory / "log4j2.properties"
     logging.write_text(QUIET)
-    java_options = f"-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -Dlog4j2.configurationFile={logging.as_uri()}"
+    java_options = f"{jvm} -Dlog4j2.configurationFile={logging.as_uri()}"
     settings = {
-        "spark.jars.packages": CONNECTOR,
-        "spark.driver.memory": "768m",
+        "spark.jars": ",".join(map(str, connector(pyspark.__version__))),
+        "spark.driver.memory": memory,
         "spark.driver.extraJavaOptions": java_options,
         "spark.driver.host": "127.0.0.1",
         "spark.driver.bindAddress": "127.0.0.1",

@@ -3,10 +3,11 @@
 They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checkout (56 MB).
 """
 
-import fcntl
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
+
+from oracle.maven import copied
 
 KAFKA_VERSION = "4.3.1"
 HERE = Path(__file__).resolve().parent
@@ -17,30 +18,7 @@ LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
 def jars_directory() -> Path:
     """The directory that holds Apache Kafka's jars; fetches them at the first call (Maven, about 12 s)."""
-    home = BUILD / f"kafka-{KAFKA_VERSION}"
-    wanted = POM.read_text()
-    if not _has(home, wanted):
-        home.mkdir(parents=True, exist_ok=True)
-        with open(home / ".fetching", "w") as guard:
-            fcntl.flock(guard, fcntl.LOCK_EX)
-            if not _has(home, wanted):
-                _fetch(home)
-                (home / ".complete").write_text(wanted)
-    return home / "libs"
-
-
-def _has(home: Path, wanted: str) -> bool:
-    """Whether all that the pom wants was fetched."""
-    done = home / ".complete"
-    return done.exists() and done.read_text() == wanted
-
-
-def _fetch(home: Path) -> None:
-    command = ["mvn", "-q", "-B", "-f", str(POM), "dependency:copy-dependencies"]
-    command += [f"-DoutputDirectory={home / 'libs'}", f"-Dkafka.version={KAFKA_VERSION}"]
-    finished = subprocess.run(command, capture_output=True, text=True, check=False)
-    if finished.returncode != 0:
-        raise RuntimeError(f"Maven could not fetch Apache Kafka's jars:\n{finished.stdout}{finished.stderr}")
+    return copied(POM, BUILD / f"kafka-{KAFKA_VERSION}", f"-Dkafka.version={KAFKA_VERSION}")
 
 
 def classpath(*extra: Path) -> str:
