@@ -37,8 +37,6 @@ class TransactionRequest(NamedTuple):
     """One that nobody has, for an InitProducerId or EndTxn that needs it: a new transactional id, or epochs that have
     run out. -1: none could be had; the machine answers COORDINATOR_LOAD_IN_PROGRESS if it needs one. One that is not
     used is lost, which costs nothing."""
-    transaction_version: int = 2
-    """The finalised level of ``transaction.version``: 0, 1 or 2 (KIP-890)."""
     group_partition: int = -1
     """Of an AddOffsetsToTxn: the partition of ``__consumer_offsets`` that keeps its group."""
 
@@ -80,6 +78,9 @@ class TimersDue(NamedTuple):
     """The deadline that the coordinator named is here: transactions may have timed out, which aborts them."""
 
     timestamp_ms: int
+    new_producer_id: int = -1
+    """One that nobody has, for a transaction that is aborted with the last epoch of its producer id; without one it
+    is aborted when there is one."""
 
 
 class ExpireTransactionalIds(NamedTuple):

@@ -1,0 +1,101 @@
+"""DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): what transactions look like from outside."""
+
+import re
+from collections.abc import Callable
+
+from kpybroker.transactions.decision import Decision
+from kpybroker.transactions.events import DescribeTransaction, ListTransactions
+from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.transaction import STATE_NAMES, Transaction
+from kpywire import error_codes
+from kpywire.messages.describe_transactions import TopicData, TransactionState
+from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kpywire.messages.list_transactions import TransactionState as ListedTransaction
+
+_STATES = {name: state for state, name in STATE_NAMES.items()}
+
+
+def describe_transaction(shard: Shard, event: DescribeTransaction, decision: Decision) -> None:
+    """A transactional id; of a transaction that is prepared, the partitions that still need its marker."""
+    transactional_id = event.transactional_id
+    transaction = shard.transactions.get(transactional_id)
+    if not transactional_id:
+        described = _undescribed(transactional_id, error_codes.INVALID_REQUEST)
+    elif transaction is None:
+        described = _undescribed(transactional_id, error_codes.TRANSACTIONAL_ID_NOT_FOUND)
+    else:
+        topics: dict[str, list[int]] = {}
+        for topic, partition in sorted(shard.unmarked.get(transactional_id, transaction.partitions)):
+            topics.setdefault(topic, []).append(partition)
+        described = TransactionState(
+            error_code=error_codes.NONE,
+            transactional_id=transactional_id,
+            transaction_state=STATE_NAMES[transaction.state],
+            transaction_timeout_ms=transaction.timeout_ms,
+            transaction_start_time_ms=transaction.start_ms,
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            topics=[TopicData(topic=topic, partitions=indexes) for topic, indexes in topics.items()],
+        )
+    decision.reply(event.ticket, described)
+
+
+def list_transactions(shard: Shard, event: ListTransactions, decision: Decision) -> None:
+    """Those that pass every filter. States are named exactly; names that are none are told, and filter nothing in."""
+    message: ListTransactionsRequest = event.message
+    try:
+        matches = _matcher(message.transactional_id_pattern)
+    except re.error:
+        decision.reply(event.ticket, _listed(error_codes.INVALID_REGULAR_EXPRESSION, [], []))
+        return
+    states = {_STATES[name] for name in message.state_filters if name in _STATES}
+    producer_ids = frozenset(message.producer_id_filters)
+    started_before_ms = event.timestamp_ms - message.duration_filter
+
+    def passes(transactional_id: str, transaction: Transaction) -> bool:
+        if producer_ids and transaction.producer_id not in producer_ids:
+            return False
+        if message.state_filters and transaction.state not in states:
+            return False
+        if message.duration_filter >= 0 and transaction.start_ms >= started_before_ms:
+            return False
+        return matches(transactional_id)
+
+    found = [
+        ListedTransaction(
+            transactional_id=transactional_id,
+            producer_id=transaction.producer_id,
+            transaction_state=STATE_NAMES[transaction.state],
+        )
+        for transactional_id, transaction in shard.transactions.items()
+        if passes(transactional_id, transaction)
+    ]
+    unknown = [name for name in dict.fromkeys(message.state_filters) if name not in _STATES]
+    decision.reply(event.ticket, _listed(error_codes.NONE, unknown, found))
+
+
+def _matcher(pattern: str | None) -> Callable[[str], bool]:
+    """Whether all of a transactional id matches. Raises re.error."""
+    if not pattern:
+        return lambda _: True
+    compiled = re.compile(pattern)
+    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
+
+
+def _listed(error_code: int, unknown: list[str], found: list[ListedTransaction]) -> ListTransactionsResponse:
+    return ListTransactionsResponse(
+        throttle_time_ms=0, error_code=error_code, unknown_state_filters=unknown, transaction_states=found
+    )
+
+
+def _undescribed(transactional_id: str, error_code: int) -> TransactionState:
+    return TransactionState(
+        error_code=error_code,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )

@@ -1,0 +1,109 @@
+"""EndTxn: a producer commits or aborts (KIP-98), and from version 5 on goes on with a new epoch (KIP-890).
+
+(Kafka: ``TransactionCoordinator.endTransaction``, ``endTransactionWithTV1``.) The answer leaves when the outcome is in
+the log; the partitions learn it after that.
+"""
+
+from kpybroker.transactions.decision import Decision
+from kpybroker.transactions.events import TransactionRequest
+from kpybroker.transactions.responses import error_for
+from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
+from kpywire import error_codes
+from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
+
+_EPOCH_BUMP_REQUEST = 5
+
+
+def end_transaction(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+    """Decide the outcome, or repeat an answer that may have been lost."""
+    message: EndTxnRequest = request.message
+    transaction = shard.transactions.get(message.transactional_id)
+    if not message.transactional_id:
+        ended: Transaction | int = error_codes.INVALID_REQUEST
+    elif transaction is None:
+        ended = error_codes.INVALID_PRODUCER_ID_MAPPING
+    elif request.api_version < _EPOCH_BUMP_REQUEST:
+        ended = _end(transaction, message, decision)
+    else:
+        ended = _end_and_bump(transaction, message, decision)
+    if not isinstance(ended, Transaction):
+        refuse(request, ended, decision)
+        return
+    _reply(request, error_codes.NONE, ended.producer_id, ended.producer_epoch, decision)
+
+
+def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+    """Answer an EndTxn with an error."""
+    _reply(request, error_for(request.message, error_code, request.api_version), NO_ID, NO_EPOCH, decision)
+
+
+def _reply(
+    request: TransactionRequest, error_code: int, producer_id: int, producer_epoch: int, decision: Decision
+) -> None:
+    response = EndTxnResponse(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch
+    )
+    decision.reply(request.ticket, response)
+
+
+def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
+    """By the first generation: the epoch stays, so a repeated request looks like the first."""
+    if transaction.producer_id != message.producer_id:
+        return error_codes.INVALID_PRODUCER_ID_MAPPING
+    if transaction.producer_epoch != message.producer_epoch:
+        return error_codes.PRODUCER_FENCED
+    if transaction.state is State.ONGOING:
+        prepared = transaction.prepared(_outcome(message), 0, NO_ID, decision.timestamp_ms)
+        return decision.write_outcome(message.transactional_id, prepared)
+    if transaction.state is _outcome(message):
+        return error_codes.CONCURRENT_TRANSACTIONS
+    return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
+
+
+def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
+    """By the second generation: what has the epoch from before is the same request again."""
+    rotated = (
+        transaction.previous_producer_id == message.producer_id
+        and message.producer_epoch == LAST_EPOCH
+        and transaction.producer_epoch == 0
+    )
+    if transaction.producer_id != message.producer_id and not rotated:
+        return error_codes.INVALID_PRODUCER_ID_MAPPING
+    bumped = transaction.producer_epoch == message.producer_epoch + 1
+    if not _is_epoch_valid(transaction, message, bumped, rotated):
+        return error_codes.PRODUCER_FENCED
+    state = transaction.state
+    if transaction.is_prepared:
+        is_same = state is _outcome(message)
+        return error_codes.CONCURRENT_TRANSACTIONS if is_same else error_codes.INVALID_TXN_STATE
+    if state is not State.ONGOING:
+        if (bumped or rotated) and state is not State.EMPTY:
+            return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
+        if message.committed:
+            return error_codes.INVALID_TXN_STATE
+    next_producer_id = NO_ID
+    if transaction.is_exhausted:
+        next_producer_id = decision.take_producer_id()
+        if next_producer_id == NO_ID:
+            return error_codes.COORDINATOR_LOAD_IN_PROGRESS
+    prepared = transaction.prepared(_outcome(message), EPOCH_BUMP_VERSION, next_producer_id, decision.timestamp_ms)
+    return decision.write_outcome(message.transactional_id, prepared)
+
+
+def _is_epoch_valid(transaction: Transaction, message: EndTxnRequest, bumped: bool, rotated: bool) -> bool:
+    if transaction.is_prepared:
+        return bumped
+    if message.producer_epoch == transaction.producer_epoch:
+        return True
+    is_complete = transaction.state is State.COMPLETE_COMMIT or transaction.state is State.COMPLETE_ABORT
+    return is_complete and (bumped or rotated)
+
+
+def _outcome(message: EndTxnRequest) -> State:
+    return State.PREPARE_COMMIT if message.committed else State.PREPARE_ABORT
+
+
+def _is_complete(transaction: Transaction, message: EndTxnRequest) -> bool:
+    """Whether the transaction has ended as the request wants it."""
+    return transaction.state is (State.COMPLETE_COMMIT if message.committed else State.COMPLETE_ABORT)

@@ -1,0 +1,98 @@
+"""InitProducerId with a transactional id: a producer begins, fences whoever had the id, or recovers (KIP-98, KIP-360).
+
+(Kafka: ``TransactionCoordinator.handleInitProducerId``.) Two-phase commit (version 6, KIP-939) is not advertised by
+Kafka 4.3, nor here.
+"""
+
+from kpybroker.transactions.decision import Decision
+from kpybroker.transactions.events import TransactionRequest
+from kpybroker.transactions.outcome import fence
+from kpybroker.transactions.responses import error_for
+from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
+from kpywire import error_codes
+from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+
+
+def init_producer_id(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+    """Give a producer its id and an epoch above all before, or abort what the one before it has left open."""
+    message: InitProducerIdRequest = request.message
+    transactional_id = message.transactional_id or ""
+    begun = _refusal(message, decision) or _begin(shard.transactions.get(transactional_id), message, decision)
+    if not isinstance(begun, Transaction):
+        refuse(request, begun, decision)
+        return
+    decision.write(transactional_id, begun)
+    _reply(request, error_codes.NONE, begun.producer_id, begun.producer_epoch, decision)
+
+
+def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+    """Answer an InitProducerId with an error."""
+    _reply(request, error_for(request.message, error_code, request.api_version), NO_ID, NO_EPOCH, decision)
+
+
+def _reply(
+    request: TransactionRequest, error_code: int, producer_id: int, producer_epoch: int, decision: Decision
+) -> None:
+    response = InitProducerIdResponse(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch
+    )
+    decision.reply(request.ticket, response)
+
+
+def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:
+    """What is wrong with the request, whoever sends it."""
+    if (message.producer_id == NO_ID) != (message.producer_epoch == NO_EPOCH) or not message.transactional_id:
+        return error_codes.INVALID_REQUEST
+    if not 0 < message.transaction_timeout_ms <= decision.settings.max_timeout_ms:
+        return error_codes.INVALID_TRANSACTION_TIMEOUT
+    return error_codes.NONE
+
+
+def _begin(transaction: Transaction | None, message: InitProducerIdRequest, decision: Decision) -> Transaction | int:
+    """What is known from now on, or an error code."""
+    if transaction is None:
+        # That it says it had a producer id is no harm: what was known of that has expired.
+        return _of_new_id(Transaction(NO_ID, NO_EPOCH, NO_ID), NO_EPOCH, message, decision)
+    expected = message.producer_epoch if message.producer_id != NO_ID else None
+    if expected is not None and not _is_known(message, transaction):
+        return error_codes.PRODUCER_FENCED
+    if transaction.is_prepared:
+        return error_codes.CONCURRENT_TRANSACTIONS
+    if transaction.state is State.ONGOING:
+        # Nobody is told the epoch that fences, so the client's retry gets the next one.
+        return fence(message.transactional_id or "", transaction, decision) or error_codes.CONCURRENT_TRANSACTIONS
+    epoch = transaction.producer_epoch
+    if transaction.is_exhausted:
+        if expected is not None and expected != epoch:
+            return error_codes.UNKNOWN_SERVER_ERROR
+        return _of_new_id(transaction, NO_EPOCH if expected is None else epoch, message, decision)
+    if expected is None:
+        last_epoch, epoch = NO_EPOCH, epoch + 1
+    elif expected == epoch:
+        last_epoch, epoch = epoch, epoch + 1
+    elif expected == transaction.last_producer_epoch:
+        last_epoch = expected  # the answer was lost: it is given again
+    else:
+        return error_codes.PRODUCER_FENCED
+    return transaction.empty(
+        transaction.producer_id, epoch, last_epoch, message.transaction_timeout_ms, decision.timestamp_ms
+    )
+
+
+def _of_new_id(
+    transaction: Transaction, last_epoch: int, message: InitProducerIdRequest, decision: Decision
+) -> Transaction | int:
+    producer_id = decision.take_producer_id()
+    if producer_id == NO_ID:
+        return error_codes.COORDINATOR_LOAD_IN_PROGRESS
+    if transaction.producer_id == NO_ID:
+        transaction = transaction._replace(producer_id=producer_id)
+    return transaction.empty(producer_id, 0, last_epoch, message.transaction_timeout_ms, decision.timestamp_ms)
+
+
+def _is_known(message: InitProducerIdRequest, transaction: Transaction) -> bool:
+    """Whether the producer id is today's, or the one before it, whose epochs had run out."""
+    if message.producer_id == transaction.producer_id:
+        return True
+    return message.producer_id == transaction.previous_producer_id and message.producer_epoch >= LAST_EPOCH

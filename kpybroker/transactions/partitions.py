@@ -1,0 +1,95 @@
+"""AddPartitionsToTxn and AddOffsetsToTxn: what a transaction writes to has to be known, so that its end is told there.
+
+Clients add partitions themselves up to transaction.version 1 (request versions 0 to 3); brokers verify or add them for
+producers that do not (versions 4 and 5, KIP-890). (Kafka: ``TransactionCoordinator.handleAddPartitionsToTransaction``,
+``handleVerifyPartitionsInTransaction``.)
+"""
+
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.transactions.decision import Decision
+from kpybroker.transactions.events import Partition, TransactionRequest
+from kpybroker.transactions.responses import error_for, partition_results
+from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, State, Transaction
+from kpywire import error_codes
+from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
+
+_LAST_CLIENT_VERSION = 3
+
+
+def add_partitions(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+    """Add partitions to a transaction, or say which of them are in it."""
+    message: AddPartitionsToTxnTransaction = request.message
+    if message.verify_only:
+        _verify(shard, request, decision)
+        return
+    client_version = EPOCH_BUMP_VERSION if request.api_version > _LAST_CLIENT_VERSION else 0
+    refuse_partitions(request, _add(shard, message, frozenset(_named(message)), client_version, decision), decision)
+
+
+def refuse_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+    """Answer an AddPartitionsToTxn with one error, or none, for all its partitions."""
+    message: AddPartitionsToTxnTransaction = request.message
+    error_code = error_for(message, error_code, request.api_version)
+    errors = ((partition, error_code) for partition in _named(message))
+    decision.reply(request.ticket, partition_results(message.transactional_id, errors))
+
+
+def add_offsets(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+    """Add the partition that keeps a group's offsets."""
+    message: AddOffsetsToTxnRequest = request.message
+    partition = (GROUP_OFFSETS_TOPIC, request.group_partition)
+    refuse_offsets(request, _add(shard, message, frozenset((partition,)), 0, decision), decision)
+
+
+def refuse_offsets(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+    """Answer an AddOffsetsToTxn."""
+    error_code = error_for(request.message, error_code, request.api_version)
+    decision.reply(request.ticket, AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code))
+
+
+def _add(
+    shard: Shard,
+    message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
+    added: frozenset[Partition],
+    client_version: int,
+    decision: Decision,
+) -> int:
+    found = _find(shard, message)
+    if not isinstance(found, Transaction):
+        return found
+    if found.state is not State.ONGOING or not added <= found.partitions:
+        ongoing = found.with_partitions(added, client_version, decision.timestamp_ms)
+        decision.write(message.transactional_id, ongoing)
+        shard.watch(message.transactional_id, ongoing, decision)
+    return error_codes.NONE
+
+
+def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+    message: AddPartitionsToTxnTransaction = request.message
+    found = _find(shard, message)
+    if not isinstance(found, Transaction):
+        refuse_partitions(request, found, decision)
+        return
+    absent = error_codes.TRANSACTION_ABORTABLE
+    errors = ((each, error_codes.NONE if each in found.partitions else absent) for each in _named(message))
+    decision.reply(request.ticket, partition_results(message.transactional_id, errors))
+
+
+def _find(shard: Shard, message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest) -> Transaction | int:
+    """The transactional id, if its producer may go on with it now; an error code otherwise."""
+    if not message.transactional_id:
+        return error_codes.INVALID_REQUEST
+    transaction = shard.transactions.get(message.transactional_id)
+    if transaction is None or transaction.producer_id != message.producer_id:
+        return error_codes.INVALID_PRODUCER_ID_MAPPING
+    if transaction.producer_epoch != message.producer_epoch:
+        return error_codes.PRODUCER_FENCED
+    if transaction.is_prepared:
+        return error_codes.CONCURRENT_TRANSACTIONS
+    return transaction
+
+
+def _named(message: AddPartitionsToTxnTransaction) -> list[Partition]:
+    return [(topic.name, partition) for topic in message.topics for partition in topic.partitions]

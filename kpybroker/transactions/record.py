@@ -1,0 +1,83 @@
+"""What the transaction coordinator writes: a transactional id and what is known of it now; None forgets it.
+
+(Kafka: ``TransactionLog``, ``TransactionLogKey``, ``TransactionLogValue``.) Value version 0 is written while
+``transaction.version`` is 0. It has no room for what came with version 2, so what needs the room is written in value
+version 1 even then; Kafka fails there.
+"""
+
+from typing import NamedTuple
+
+from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
+from kpywire.errors import Malformed
+from kpywire.transaction_records import decode_key, decode_value, encode_key, encode_value, record_type
+from kpywire.transaction_records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
+
+TRANSACTION_LOG = 0
+_STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
+
+
+class Record(NamedTuple):
+    """One record. ``value_version`` says in which version the value is written; it means nothing for a tombstone."""
+
+    transactional_id: str
+    transaction: Transaction | None = None
+    value_version: int = 1
+
+    def encoded(self) -> tuple[bytes, bytes | None]:
+        """Key and value as they stand in the log."""
+        key = encode_key(TransactionLogKey(transactional_id=self.transactional_id))
+        transaction = self.transaction
+        if transaction is None:
+            return key, None
+        version = self.value_version
+        if transaction.client_version or transaction.next_producer_id != NO_ID:
+            version = 1
+        value = TransactionLogValue(
+            producer_id=transaction.producer_id,
+            producer_epoch=transaction.producer_epoch,
+            transaction_timeout_ms=transaction.timeout_ms,
+            transaction_status=int(transaction.state),
+            transaction_partitions=None if transaction.state is State.EMPTY else _by_topic(transaction),
+            transaction_last_update_timestamp_ms=transaction.last_update_ms,
+            transaction_start_timestamp_ms=transaction.start_ms,
+            client_transaction_version=transaction.client_version,
+        )
+        if version >= 1:
+            value.previous_producer_id = transaction.previous_producer_id
+            value.next_producer_id = transaction.next_producer_id
+        return key, encode_value(value, version)
+
+
+def decode(key: bytes, value: bytes | None) -> Record | None:
+    """A record of the log, or None for one of a type that Kafka 4.3 does not have. Raises Malformed."""
+    if len(key) >= 2 and key[:2] != b"\0\0":
+        return None
+    transactional_id = decode_key(key).transactional_id
+    if value is None:
+        return Record(transactional_id)
+    decoded = decode_value(record_type(key), value)
+    state = _STATES.get(decoded.transaction_status)
+    if state is None:
+        raise Malformed(f"a transaction in the state {decoded.transaction_status}")
+    partitions = decoded.transaction_partitions or ()
+    transaction = Transaction(
+        decoded.producer_id,
+        decoded.producer_epoch,
+        decoded.transaction_timeout_ms,
+        state,
+        frozenset((each.topic, partition) for each in partitions for partition in each.partition_ids),
+        decoded.transaction_last_update_timestamp_ms,
+        decoded.transaction_start_timestamp_ms,
+        decoded.previous_producer_id,
+        decoded.next_producer_id,
+        decoded.client_transaction_version,
+        NO_EPOCH,
+    )
+    return Record(transactional_id, transaction, value[1])
+
+
+def _by_topic(transaction: Transaction) -> list[PartitionsSchema]:
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(transaction.partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    return [PartitionsSchema(topic=topic, partition_ids=indexes) for topic, indexes in by_topic.items()]

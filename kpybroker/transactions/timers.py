@@ -1,0 +1,40 @@
+"""When each transactional id is to be looked at: one entry each, on the monotonic clock.
+
+What is found then is for the coordinator to say, so an entry need not be right, only early enough.
+"""
+
+from heapq import heappop, heappush
+
+
+class Timers:
+    """At most one deadline for each transactional id."""
+
+    __slots__ = ("_deadlines", "_heap")
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[int, str]] = []
+        self._deadlines: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        """How many ids have a deadline."""
+        return len(self._deadlines)
+
+    def set(self, transactional_id: str, deadline_ms: int) -> None:
+        """Look at this id then, unless that is done earlier anyway."""
+        known_ms = self._deadlines.get(transactional_id)
+        if known_ms is None or deadline_ms < known_ms:
+            self._deadlines[transactional_id] = deadline_ms
+            heappush(self._heap, (deadline_ms, transactional_id))
+
+    def pop_due(self, now_ms: int) -> str | None:
+        """The id whose deadline came first, which it has no more; None if none has come."""
+        while self._heap and self._heap[0][0] <= now_ms:
+            deadline_ms, transactional_id = heappop(self._heap)
+            if self._deadlines.get(transactional_id) == deadline_ms:
+                del self._deadlines[transactional_id]
+                return transactional_id
+        return None
+
+    def next_deadline_ms(self) -> int | None:
+        """When to look again: never later than the next deadline, None if there is none."""
+        return self._heap[0][0] if self._heap and self._deadlines else None

@@ -1,0 +1,129 @@
+"""What is known of one transactional id, and the steps it may take; none of them changes anything in place.
+
+(Kafka: ``TransactionMetadata``, ``TransactionState``; KIP-98, KIP-360, KIP-890.) A step is only made where the
+requests allow it. Each remembers the producer id from before it, which is what Kafka's records say of each step.
+
+Invariant: producer ids are never used again, and under one of them the epoch never goes back.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+from kpybroker.transactions.events import Partition
+
+NO_ID: Final = -1
+NO_EPOCH: Final = -1
+NO_TIME: Final = -1
+MAX_EPOCH: Final = 0x7FFF
+LAST_EPOCH: Final = MAX_EPOCH - 1
+"""The last that a producer gets: one more is kept to fence it with."""
+EPOCH_BUMP_VERSION: Final = 2
+"""From this ``transaction.version`` on, every transaction has an epoch of its own."""
+
+
+class State(IntEnum):
+    """As Kafka numbers them. Dead and PrepareEpochFence are states on the way in Kafka, and never in a record."""
+
+    EMPTY = 0
+    ONGOING = 1
+    PREPARE_COMMIT = 2
+    PREPARE_ABORT = 3
+    COMPLETE_COMMIT = 4
+    COMPLETE_ABORT = 5
+    DEAD = 6
+    PREPARE_EPOCH_FENCE = 7
+
+
+STATE_NAMES: Final = {state: state.name.title().replace("_", "") for state in State}
+"""As the API shows them: ``PrepareCommit``."""
+
+
+class Transaction(NamedTuple):
+    """A transactional id: its producer, and the transaction it is in or was in last."""
+
+    producer_id: int
+    producer_epoch: int
+    timeout_ms: int
+    state: State = State.EMPTY
+    partitions: frozenset[Partition] = frozenset()
+    last_update_ms: int = NO_TIME
+    start_ms: int = NO_TIME
+    previous_producer_id: int = NO_ID
+    """The producer id before the last step, mostly the same."""
+    next_producer_id: int = NO_ID
+    """The one that follows when the transaction has ended, because this one's epochs have run out."""
+    client_version: int = 0
+    """Which ``transaction.version`` its producer works by."""
+    last_producer_epoch: int = NO_EPOCH
+    """The epoch from before the last bump, if whoever has it may be answered again. In no record, as in Kafka: it is
+    lost with a restart, and a retry is fenced then."""
+
+    @property
+    def is_prepared(self) -> bool:
+        """Whether the outcome is decided and markers are missing."""
+        return self.state is State.PREPARE_COMMIT or self.state is State.PREPARE_ABORT
+
+    @property
+    def is_exhausted(self) -> bool:
+        """Whether the producer has the last epoch that is given to anybody."""
+        return self.producer_epoch >= LAST_EPOCH
+
+    def is_timed_out(self, timestamp_ms: int) -> bool:
+        """Whether the transaction has lasted too long."""
+        return self.state is State.ONGOING and self.start_ms + self.timeout_ms < timestamp_ms
+
+    def empty(
+        self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, timestamp_ms: int
+    ) -> Transaction:
+        """A producer begins, or begins anew."""
+        return self._replace(
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
+            timeout_ms=timeout_ms,
+            state=State.EMPTY,
+            partitions=frozenset(),
+            last_update_ms=timestamp_ms,
+            start_ms=NO_TIME,
+            previous_producer_id=self.producer_id,
+            last_producer_epoch=last_producer_epoch,
+        )
+
+    def with_partitions(self, added: frozenset[Partition], client_version: int, timestamp_ms: int) -> Transaction:
+        """Partitions are written to: the first of them begin a transaction."""
+        return self._replace(
+            state=State.ONGOING,
+            partitions=self.partitions | added,
+            last_update_ms=timestamp_ms,
+            start_ms=self.start_ms if self.state is State.ONGOING else timestamp_ms,
+            previous_producer_id=self.producer_id,
+            client_version=client_version,
+        )
+
+    def prepared(self, state: State, client_version: int, next_producer_id: int, timestamp_ms: int) -> Transaction:
+        """The outcome is decided. By version 2 the epoch rises, so that nothing late gets into what comes next."""
+        bumped = client_version >= EPOCH_BUMP_VERSION
+        return self._replace(
+            state=state,
+            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH) if bumped else self.producer_epoch,
+            last_producer_epoch=self.producer_epoch if bumped else self.last_producer_epoch,
+            last_update_ms=timestamp_ms,
+            start_ms=self.start_ms if self.state is State.ONGOING else timestamp_ms,
+            previous_producer_id=self.producer_id,
+            next_producer_id=next_producer_id,
+            client_version=client_version,
+        )
+
+    def completed(self, timestamp_ms: int) -> Transaction:
+        """Every partition knows the outcome; a producer id whose epochs have run out makes way for the next."""
+        is_rotated = self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_ID
+        return self._replace(
+            state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+            producer_id=self.next_producer_id if is_rotated else self.producer_id,
+            producer_epoch=0 if is_rotated else self.producer_epoch,
+            partitions=frozenset(),
+            last_update_ms=timestamp_ms,
+            previous_producer_id=self.producer_id,
+            next_producer_id=NO_ID,
+        )
