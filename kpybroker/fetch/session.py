@@ -32,7 +32,7 @@ class Entry:
 
     ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown;
     ``name`` is that of the topic once it was found, also when it is gone; ``held_back`` tells that the last answer had
-    no room for its records.
+    no room for its records; ``settled`` is what a full answer says of it while it has nothing new, where that is kept.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class Entry:
         "sent_high_watermark",
         "sent_log_start_offset",
         "session",
+        "settled",
         "topic",
     )
 
@@ -65,6 +66,7 @@ class Entry:
         self.log_start_offset = -1
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
+        self.settled: Any = None
 
     def update(self, wanted: Any) -> None:
         """Take over one partition of a Fetch request."""
@@ -105,6 +107,7 @@ class Session:
         "id",
         "is_follower",
         "last_used_ms",
+        "stands",
         "uses_ids",
         "wake",
     )
@@ -116,10 +119,17 @@ class Session:
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.is_follower = is_follower
+        self.stands = False
+        """Whether it goes on although its client knows nothing of it (`kpybroker.fetch.standing`)."""
         self.created_ms = self.last_used_ms = now_ms
         self.entries: dict[tuple[str | bytes, int], Entry] = {}
         self.changed: dict[Entry, None] = {}
         self.wake: Callable[[], None] | None = None
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it goes on after this request, so that its entries are to be told of changes."""
+        return self.id != NO_SESSION or self.stands
 
     def add(self, topics: Iterable[Any]) -> None:
         """Add or move the partitions that a request lists; each of them has changed."""

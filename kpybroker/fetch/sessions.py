@@ -10,12 +10,15 @@ from typing import Any
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Session
+from kpybroker.fetch.standing import Room
 from kpywire import error_codes
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 MOST_PARTITIONS = 500_000
 """In all sessions together. Kafka counts sessions only, whatever they hold."""
+MOST_STANDING = 100_000
+"""Partitions of clients without a session that are remembered for their next requests."""
 ABANDONED_MS = 600_000
 """Who has not fetched for so long is gone, or begins anew. Kafka keeps such sessions until it needs their slots."""
 SWEEP_MS = 60_000
@@ -34,6 +37,7 @@ class Sessions:
         self._swept_ms = 0.0
         self.partitions = 0
         """How many partitions all sessions read together."""
+        self.standing_room = Room(MOST_STANDING)
 
     def begin(self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float) -> tuple[Session, bool]:
         """The session that a Fetch request reads in, with the request's changes made; and whether it is incremental.

@@ -1,66 +1,50 @@
 """Fetch (1), versions 4-18: records as slices of the log, waiting for them, and fetch sessions (KIP-227).
 
-- Answered at once with ``min_bytes`` of data, an error, or no time to wait; else parked until enough arrived or
-  ``max_wait_ms`` passed. A parked fetch looks only at partitions that changed, once per loop turn.
-- The first batch of a response comes whole, whatever the limits (KIP-74); data begins at the batch that holds the
-  offset asked for and may end in a cut-off batch.
-- v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-516); v15 replica_state (KIP-903).
+v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-516); v15 replica_state (KIP-903).
+How partitions are read is in `kpybroker.handlers.reading`.
 """
 
-from collections.abc import Iterable
-
 from kpybroker.errors import KafkaError
-from kpybroker.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.fetch.session import NO_SESSION, Session
+from kpybroker.fetch.sessions import FINAL_EPOCH
+from kpybroker.fetch.standing import NotRemembered, Outside, Standing
 from kpybroker.handlers.context import Call, Context
-from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
-from kpybroker.replicas.replica import Replica
+from kpybroker.handlers.reading import Reading
+from kpybroker.handlers.reading_again import ReadingAgain
+from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.server.pending import Pending
-from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
-from kpywire.messages.fetch import (
-    AbortedTransaction,
-    EpochEndOffset,
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    PartitionData,
-)
+from kpywire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM, PackedTopic, codec_for
+from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
-TOPIC_IDS_FROM = 13
-REPLICA_STATE_FROM = 15
-LAST_WITHOUT_STORAGE_ERROR = 5
-UNKNOWN = frozenset({error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID})
-"""Errors that Kafka answers before it looks at any log; it words the answers of both kinds a little differently."""
-FEW_FILES = 64
-"""So many partitions of an answer keep the file open that their records lie in; of others, few records are copied."""
-SMALL_SLICE_BYTES = 16 * 1024
-MOST_COPIED_BYTES = 1024 * 1024
-MOST_ERRORS = 1000
-"""Of partitions in a session, which would all be told again at each request, however short: the session ends."""
+ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 MOST_NOTED = 200
 """Partitions of a reader without a session whose positions are remembered, for its lag."""
-MOST_FILES = 128
-"""An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
+
+codec = codec_for
 
 
 def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse | Pending:
     """Read what the session's partitions have to offer, now or when there is enough of it."""
     version = call.api_version
     replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
+    if request.topics and type(request.topics[0]) is PackedTopic and request.session_epoch == FINAL_EPOCH:
+        again = _again(broker, request, call) if replica_id < 0 else None
+        if again is not None:
+            return again.park() if not again.begin() and request.max_wait_ms > 0 else again.response()
     now_ms = broker.scheduler.monotonic_ms()
     try:
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
     except KafkaError as error:
         return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
-    if request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED) and _reads_anything(broker, session):
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
         if not incremental:
             broker.fetch_sessions.end(session)
         return _failed(request, version)
     if not incremental:
         _note_reader(session, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
-    is_enough = reading.collect(session.changed if incremental else session.entries.values())
-    if not is_enough and request.max_wait_ms > 0 and session.entries:
+    if not reading.begin() and request.max_wait_ms > 0 and session.entries:
         return reading.park()
     response = reading.response()
     if session.id == NO_SESSION:
@@ -68,265 +52,42 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     return response
 
 
-class Reading:
-    """One Fetch request on its session, until it is answered.
-
-    ``_answers`` holds what would be answered now: of a full request every partition, of an incremental one those with
-    news. A partition that is not in the session's ``changed`` is answered right there.
-    """
-
-    __slots__ = (
-        "_answers",
-        "_epoch",
-        "_parked",
-        "_timer",
-        "broker",
-        "counters",
-        "incremental",
-        "isolation",
-        "max_bytes",
-        "min_bytes",
-        "pending",
-        "replica_id",
-        "request",
-        "session",
-        "version",
-    )
-
-    def __init__(
-        self,
-        broker: Context,
-        request: FetchRequest,
-        session: Session,
-        incremental: bool,
-        replica_id: int,
-        call: Call,
-    ) -> None:
-        self.broker = broker
-        self.request = request
-        self.session = session
-        self.incremental = incremental
-        self.replica_id = replica_id
-        self.version = call.api_version
-        self.counters = call.counters
-        self.isolation = request.isolation_level
-        self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
-        self.min_bytes = min(request.min_bytes, self.max_bytes)
-        self._epoch = session.epoch
-        self._parked = False
-        self._answers: dict[Entry, PartitionData] = {}
-
-    # Collecting
-
-    def collect(self, entries: Iterable[Entry]) -> bool:
-        """Read these partitions; whether the answer can leave: enough bytes, or something that must not wait."""
-        session, answers = self.session, self._answers
-        left = self.max_bytes
-        urgent = False
-        files, copied_bytes = 0, 0
-        for entry in list(entries):
-            many = files >= FEW_FILES
-            answer = answers[entry] = self._read(entry, left, nothing_yet=left == self.max_bytes, copy=many)
-            if answer.records:
-                left -= len(answer.records)
-                if isinstance(answer.records, bytes):
-                    copied_bytes += len(answer.records)
-                else:
-                    files += 1
-                if files >= MOST_FILES or copied_bytes >= MOST_COPIED_BYTES:
-                    left = min(left, 0)
-            elif _must_not_wait(answer):
-                urgent = True
-            elif not _has_news(entry, answer):
-                if not entry.held_back:
-                    session.changed.pop(entry, None)
-                if self.incremental:
-                    del answers[entry]
-            if left <= 0 and self.incremental:
-                break
-        return urgent or self.max_bytes - left >= self.min_bytes
-
-    def _read(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
-        try:
-            return self._read_partition(entry, left_bytes, nothing_yet=nothing_yet, copy=copy)
-        except KafkaError as error:
-            code = error.code
-        except StorageError as error:
-            if isinstance(error, DiskFailure):
-                self.broker.replicas.directory_failed(error)
-            code = error.error_code
-        if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
-            code = error_codes.NOT_LEADER_OR_FOLLOWER
-        return PartitionData(
-            partition_index=entry.index,
-            error_code=code,
-            high_watermark=-1,
-            aborted_transactions=[] if code in UNKNOWN and not self._parked else None,
-            records=b"",
-        )
-
-    def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
-        entry.held_back = False
-        replica = entry.replica
-        if replica is None or replica.gone:
-            replica = self._find(entry)
-        leader = replica.led()
-        if entry.leader_epoch >= 0:
-            leader.check_epoch(entry.leader_epoch)
-        if self.replica_id >= 0:
-            raise _not_a_replica(entry)
-        high_watermark = leader.high_watermark
-        stable = leader.last_stable_offset()
-        answer = PartitionData(
-            partition_index=entry.index,
-            error_code=error_codes.NONE,
-            high_watermark=high_watermark.offset,
-            last_stable_offset=stable.offset,
-            log_start_offset=leader.log.log_start_offset,
-            aborted_transactions=None,
-            records=b"",
-        )
-        if entry.last_fetched_epoch >= 0:
-            diverging = _divergence(leader, entry)
-            if diverging is not None:
-                answer.diverging_epoch = diverging
-                return answer
-        committed_only = self.isolation == READ_COMMITTED
-        end = stable if committed_only else high_watermark
-        if entry.fetch_offset == end.offset:
-            # Most partitions of a reader that has caught up.
-            if committed_only:
-                answer.aborted_transactions = []
-            return answer
-        max_bytes = min(entry.max_bytes, left_bytes)
-        if entry.max_bytes < 0 or self.max_bytes < 0:
-            _refuse_negative_size(leader, entry, end.offset)
-        records = None
-        if max_bytes > 0 or nothing_yet:
-            records = leader.read(entry.fetch_offset, max_bytes, end, min_one_batch=nothing_yet)
-        elif not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.log_end_offset:
-            raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
-        if records is not None:
-            answer.records = records
-            if copy and len(records) <= SMALL_SLICE_BYTES:
-                with leader.log.directory.failing():
-                    answer.records = records.read()
-        else:
-            entry.held_back = max_bytes <= 0 and entry.fetch_offset < end.offset
-        if committed_only:
-            answer.aborted_transactions = _aborted(leader, entry.fetch_offset, end.offset) if records else []
-        return answer
-
-    def _find(self, entry: Entry) -> Replica:
-        entry.unwatch()
-        try:
-            replica = self.broker.replicas.find(entry.topic, entry.index)
-        except KafkaError as error:
-            if entry.name is not None and error.code == error_codes.UNKNOWN_TOPIC_ID:
-                raise _of_another_id(self.broker, entry.name, entry.index) from None
-            raise
-        entry.replica, entry.name = replica, replica.topic.name
-        if self.session.id != NO_SESSION:
-            entry.watch()
-        return replica
-
-    # Answering
-
-    def response(self) -> FetchResponse:
-        """The answer of what was collected last."""
-        session = self.session
-        topics: dict[str | bytes, FetchableTopicResponse] = {}
-        errors, goes_on = 0, session.id != NO_SESSION
-        for entry, answer in self._answers.items():
-            if answer.error_code != error_codes.NONE:
-                errors += 1
-                self.counters.count_error(answer.error_code)
-            if goes_on:
-                more = bool(answer.records) or _must_not_wait(answer)
-                session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
-            elif answer.records:
-                # For the lag of those who read without a session.
-                entry.sent_high_watermark = answer.high_watermark
-            topic = topics.get(entry.topic)
-            if topic is None:
-                topic = FetchableTopicResponse(partitions=[])
-                if isinstance(entry.topic, bytes):
-                    topic.topic_id = entry.topic
-                else:
-                    topic.topic = entry.topic
-                topics[entry.topic] = topic
-            topic.partitions.append(answer)
-            if entry.replica is not None:
-                held = entry.replica.topic
-                held.fetches += 1
-                if answer.records:
-                    held.bytes_out += len(answer.records)
-                elif answer.error_code == error_codes.UNKNOWN_SERVER_ERROR:
-                    held.failed_fetches += 1
-        if errors > MOST_ERRORS and goes_on:
-            self.broker.fetch_sessions.end(session)
-        return FetchResponse(
-            throttle_time_ms=0, error_code=error_codes.NONE, session_id=session.id, responses=list(topics.values())
-        )
-
-    def park(self) -> Pending:
-        """Wait for more: the partitions wake the session, the session wakes this."""
-        self._let_go()
-        self._parked = True
-        self.pending = Pending()
-        self.pending.when_cancelled(self._forget)
-        self._timer = self.broker.scheduler.call_later(self.request.max_wait_ms, self._expire)
-        if self.session.id == NO_SESSION:
-            for entry in self.session.entries.values():
-                entry.watch()
-        self.session.wake = self._wake
-        return self.pending
-
-    def _wake(self) -> None:
-        self.broker.scheduler.call_soon(self._look_again)
-
-    def _look_again(self) -> None:
-        if self.pending.resolved or self.session.epoch != self._epoch:
-            return
-        if self.collect(self.session.changed):
-            self._answer(self.response())
-        else:
-            self._let_go()
-            self.session.wake = self._wake
-
-    def _let_go(self) -> None:
-        """What is too little to be answered is read again when there is more; until then it keeps no file open."""
-        for entry, answer in self._answers.items():
-            if answer.records:
-                answer.records, entry.held_back = b"", True
-
-    def _expire(self) -> None:
-        if self.session.epoch != self._epoch:
-            # The client has given up on this request and gone on in its session.
-            code = error_codes.INVALID_FETCH_SESSION_EPOCH
-            self._answer(FetchResponse(throttle_time_ms=0, error_code=code, responses=[]))
-            return
-        self.collect(self.session.changed)
-        self._answer(self.response())
-
-    def _answer(self, response: FetchResponse) -> None:
-        self._forget()
-        self.pending.resolve(response)
-
-    def _forget(self) -> None:
-        self._timer.cancel()
-        session = self.session
-        if session.epoch == self._epoch:
-            session.wake = None
-        if session.id == NO_SESSION:
-            session.close()
+def _again(broker: Context, request: FetchRequest, call: Call) -> ReadingAgain | None:
+    """The reading of a large request without a session, of what its connection has read before; None if that cannot
+    be remembered."""
+    if request.session_id != NO_SESSION or request.isolation_level not in ISOLATION_LEVELS:
+        return None
+    connection, version = call.connection, call.api_version
+    outside: Outside | None = connection.reading
+    standing = None if outside is None else outside.standing
+    if standing is None or (standing.version, standing.isolation) != (version, request.isolation_level):
+        room = broker.fetch_sessions.standing_room
+        standing = Standing(version, request.isolation_level, version >= TOPIC_IDS_FROM, room)
+        _read_outside(call, Outside(call.client_id, (), standing))
+    try:
+        topics = standing.take(request.topics)  # type: ignore[arg-type]
+    except NotRemembered:
+        _read_outside(call, None)
+        return None
+    assert connection.reading is not None
+    few = len(standing.session.entries) <= MOST_NOTED
+    connection.reading.entries = list(standing.session.entries.values()) if few else ()
+    return ReadingAgain(broker, request, standing.session, topics, call)
 
 
 def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
     """Remember who reads this, for its lag: in the session, or on the connection of those who have none."""
     session.client_id = call.client_id
     outside = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
-    call.connection.reading = (call.client_id, list(session.entries.values())) if outside else None
+    _read_outside(call, Outside(call.client_id, list(session.entries.values())) if outside else None)
+
+
+def _read_outside(call: Call, outside: Outside | None) -> None:
+    """The connection reads something else outside of sessions, or nothing."""
+    before: Outside | None = call.connection.reading
+    if before is not None and before.standing is not None:
+        before.close()
+    call.connection.reading = outside
 
 
 def _reads_anything(broker: Context, session: Session) -> bool:
@@ -360,48 +121,3 @@ def _failed(request: FetchRequest, version: int) -> FetchResponse:
         for topic in (request.topics if version < TOPIC_IDS_FROM else [])
     ]
     return FetchResponse(throttle_time_ms=0, error_code=code, session_id=request.session_id, responses=responses)
-
-
-def _refuse_negative_size(leader: Leader, entry: Entry, end_offset: int) -> None:
-    """Kafka cannot read a negative number of bytes, and notices where there are any."""
-    if leader.log.log_start_offset <= entry.fetch_offset < end_offset:
-        raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
-
-
-def _must_not_wait(answer: PartitionData) -> bool:
-    return answer.error_code != error_codes.NONE or answer.diverging_epoch.epoch >= 0
-
-
-def _has_news(entry: Entry, answer: PartitionData) -> bool:
-    """Whether an incremental answer must mention a partition although it has no records."""
-    return answer.high_watermark != entry.sent_high_watermark or answer.log_start_offset != entry.sent_log_start_offset
-
-
-def _of_another_id(broker: Context, name: str, index: int) -> KafkaError:
-    """Kafka goes on by the name of a topic that it knew by its id: it is gone, or there is another one of its name."""
-    held = broker.replicas.topics.get(name)
-    there = held is not None and index in held.replicas
-    return KafkaError(error_codes.INCONSISTENT_TOPIC_ID if there else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-
-
-def _not_a_replica(entry: Entry) -> KafkaError:
-    known_epoch = entry.leader_epoch >= 0
-    return KafkaError(error_codes.UNKNOWN_LEADER_EPOCH if known_epoch else error_codes.NOT_LEADER_OR_FOLLOWER)
-
-
-def _divergence(leader: Leader, entry: Entry) -> EpochEndOffset | None:
-    """Where the reader's log and ours part, if they do (KIP-595)."""
-    log = leader.log
-    epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
-    if epoch < 0 or entry.fetch_offset < log.log_start_offset:
-        raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
-    if epoch < entry.last_fetched_epoch or end_offset < entry.fetch_offset:
-        return EpochEndOffset(epoch=epoch, end_offset=end_offset)
-    return None
-
-
-def _aborted(leader: Leader, offset: int, end_offset: int) -> list[AbortedTransaction]:
-    return [
-        AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in leader.log.aborted_transactions(offset, end_offset)
-    ]

@@ -130,9 +130,8 @@ class Readers:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
         for connection in list(self.broker.server.connections):
             if connection.reading is not None and connection.last_active_ms >= since_ms:
-                client_id, entries = connection.reading
-                for entry in entries:
-                    yield client_id, entry
+                for entry in list(connection.reading.entries):
+                    yield connection.reading.client_id, entry
 
     def _reached(self, topic: str, entry: Entry) -> int:
         """The end of what was sent, where that was all there was; else where it was asked to begin."""

@@ -104,7 +104,7 @@ class Connection:
         self.client_software: tuple[str, str] = ("unknown", "unknown")
         self.principal = "User:ANONYMOUS"
         self.reading: Any = None
-        """What it fetched last outside of a fetch session."""
+        """What it fetched last outside of a fetch session, to be closed with it."""
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
@@ -533,6 +533,9 @@ class Connection:
         self.waiting.clear()
         self.outbox.clear()
         self._unsent.clear()
+        if self.reading is not None:
+            self.reading.close()
+            self.reading = None
         self.calls.clear()  # they name this connection: without them it is gone at once, not at the next collection
         self._body = None
         self.server.budget.release(self)

@@ -16,7 +16,7 @@ from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_respons
 from kpybroker.testing.prompt_coordinator import prompt
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
-from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, PartitionData
+from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic, PartitionData
 from kpywire.produce import Produce, codec_for
 
 OWN_CLIENT_ID = "kpybroker-testing"
@@ -193,6 +193,10 @@ class _Meeting:
     def _fail_fetch(self) -> Any:
         """Serve the Fetch at once, so that its session goes on, and put the error in the place of the records."""
         self.request.max_wait_ms = 0
+        self.request.topics = [
+            FetchTopic(topic=each.topic, topic_id=each.topic_id, partitions=each.partitions)
+            for each in self.request.topics
+        ]
         session = self.broker.fetch_sessions.sessions.get(self.request.session_id)
         answer = self._serve(self.request)
         meant = [] if session is None else [one for one in session.entries.values() if self._is_meant(one.topic)]

@@ -13,7 +13,7 @@ from kpywire.encoding import EncodedStructs, compile_encoder
 from kpywire.errors import UnsupportedVersion
 from kpywire.varint import Buffer
 
-__all__ = ["EncodedStructs", "decode", "decoder", "encode", "encode_struct", "encoder"]
+__all__ = ["EncodedStructs", "decode", "decoder", "encode", "encode_struct", "encode_with_records", "encoder"]
 
 T = TypeVar("T")
 
@@ -63,14 +63,24 @@ def encode(message: object, version: int) -> bytes:
 
 def encode_struct(struct: object, message: Any, version: int) -> bytes:
     """A struct's bytes in a version of a message, for `EncodedStructs`. Raises as encoding the message would."""
-    _check(message, version)
+    return b"".join(_parts_of(struct, message, version))
+
+
+def encode_with_records(struct: object, message: Any, version: int) -> bytes | list[Any]:
+    """The same of a struct with one field of records, which stay the object they are unless they are empty."""
+    parts = _parts_of(struct, message, version)
+    return bytes(parts[0]) if len(parts) == 1 else parts
+
+
+def _parts_of(struct: object, message: Any, version: int) -> list[Any]:
     key = type(struct), message, version
     found = _struct_encoders.get(key)
     if found is None:
+        _check(message, version)
         found = _struct_encoders[key] = compile_encoder(key[0], version, version in message.FLEXIBLE)
     parts: list[Any] = []
     found(struct, parts)
-    return b"".join(parts)
+    return parts
 
 
 def _check(cls: Any, version: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from kpywire.errors import Malformed
 from kpywire.reading import long_number, long_string_length, skip_tagged_fields
-from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import (
     FORMATS,
     MAX_OBJECT_BYTES,
@@ -26,12 +26,6 @@ from kpywire.sizes import (
 )
 from kpywire.source import Source, compile_function
 from kpywire.varint import decode_unsigned_varint
-
-
-def holds_records(cls: type) -> bool:
-    """Whether a field of the class, or of a struct in it, is of Kafka's type "records"."""
-    shapes = [each.shape.element or each.shape for each in fields_of(cls)]
-    return any(shape.kind == "record_batches" or (shape.struct and holds_records(shape.struct)) for shape in shapes)
 
 
 class DecoderSource(Source):

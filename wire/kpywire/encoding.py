@@ -12,7 +12,7 @@ from typing import Any
 
 from kpywire.errors import UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
-from kpywire.schema import Field, Shape, fields_of, shared_default
+from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
 from kpywire.source import Source, compile_function
 from kpywire.varint import encode_unsigned_varint
@@ -28,7 +28,8 @@ def long_string(length: int) -> bytes:
 class EncodedStructs(list[Any]):
     """Takes the place of a list of structs: the bytes of each at the version in question (`codec.encode_struct`).
 
-    For answers put together from parts that seldom change, such as the topics of a large cluster's metadata.
+    For answers put together from parts that seldom change, such as the topics of a large cluster's metadata. A struct
+    with records may also be a list, as encoders make it: what is before its records, the records, what is behind.
     """
 
     __slots__ = ()
@@ -215,7 +216,7 @@ class EncoderSource(Source):
         layout = FORMATS.get(shape.element.kind)
         if shape.element.struct is not None:
             self.add(f"if type({items}) is EncodedStructs:")
-            self.add(f"    {self.out} += b''.join({items})")
+            self.encoded(shape.element.struct, items, item)
             self.add("else:")
             self.indentation += 1
             self.elements(shape.element, name, items, item, flexible)
@@ -230,6 +231,22 @@ class EncoderSource(Source):
             self.add("else:")
             self.add(f"    {self.out} += pack(f'>{{n}}{layout}', *{items})")
         self.depth -= 1
+
+    def encoded(self, struct: type, items: str, item: str) -> None:
+        """Write structs that are bytes already."""
+        self.indentation += 1
+        if self.out == "out" and holds_records(struct):
+            self.add(f"for {item} in {items}:")
+            self.add(f"    if type({item}) is bytes:")
+            self.add(f"        out += {item}")
+            self.add("    else:")
+            self.add(f"        out += {item}[0]")
+            self.add("        parts.append(out)")
+            self.add(f"        parts.append({item}[1])")
+            self.add(f"        out = bytearray({item}[2])")
+        else:
+            self.add(f"{self.out} += b''.join({items})")
+        self.indentation -= 1
 
     def elements(self, element: Shape, name: str, items: str, item: str, flexible: bool) -> None:
         self.add(f"for {item} in {items}:")

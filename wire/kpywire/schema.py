@@ -199,6 +199,12 @@ def _shape(text: str, names: Mapping[str, Any]) -> Shape:
     return Shape(text) if text in _ZEROS else Shape("struct", struct=names[text])
 
 
+def holds_records(cls: type) -> bool:
+    """Whether a field of the class, or of a struct in it, is of Kafka's type "records"."""
+    shapes = [each.shape.element or each.shape for each in fields_of(cls)]
+    return any(shape.kind == "record_batches" or (shape.struct and holds_records(shape.struct)) for shape in shapes)
+
+
 @cache
 def shared_default(cls: type) -> Any:
     """One read-only instance with every default, for fields that nobody set; None if it holds a list to be changed."""

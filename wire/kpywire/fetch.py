@@ -1,0 +1,186 @@
+"""Fetch requests of many partitions, without an object for each: clients ask for the same partitions again and again.
+
+The partitions of a topic stay one piece of bytes, all of one size, which a reader that knows them compares or looks up.
+What most clients never send (tagged fields, forgotten partitions) is left to the compiled codec, malformed bytes too.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import chain
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from typing import Any, Final
+
+from kpywire.codec import decoder, encoder
+from kpywire.errors import Malformed
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kpywire.reading import MAX_STRING_BYTES
+from kpywire.uuid import ZERO_UUID
+from kpywire.varint import decode_unsigned_varint
+
+PACKED_FROM_BYTES: Final = 2048
+"""A body of fewer is decoded in full."""
+MOST_PACKED: Final = 100_000
+"""Partitions; what asks for more goes by the compiled codec, which counts what it makes."""
+FLEXIBLE_FROM: Final = 12
+TOPIC_IDS_FROM: Final = 13
+REPLICA_STATE_FROM: Final = 15
+RACK_FROM: Final = 11
+SESSIONS_FROM: Final = 7
+
+_LAYOUTS: Final = (
+    (12, ">iiqiqiB", ("partition", "current_leader_epoch", "fetch_offset", "last_fetched_epoch", "log_start_offset")),
+    (9, ">iiqqi", ("partition", "current_leader_epoch", "fetch_offset", "log_start_offset")),
+    (5, ">iqqi", ("partition", "fetch_offset", "log_start_offset")),
+    (4, ">iqi", ("partition", "fetch_offset")),
+)
+"""First version, the bytes of a partition, its fields; behind them ``partition_max_bytes``, and no tagged fields."""
+_COUNT: Final = Struct(">i")
+_SIZE: Final = Struct(">h")
+
+
+class Layout:
+    """How a partition without tagged fields lies in the requests of a version."""
+
+    def __init__(self, version: int) -> None:
+        _, pattern, names = next(each for each in _LAYOUTS if version >= each[0])
+        self.names = (*names, "partition_max_bytes")
+        self.unpack = Struct(pattern).unpack
+        self.size = Struct(pattern).size
+        self.pieces = Struct(f"{self.size}s").iter_unpack
+
+    def partition(self, piece: bytes) -> FetchPartition:
+        """The partition that lies in ``size`` bytes."""
+        return FetchPartition(**dict(zip(self.names, self.unpack(piece), strict=False)))
+
+
+class PackedTopic(FetchTopic):
+    """A topic of a request whose partitions are bytes until somebody asks for them."""
+
+    __slots__ = ("layout", "packed")
+
+    def __init__(self, topic: str, topic_id: bytes, packed: bytes, layout: Layout) -> None:
+        self.topic = topic
+        self.topic_id = topic_id
+        self.packed = packed
+        self.layout = layout
+
+    @property
+    def partitions(self) -> list[FetchPartition]:  # type: ignore[override]
+        return [self.layout.partition(piece) for piece in self.pieces()]
+
+    def pieces(self) -> Iterable[bytes]:
+        """The bytes of each partition."""
+        return chain.from_iterable(self.layout.pieces(self.packed))
+
+
+class FetchCodec:
+    """Fetch in one version."""
+
+    def __init__(self, version: int) -> None:
+        self.version = version
+        self.layout = Layout(version)
+        self.flexible = version >= FLEXIBLE_FROM
+        self._decode = decoder(FetchRequest, version)
+        self.encode = encoder(FetchResponse, version)
+        with_replica = "" if version >= REPLICA_STATE_FROM else "i"
+        self._head = Struct(f">{with_replica}iiib{'ii' if version >= SESSIONS_FROM else ''}")
+
+    def decode(self, frame: memoryview, position: int) -> tuple[FetchRequest, int]:
+        """The request whose body starts at ``position``, and where it ends. Raises Malformed."""
+        if len(frame) - position >= PACKED_FROM_BYTES:
+            try:
+                found = self._decode_packed(frame, position)
+            except (IndexError, StructError, UnicodeDecodeError, Malformed):
+                found = None
+            if found is not None and found[1] <= len(frame):
+                return found
+        return self._decode(frame, position)
+
+    def _decode_packed(self, frame: memoryview, position: int) -> tuple[FetchRequest, int] | None:
+        """None for whatever the compiled codec has to look at."""
+        head: Sequence[Any] = self._head.unpack_from(frame, position)
+        topic_count, position = self._count(frame, position + self._head.size)
+        if topic_count < 0:
+            return None
+        topics: list[FetchTopic] = []
+        left = MOST_PACKED
+        for _ in range(topic_count):
+            topic, position = self._topic(frame, position, left)
+            if topic is None:
+                return None
+            topics.append(topic)
+            left -= 1 + len(topic.packed) // self.layout.size
+        end = self._end(frame, position)
+        if end is None:
+            return None
+        request = FetchRequest(max_wait_ms=0, min_bytes=0, topics=[])
+        if self.version < REPLICA_STATE_FROM:
+            request.replica_id, *head = head
+        request.max_wait_ms, request.min_bytes, request.max_bytes, request.isolation_level = head[:4]
+        if self.version >= SESSIONS_FROM:
+            request.session_id, request.session_epoch = head[4:]
+        request.topics = topics
+        request.rack_id = end[0]
+        return request, end[1]
+
+    def _topic(self, frame: memoryview, position: int, most: int) -> tuple[PackedTopic | None, int]:
+        name, topic_id = "", ZERO_UUID
+        if self.version >= TOPIC_IDS_FROM:
+            topic_id = bytes(frame[position : position + 16])
+            position += 16
+        else:
+            name, position = self._string(frame, position)
+        count, position = self._count(frame, position)
+        size = self.layout.size
+        if not 0 <= count <= most:
+            return None, position
+        packed = bytes(frame[position : position + count * size])
+        position += count * size
+        if self.flexible:
+            if any(packed[size - 1 :: size]) or frame[position]:
+                return None, position
+            position += 1
+        if len(packed) != count * size:
+            return None, position
+        return PackedTopic(name, topic_id, packed, self.layout), position
+
+    def _end(self, frame: memoryview, position: int) -> tuple[str, int] | None:
+        """The rack and the position behind all; None where topics are forgotten or something is tagged."""
+        rack = ""
+        if self.version >= SESSIONS_FROM:
+            forgotten, position = self._count(frame, position)
+            if forgotten:
+                return None
+        if self.version >= RACK_FROM:
+            rack, position = self._string(frame, position)
+        if self.flexible:
+            if frame[position]:
+                return None
+            position += 1
+        return rack, position
+
+    def _count(self, frame: memoryview, position: int) -> tuple[int, int]:
+        if self.flexible:
+            count, position = decode_unsigned_varint(frame, position)
+            return count - 1, position
+        return _COUNT.unpack_from(frame, position)[0], position + 4
+
+    def _string(self, frame: memoryview, position: int) -> tuple[str, int]:
+        """Malformed where it is null: the compiled codec says what that means."""
+        if self.flexible:
+            length, position = decode_unsigned_varint(frame, position)
+            length -= 1
+        else:
+            (length,) = _SIZE.unpack_from(frame, position)
+            position += 2
+        if not 0 <= length <= min(MAX_STRING_BYTES, len(frame) - position):
+            raise Malformed("a string that is not there")
+        end = position + length
+        return str(frame[position:end], "utf-8"), end
+
+
+@cache
+def codec_for(version: int) -> FetchCodec:
+    """The codec of a version."""
+    return FetchCodec(version)
