@@ -42,6 +42,7 @@ MODULES = (
     "kpybroker.handlers.produce",
     "kpybroker.partition.leader",
     "kpybroker.partition.validation",
+    "kpystorage.gathering",
     "kpystorage.log",
     "kpystorage.segment",
     "kpywire.produce",

@@ -188,7 +188,9 @@ class Node:
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
-        server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, socket_limits(config))
+        server = broker.server = Server(
+            self.loop, self.scheduler, broker.dispatcher, socket_limits(config), directories
+        )
         broker.when_reconfigured = lambda changed: server.change_limits(socket_limits(changed))
         return broker
 

@@ -56,11 +56,42 @@ class Directories:
         self._said_ms = -SAY_AGAIN_MS
         """When it was last said that descriptors are missing."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
+        self._gatherings = list(
+            {id(each.directory.disk): each.directory.disk.gathering for each in directories}.values()
+        )
         for directory in self.working:
             directory.on_failure = self._failed
 
     def __iter__(self) -> Iterator[LogDirectory]:
         return iter(self.working)
+
+    # Writing (what `kpybroker.server.turn` asks for)
+
+    def gather(self) -> None:
+        """Let appends wait for each other until `settle`."""
+        for gathering in self._gatherings:
+            gathering.is_on = True
+
+    def stop_gathering(self) -> None:
+        """Write appends at once. What waits goes on waiting for `settle`."""
+        for gathering in self._gatherings:
+            gathering.is_on = False
+
+    def settle(self) -> bool:
+        """Write what waits; whether all of it is written. A directory that does not take it is offline then."""
+        is_written = True
+        for gathering in self._gatherings:
+            if gathering.files or gathering.failures:
+                for path, error in gathering.settle():
+                    is_written = False
+                    self._lost(path, error)
+        return is_written
+
+    def _lost(self, path: str, error: OSError) -> None:
+        """What waited for a file of one of the directories could not be written."""
+        for directory in list(self.working):
+            if path.startswith(f"{directory.path}/"):
+                directory.fail(error)
 
     # Finding
 

@@ -21,6 +21,7 @@ from kpybroker.server.large_requests import FREE_FETCH_MS, FREE_MS, LARGE_BYTES
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
+from kpybroker.server.turn import UNWRITTEN
 
 if TYPE_CHECKING:
     from kpybroker.server.listener import Server
@@ -195,13 +196,24 @@ class Connection:
         """The usual case: one whole frame, with nothing before it and nothing behind it."""
         reply = self.dispatch(self, frame)
         if type(reply) is bytes:
-            self._send_at_once(reply)
+            turn = self.server.turn
+            if turn.is_on:
+                turn.put(self, reply)
+            else:
+                self._send_at_once(reply)
         elif isinstance(reply, Pending):
             self.waiting.append(reply)
             reply.when_resolved(self._on_resolved)
         elif reply is not None and not self.closed:
             self._put(reply, self._due())
             self._flush()
+
+    def answer(self, reply: bytes) -> None:
+        """Send the reply that has waited for the turn; nothing stands before it."""
+        try:
+            self._send_at_once(reply)
+        except Exception as error:
+            self._end_with(error)
 
     def _send_at_once(self, reply: bytes) -> None:
         """Send a reply that nothing stands before; what the socket does not take waits in the outbox."""
@@ -438,6 +450,9 @@ class Connection:
     # Writing
 
     def _flush(self) -> None:
+        if not self._may_answer():
+            self.give_up(UNWRITTEN)
+            return
         if self._unsent and not self._send_began_ns:
             self._send_began_ns = perf_counter_ns()
         try:
@@ -461,6 +476,11 @@ class Connection:
             # While a thread reads for the outbox there is nothing to write.
             self._want_writable(not self.outbox.waits_for_disk)
             self.server.backlog.hold(self, Held(*self.outbox.held()))
+
+    def _may_answer(self) -> bool:
+        """Whether all that replies may speak of is written."""
+        turn = self.server.turn
+        return not turn.is_on or turn.settle()
 
     def _count_sent(self) -> None:
         """The outbox is empty: its requests are done. Replies that left together took the same time to leave."""
@@ -498,7 +518,8 @@ class Connection:
         if isinstance(error, CloseConnection):
             self._say_why(logging.INFO, str(error))
             with suppress(OSError):
-                self.outbox.flush()  # the answers to what it asked before, as far as they go
+                if self._may_answer():
+                    self.outbox.flush()  # the answers to what it asked before, as far as they go
             self.close()
         elif isinstance(error, OSError):
             self._lost(error)

@@ -7,9 +7,11 @@ watches every socket.
 
 import asyncio
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Protocol
+
+from kpybroker.server.turn import MANY, Turn
 
 READABLE = 1
 WRITABLE = 4
@@ -48,16 +50,17 @@ class Poller(Protocol):
     def close(self) -> None: ...
 
 
-def poller_for(loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> Poller:
-    """The best one this system has."""
-    return EpollPoller(loop, monotonic_ms) if hasattr(select, "epoll") else LoopPoller(loop, monotonic_ms)
+def poller_for(loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn) -> Poller:
+    """The best one this system has; it tells the turn when it serves many."""
+    return EpollPoller(loop, monotonic_ms, turn) if hasattr(select, "epoll") else LoopPoller(loop, monotonic_ms, turn)
 
 
 class EpollPoller:
     """One epoll inside the loop's own (Linux)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn) -> None:
         self.loop = loop
+        self._turn = turn
         self._monotonic_ms = monotonic_ms
         self._now_ms = monotonic_ms()
         self.turn_ns = perf_counter_ns()
@@ -87,10 +90,20 @@ class EpollPoller:
 
     def _ready(self) -> None:
         self._now_ms = self._monotonic_ms()
-        known = self._on_event
         ready = self._epoll.poll(0, EVENTS_PER_TURN)
         self.turn_ns = perf_counter_ns()
         self.events += len(ready)
+        if len(ready) < MANY:
+            self._serve(ready)
+            return
+        self._turn.begin(self.turn_ns)
+        try:
+            self._serve(ready)
+        finally:
+            self._turn.end()
+
+    def _serve(self, ready: Sequence[tuple[int, int]]) -> None:
+        known = self._on_event
         for descriptor, events in ready:
             # Somebody before in this turn may have closed it.
             on_event = known.get(descriptor)
@@ -101,7 +114,7 @@ class EpollPoller:
 class LoopPoller:
     """Every socket in the event loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float]) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], _turn: Turn) -> None:
         self.loop = loop
         self._monotonic_ms = monotonic_ms
         self.events = 0

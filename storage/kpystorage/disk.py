@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import NamedTuple, Protocol
 
+from kpystorage.gathering import Gathering
 from kpywire.varint import Buffer
 
 
@@ -86,6 +87,9 @@ class Lock(Protocol):
 
 class Disk(Protocol):
     """A file system. Paths are absolute strings with ``/``."""
+
+    gathering: Gathering
+    """Of the appends to logs on this disk."""
 
     def file(self, path: str) -> File:
         """The file at ``path``, which may not exist yet; nothing is opened."""

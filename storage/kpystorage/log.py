@@ -301,7 +301,10 @@ class Log:
             length = end.position - position
             if 0 < length <= max_bytes and self.directory.failure is None:
                 self._boundaries.remember(end.offset, end.position)
-                return LogSlice(self.active.log.descriptor(), position, length)
+                try:
+                    return LogSlice(self.active.log.descriptor(), position, length)
+                except OSError as error:
+                    raise self.directory.fail(error) from error
         return self._find_slice(offset, max_bytes, end, min_one_batch)
 
     def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, min_one_batch: bool) -> LogSlice | None:

@@ -9,6 +9,7 @@ import errno
 from collections.abc import Iterator
 
 from kpystorage.disk import FileStatus
+from kpystorage.gathering import Gathering
 from kpywire.varint import Buffer
 
 _NANOSECONDS_PER_MS = 1_000_000
@@ -128,6 +129,7 @@ class MemoryDisk:
 
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
         self.capacity_bytes = capacity_bytes
+        self.gathering = Gathering()
         self._numbers = 0
         self._time_ns = 0
         self._locked: set[str] = set()

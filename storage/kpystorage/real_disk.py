@@ -18,6 +18,7 @@ from threading import Lock
 from typing import Final, TypeVar
 
 from kpystorage.disk import DescriptorsExhausted, FileStatus
+from kpystorage.gathering import Gathering
 from kpywire.varint import Buffer
 
 T = TypeVar("T")
@@ -240,6 +241,7 @@ class RealDisk:
 
     def __init__(self, descriptors: Descriptors | None = None) -> None:
         self.descriptors = Descriptors() if descriptors is None else descriptors
+        self.gathering = Gathering()
 
     def file(self, path: str) -> RealFile:
         return RealFile(path, self.descriptors)

@@ -12,6 +12,7 @@ from typing import Final
 from kpystorage import names, scan
 from kpystorage.disk import Disk, File
 from kpystorage.errors import CorruptRecord
+from kpystorage.gathering import GatheredFile
 from kpystorage.log_config import LogConfig
 from kpystorage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from kpystorage.offset_index import OffsetIndex
@@ -63,7 +64,7 @@ class Segment:
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
         self.base_offset = base_offset
-        self.log: File = disk.file(stem + names.LOG)
+        self.log = GatheredFile(disk.file(stem + names.LOG), disk.gathering)
         self.transaction_index = TransactionIndex(disk, stem + names.TRANSACTION_INDEX, exists=has_transactions)
         self.created_ms = created_ms
         self.jitter_ms = 0
@@ -83,7 +84,7 @@ class Segment:
         stem = f"{directory}/{base_offset:020d}"
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             disk.create(stem + suffix).release()
-        segment.log = disk.create(stem + names.LOG)
+        segment.log = GatheredFile(disk.create(stem + names.LOG), disk.gathering)
         segment._size = 0
         segment._offset_index = OffsetIndex(disk.file(stem + names.OFFSET_INDEX), base_offset, 0)
         segment._time_index = TimeIndex(disk.file(stem + names.TIME_INDEX), base_offset, 0)
@@ -170,13 +171,13 @@ class Segment:
         return self._full
 
     def append(self, headers: Sequence[BatchHeader], data: Buffer) -> int:
-        """Write batches at the end; the position they begin at.
+        """Write batches at the end, or leave them to the `Gathering`; the position they begin at.
 
         Raises:
             OSError: any part may have been written; :meth:`cut` takes it back.
         """
         begin = position = self._size
-        self.log.pwrite(data, position)
+        self.log.append(data, position)
         for header in headers:
             size = header.batch_length + LENGTH_END
             self.note(header.max_timestamp, header.base_offset + header.last_offset_delta, position, size)
@@ -189,7 +190,7 @@ class Segment:
         if self.must_roll(size, max_timestamp, last_offset, now_ms):
             return -1
         begin = self._size
-        self.log.pwrite(data, begin)
+        self.log.append(data, begin)
         self.note(max_timestamp, last_offset, begin, size)
         self._size = begin + size
         return begin
@@ -329,7 +330,7 @@ class Segment:
 
     def files(self) -> list[File]:
         """The files that are there."""
-        files = [self.log, self.offset_index.file, self.time_index.file]
+        files: list[File] = [self.log, self.offset_index.file, self.time_index.file]
         if self.transaction_index.file is not None:
             files.append(self.transaction_index.file)
         return files

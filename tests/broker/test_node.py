@@ -6,6 +6,7 @@ import shutil
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -244,6 +245,37 @@ def test_logs_in_a_directory_that_is_gone_at_the_start_are_missed_not_made_anew(
         for partition in everybody:
             expected = [b"before"] if partition in missed else [b"before", b"after"]
             assert read(client, "spread", partition) == expected
+
+
+def test_many_that_produce_at_once_to_a_failing_directory_are_not_told_that_it_worked(
+    nodes: ExitStack, tmp_path: Path
+) -> None:
+    disk = BreakableDisk()
+    first, second = tmp_path / "first", tmp_path / "second"
+    node = running(nodes, RunningNode({"log.dirs": f"{first},{second}"}, disk))
+    clients = [nodes.enter_context(RawClient(node.port)) for _ in range(8)]
+    create(clients[0], "spread", partitions=4)
+    assert [produce(clients[0], "spread", b"before", partition) for partition in range(4)] == [error_codes.NONE] * 4
+    on_second = next(number for number in range(4) if (second / f"spread-{number}").exists())
+    on_first = next(number for number in range(4) if (first / f"spread-{number}").exists())
+    disk.break_under = str(second)
+    with ThreadPoolExecutor(len(clients)) as threads:
+        held = threads.submit(node.call, lambda: time.sleep(0.5))  # so that all are readable in one turn
+        outcomes = [threads.submit(produced, client, on_second) for client in clients[1:]]
+        held.result()
+        assert [outcome.result() for outcome in outcomes] == [False] * len(outcomes)
+    with RawClient(node.port) as client:
+        assert produce(client, "spread", b"after", on_second) == error_codes.KAFKA_STORAGE_ERROR
+        assert produce(client, "spread", b"after", on_first) == error_codes.NONE
+    assert node.failures == []
+
+
+def produced(client: RawClient, partition: int) -> bool:
+    """Whether the client was told that its record is in the log."""
+    try:
+        return produce(client, "spread", b"meanwhile", partition) == error_codes.NONE
+    except ConnectionError:
+        return False
 
 
 def test_the_only_directory_that_fails_ends_the_node(nodes: ExitStack, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from running_node import RunningNode
 
 from kpybroker.server import outbox, poller
 from kpybroker.server.poller import LoopPoller
+from kpybroker.server.turn import NoWrites, Turn
 from kpystorage import real_disk
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk
@@ -135,6 +136,6 @@ def test_without_epoll_the_loop_watches_the_sockets(monkeypatch: pytest.MonkeyPa
     without_epoll(monkeypatch)
     loop = asyncio.new_event_loop()
     try:
-        assert isinstance(poller.poller_for(loop, loop.time), LoopPoller)
+        assert isinstance(poller.poller_for(loop, loop.time, Turn(NoWrites())), LoopPoller)
     finally:
         loop.close()
