@@ -45,13 +45,17 @@ def group_topic(raw: RawClient) -> None:
     eventually(lambda: not coordinators(raw, 6, "g")[0].error_code, "a coordinator")
 
 
-def test_nobody_coordinates_before_the_internal_topic_exists(raw: RawClient) -> None:
+def test_the_first_question_makes_the_internal_topic(raw: RawClient, bootstrap_servers: str) -> None:
+    """Apache Kafka asks the client to come again; kpybroker may make it wait the few milliseconds that it takes."""
     if metadata_of(raw, "__consumer_offsets").error_code == error_codes.NONE:
         pytest.skip("the topic exists")
-    nobody = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
     (old,) = coordinators(raw, 3, "g")
-    assert (old.error_code, old.node_id, old.host, old.port) == nobody
-    assert old.error_message == error_codes.message(error_codes.COORDINATOR_NOT_AVAILABLE)
+    if old.error_code == error_codes.NONE:
+        assert f"{old.host}:{old.port}" == bootstrap_servers
+    else:
+        nobody = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+        assert (old.error_code, old.node_id, old.host, old.port) == nobody
+        assert old.error_message == error_codes.message(error_codes.COORDINATOR_NOT_AVAILABLE)
     eventually(lambda: metadata_of(raw, "__consumer_offsets").error_code == error_codes.NONE, "the internal topic")
     topic = metadata_of(raw, "__consumer_offsets")
     assert topic.is_internal

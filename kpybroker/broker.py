@@ -13,6 +13,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.context import Controller
+from kpybroker.handlers.expected_topics import ExpectedTopics
 from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.io.scheduler import Scheduler
@@ -64,6 +65,7 @@ class Broker:
         self.alive_brokers: frozenset[int] = frozenset()
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
+        self.expected_topics = ExpectedTopics(scheduler)
         self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
         """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng
@@ -81,6 +83,7 @@ class Broker:
         self.groups.apply(image, delta)
         if hasattr(self, "lifecycle") and self._must_register(image, delta):
             self.lifecycle.register_again()
+        self.expected_topics.look(image.topics)
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
         """Whether somebody unregistered this broker, or a higher ``metadata.version`` has room for its directories."""

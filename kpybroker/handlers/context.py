@@ -6,6 +6,7 @@ from typing import Any, Protocol
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.counters import UNCOUNTED, ApiCounters
 from kpybroker.fetch.sessions import Sessions
+from kpybroker.handlers.expected_topics import ExpectedTopics
 from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.io.scheduler import Scheduler
@@ -64,6 +65,7 @@ class Context(Protocol):
     replicas: Replicas
     fetch_sessions: Sessions
     topic_answers: TopicAnswers
+    expected_topics: ExpectedTopics
     controller: Controller
     producer_ids: ProducerIds
     groups: Coordinator

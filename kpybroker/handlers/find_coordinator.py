@@ -3,8 +3,8 @@
 - Key types: 0 group, 1 transactional id, 2 share partition (v6, ``groupId:topicId:partition``, KIP-932). v4: several
   keys at once (KIP-699).
 - The coordinator of a group is the leader of its partition of ``__consumer_offsets``: |hash(group id)| modulo the
-  number of partitions, with Java's ``String.hashCode``. The topic is created at the first question, which is answered
-  with COORDINATOR_NOT_AVAILABLE until it is there.
+  number of partitions, with Java's ``String.hashCode``. The topic is created at the first question, which waits for it,
+  though not for long: COORDINATOR_NOT_AVAILABLE.
 - Transactions and share groups are not served, so nobody coordinates them: a fatal error that clients show, and no
   retry (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST).
 - Kafka's messages: up to v3 that of the error code, "NONE" where there is none; from v4 empty, except for a key type
@@ -15,28 +15,57 @@ from collections.abc import Generator
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.internal_topics import create_group_offsets_topic
+from kpybroker.handlers.internal_topics import auto_create
 from kpybroker.hosting.placement import partition_for
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
-from kpybroker.server.slices import each
+from kpybroker.server.pending import Pending
+from kpybroker.server.slices import at_once, each
 from kpywire import error_codes
+from kpywire.messages.create_topics import CreateTopicsResponse
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
 
 GROUP = 0
 TRANSACTION = 1
 SHARE = 2
 BATCHED_FROM = 4
+MOST_PATIENT_KEYS = 100
+"""Who asks for more at once does not wait: these are answered in one piece."""
+MADE = (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS)
 NO_TRANSACTIONS = "This broker does not serve transactions yet"
 
 
 def handle(
     broker: Context, request: FindCoordinatorRequest, call: Call
-) -> Generator[None, None, FindCoordinatorResponse]:
+) -> Generator[None, None, FindCoordinatorResponse | Pending]:
     """Say for each key who coordinates it."""
-    batched = call.api_version >= BATCHED_FROM
-    asked = request.coordinator_keys or not batched
+    asked = request.coordinator_keys or call.api_version < BATCHED_FROM
     if asked and request.key_type == GROUP and GROUP_OFFSETS_TOPIC not in broker.image.topics:
-        create_group_offsets_topic(broker)
+        if len(request.coordinator_keys) <= MOST_PATIENT_KEYS:
+            return _when_there(broker, GROUP_OFFSETS_TOPIC, request, call)
+        auto_create(broker, [GROUP_OFFSETS_TOPIC])
+    return (yield from _answer(broker, request, call))
+
+
+def _when_there(broker: Context, topic: str, request: FindCoordinatorRequest, call: Call) -> Pending:
+    """The answer when the topic was made, which takes less time than a client waits before it asks again."""
+    pending = Pending()
+
+    def answer() -> None:
+        pending.resolve(at_once(_answer(broker, request, call)))
+
+    def created(response: CreateTopicsResponse) -> None:
+        if any(each.error_code not in MADE for each in response.topics):
+            broker.expected_topics.give_up(topic)
+
+    if broker.expected_topics.expect(topic, answer):
+        auto_create(broker, [topic], created)
+    return pending
+
+
+def _answer(
+    broker: Context, request: FindCoordinatorRequest, call: Call
+) -> Generator[None, None, FindCoordinatorResponse]:
+    batched = call.api_version >= BATCHED_FROM
     if batched:
         found = yield from each(request.coordinator_keys, lambda key: _find(broker, call, request.key_type, key))
         return FindCoordinatorResponse(throttle_time_ms=0, coordinators=found)

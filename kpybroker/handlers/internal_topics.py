@@ -3,7 +3,7 @@
 (Kafka: ``DefaultAutoTopicCreationManager``.)
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
@@ -21,20 +21,20 @@ _PREFIXES = {
 }
 
 
-def create_group_offsets_topic(broker: Context) -> None:
-    """Ask the controller for the topic that keeps groups' state, with Kafka's settings for it; do not wait."""
-    auto_create(broker, [GROUP_OFFSETS_TOPIC])
+def _ignore(_response: Any) -> None:
+    """Whoever asked for the topic asks again; a topic that exists by then is fine."""
 
 
-def auto_create(broker: Context, names: Sequence[str]) -> None:
-    """Ask the controller for topics, by the broker's defaults or as an internal topic has to be; do not wait.
+def auto_create(broker: Context, names: Sequence[str], then: Callable[[Any], object] = _ignore) -> None:
+    """Ask the controller for topics, by the broker's defaults or as an internal topic has to be.
 
-    One request for all of them, as Kafka does: the controller refuses one that asks for too many partitions.
+    ``then`` gets the response. One request for all of them, as Kafka does: the controller refuses one that asks for too
+    many partitions.
     """
     if names:
         timeout_ms = int(broker.config["request.timeout.ms"])
         wanted = [_creatable(broker.config, name) for name in names]
-        broker.controller.send(CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False), _ignore)
+        broker.controller.send(CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False), then)
 
 
 def _creatable(config: BrokerConfig, name: str) -> CreatableTopic:
@@ -68,7 +68,3 @@ def _configs(name: str, config: BrokerConfig) -> dict[str, str]:
         "segment.bytes": segment_bytes,
         "retention.ms": "-1",
     }
-
-
-def _ignore(_response: Any) -> None:
-    """Whoever asked for the topic asks again; a topic that exists by then is fine."""

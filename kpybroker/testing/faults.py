@@ -13,7 +13,6 @@ from kpybroker.handlers.context import Call, Handle
 from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
 from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_response
-from kpybroker.testing.prompt_coordinator import prompt
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic, PartitionData
@@ -78,10 +77,8 @@ class Faults:
         self.rules[number] = Rule(spec)
         return number
 
-    def intercept(self, api_key: int, handle: Handle) -> Handle:
+    def intercept(self, _api_key: int, handle: Handle) -> Handle:
         """What is called in the place of a handler."""
-        if api_key == api.FIND_COORDINATOR:
-            handle = prompt(handle)
 
         def faulty(broker: Any, request: Any, call: Call) -> Any:
             if self.rules:
