@@ -10,6 +10,7 @@ import re
 import secrets
 from collections.abc import Callable, Generator, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,7 +18,7 @@ import pytest
 from confluent_kafka.admin import AdminClient
 
 import spark_versions
-from clients import CLIENTS, Client
+from clients import CLIENTS, Client, Confluent
 from java_tools import JavaTools
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
@@ -27,6 +28,8 @@ from topics import create_topic, delete_topics
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from spark_pipeline import Batch, Pipeline
 
 
 started: list[BrokerProcess] = []
@@ -196,6 +199,27 @@ def spark(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
         asked = pytestconfig.getoption("--spark")
         assert asked in (None, session.version), f"asked for Spark {asked}, and got {session.version}"
         yield session
+
+
+@pytest.fixture
+def read(spark: "SparkSession", bootstrap_servers: str) -> "Batch":
+    """Opens a topic as a batch query of Spark."""
+    from spark_pipeline import Batch
+
+    return Batch(spark, bootstrap_servers)
+
+
+@pytest.fixture
+def pipeline(spark: "SparkSession", bootstrap_servers: str, tmp_path: Path) -> Callable[..., "Pipeline"]:
+    """Makes a streaming query of Spark with the options of its source, and a checkpoint of the test's own."""
+    from spark_pipeline import Pipeline
+
+    return partial(Pipeline, spark, bootstrap_servers, tmp_path)
+
+
+@pytest.fixture
+def confluent(bootstrap_servers: str) -> Confluent:
+    return Confluent(bootstrap_servers)
 
 
 @pytest.fixture(params=sorted(CLIENTS))

@@ -1,11 +1,40 @@
-"""A streaming query from Kafka into files that can be started, stopped and asked what it has written."""
+"""Queries of the Spark suite: batches, streams into files that can be stopped and asked what they have written, and the
+numbers that both read."""
 
+import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
+
+from clients import Confluent, Record, Sending
+
+NOON_MS = 1_600_000_000_000
+"""The time of number 0; the others follow by a millisecond each."""
+
+
+def fill(confluent: Confluent, topic: str, numbers: range, partitions: int = 1) -> list[str]:
+    """Writes the numbers to the partitions in turn; their texts, as a query finds them."""
+    records = [
+        Record(str(number).encode(), timestamp_ms=NOON_MS + number, partition=number % partitions) for number in numbers
+    ]
+    confluent.produce(topic, records, Sending(linger_ms=10))
+    return [str(number) for number in numbers]
+
+
+class Batch:
+    """A broker's topics as batch queries."""
+
+    def __init__(self, spark: SparkSession, bootstrap_servers: str) -> None:
+        self.spark = spark
+        self.bootstrap_servers = bootstrap_servers
+
+    def __call__(self, topic: str | None = None, **options: Any) -> DataFrame:
+        """``topic`` is subscribed to; other options are passed on."""
+        source = self.spark.read.format("kafka").option("kafka.bootstrap.servers", self.bootstrap_servers)
+        return source.options(**({"subscribe": topic} if topic else {}), **options).load()
 
 
 class Pipeline:
@@ -47,9 +76,14 @@ class Pipeline:
         return [row.v for row in self.spark.read.parquet(str(self.directory / "rows")).select("v").collect()]
 
 
+def progress_of(query: Any) -> list[dict[str, Any]]:
+    """What the query has told of its last batches. PySpark's own form of it differs between versions, its JSON not."""
+    return [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
+
+
 def sizes(query: Any) -> list[int]:
     """How many rows each batch read, without the empty ones."""
-    return [progress.numInputRows for progress in query.recentProgress if progress.numInputRows]
+    return [progress["numInputRows"] for progress in progress_of(query) if progress["numInputRows"]]
 
 
 def has_read(query: Any, rows: int) -> bool:

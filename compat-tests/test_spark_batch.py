@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
@@ -14,26 +13,10 @@ from pyspark.sql.functions import col
 
 from clients import Confluent, Record, Sending, contents
 from conftest import NewTopic
+from spark_pipeline import Batch
 
 pytestmark = pytest.mark.spark
 NOON_MS = 1_600_000_000_000
-Read = Callable[..., DataFrame]
-
-
-@pytest.fixture
-def confluent(bootstrap_servers: str) -> Confluent:
-    return Confluent(bootstrap_servers)
-
-
-@pytest.fixture
-def read(spark: SparkSession, bootstrap_servers: str) -> Read:
-    """A batch query; ``topic`` is subscribed to, other options are passed on."""
-
-    def open_source(topic: str | None = None, **options: Any) -> DataFrame:
-        source = spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap_servers)
-        return source.options(**({"subscribe": topic} if topic else {}), **options).load()
-
-    return open_source
 
 
 def fill(confluent: Confluent, topic: str, counts: list[int], first: int = 0) -> None:
@@ -55,7 +38,7 @@ def span(*ranges: range) -> list[tuple[int, int]]:
     return [(partition, offset) for partition, wanted in enumerate(ranges) for offset in wanted]
 
 
-def test_rows_carry_everything_that_was_written(confluent: Confluent, topic: str, read: Read) -> None:
+def test_rows_carry_everything_that_was_written(confluent: Confluent, topic: str, read: Batch) -> None:
     headers = (("a", b"1"), ("null", None), ("a", b""))
     confluent.produce(topic, [Record(b"v", b"k", headers, NOON_MS), Record(None, None, (), NOON_MS + 5)])
     first, second = read(topic, includeHeaders="true").orderBy("offset").collect()
@@ -72,7 +55,7 @@ def test_rows_carry_everything_that_was_written(confluent: Confluent, topic: str
 
 
 def test_a_query_without_offsets_reads_from_the_beginning_to_the_end(
-    confluent: Confluent, new_topic: NewTopic, read: Read
+    confluent: Confluent, new_topic: NewTopic, read: Batch
 ) -> None:
     topic = new_topic(partitions=3)
     fill(confluent, topic, [50, 0, 7])
@@ -80,13 +63,13 @@ def test_a_query_without_offsets_reads_from_the_beginning_to_the_end(
 
 
 @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
-def test_compressed_records_are_read(confluent: Confluent, topic: str, read: Read, codec: str) -> None:
+def test_compressed_records_are_read(confluent: Confluent, topic: str, read: Batch, codec: str) -> None:
     values = [f"value {number}".encode() for number in range(5_000)]
     confluent.produce(topic, [Record(value) for value in values], Sending(codec=codec, linger_ms=20))
     assert [bytes(row.value) for row in read(topic).orderBy("offset").select("value").collect()] == values
 
 
-def test_offsets_are_chosen_per_partition(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_offsets_are_chosen_per_partition(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic = new_topic(partitions=3)
     fill(confluent, topic, [30, 30, 30])
     chosen = read(
@@ -97,7 +80,7 @@ def test_offsets_are_chosen_per_partition(confluent: Confluent, new_topic: NewTo
     assert offsets(chosen) == span(range(10, 20), range(5), range(0))
 
 
-def test_offsets_are_chosen_by_time(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_offsets_are_chosen_by_time(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic = new_topic(partitions=2)
     fill(confluent, topic, [30, 20])
     per_partition = read(
@@ -110,7 +93,9 @@ def test_offsets_are_chosen_by_time(confluent: Confluent, new_topic: NewTopic, r
     assert offsets(whole) == span(range(15, 30), range(15, 20))
 
 
-def test_a_time_after_the_last_record_fails_unless_told_otherwise(confluent: Confluent, topic: str, read: Read) -> None:
+def test_a_time_after_the_last_record_fails_unless_told_otherwise(
+    confluent: Confluent, topic: str, read: Batch
+) -> None:
     fill(confluent, topic, [5])
     late = {"startingTimestamp": str(NOON_MS + 99_000)}
     with pytest.raises(PySparkException, match="No offset matched from request"):
@@ -118,7 +103,7 @@ def test_a_time_after_the_last_record_fails_unless_told_otherwise(confluent: Con
     assert read(topic, **late, startingOffsetsByTimestampStrategy="latest").count() == 0
 
 
-def test_one_partition_is_read_by_many_tasks(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_one_partition_is_read_by_many_tasks(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic = new_topic(partitions=2)
     fill(confluent, topic, [90, 10])
     frame = read(topic, minPartitions="7")
@@ -126,7 +111,7 @@ def test_one_partition_is_read_by_many_tasks(confluent: Confluent, new_topic: Ne
     assert offsets(frame) == span(range(90), range(10))
 
 
-def test_topics_are_subscribed_to_by_pattern(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_topics_are_subscribed_to_by_pattern(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     first, second, other = new_topic(), new_topic(), new_topic()
     for topic, count in ((first, 3), (second, 4), (other, 5)):
         fill(confluent, topic, [count])
@@ -134,26 +119,26 @@ def test_topics_are_subscribed_to_by_pattern(confluent: Confluent, new_topic: Ne
     assert {row.topic: row["count"] for row in rows} == {first: 3, second: 4}
 
 
-def test_single_partitions_are_assigned(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_single_partitions_are_assigned(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic = new_topic(partitions=3)
     fill(confluent, topic, [3, 4, 5])
     assert offsets(read(assign=json.dumps({topic: [0, 2]}))) == [(0, n) for n in range(3)] + [(2, n) for n in range(5)]
 
 
-def test_several_topics_are_read_together(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_several_topics_are_read_together(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topics = [new_topic(), new_topic(partitions=2)]
     fill(confluent, topics[0], [3])
     fill(confluent, topics[1], [4, 5])
     assert read(",".join(topics)).count() == 12
 
 
-def test_read_committed_sees_records_outside_of_transactions(confluent: Confluent, topic: str, read: Read) -> None:
+def test_read_committed_sees_records_outside_of_transactions(confluent: Confluent, topic: str, read: Batch) -> None:
     fill(confluent, topic, [9])
     assert read(topic, **{"kafka.isolation.level": "read_committed"}).count() == 9
 
 
 def test_an_unknown_topic_fails_and_is_not_created(
-    unused_topic: Callable[[], str], read: Read, admin: AdminClient
+    unused_topic: Callable[[], str], read: Batch, admin: AdminClient
 ) -> None:
     name = unused_topic()
     with pytest.raises(Py4JJavaError, match="UnknownTopicOrPartitionException"):
@@ -161,7 +146,7 @@ def test_an_unknown_topic_fails_and_is_not_created(
     assert name not in admin.list_topics(timeout=30).topics
 
 
-def test_offsets_that_are_gone_are_data_loss(confluent: Confluent, topic: str, read: Read, admin: AdminClient) -> None:
+def test_offsets_that_are_gone_are_data_loss(confluent: Confluent, topic: str, read: Batch, admin: AdminClient) -> None:
     fill(confluent, topic, [20])
     (deleted,) = admin.delete_records([TopicPartition(topic, 0, 8)]).values()
     deleted.result(30)
@@ -172,7 +157,7 @@ def test_offsets_that_are_gone_are_data_loss(confluent: Confluent, topic: str, r
     assert offsets(read(topic)) == span(range(8, 20))
 
 
-def test_many_records_add_up(confluent: Confluent, new_topic: NewTopic, read: Read) -> None:
+def test_many_records_add_up(confluent: Confluent, new_topic: NewTopic, read: Batch) -> None:
     topic, count = new_topic(partitions=4), 60_000
     records = [Record(b"%d" % number, partition=number % 4) for number in range(count)]
     confluent.produce(topic, records, Sending(codec="lz4", linger_ms=50))
@@ -207,7 +192,7 @@ def test_the_sink_writes_keys_values_headers_and_partitions(
 
 @pytest.mark.parametrize("codec", ["none", "zstd"])
 def test_the_sink_writes_many_rows_to_the_topics_they_name(
-    spark: SparkSession, new_topic: NewTopic, bootstrap_servers: str, read: Read, codec: str
+    spark: SparkSession, new_topic: NewTopic, bootstrap_servers: str, read: Batch, codec: str
 ) -> None:
     even, odd = new_topic(partitions=2), new_topic(partitions=2)
     frame = spark.range(20_000).selectExpr(

@@ -1,6 +1,5 @@
 """Spark's built-in Kafka source and sink in streaming queries: triggers, limits, checkpoints, topics that change."""
 
-import json
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -11,35 +10,13 @@ from pyspark.errors import StreamingQueryException
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, window
 
-from clients import Confluent, Record, Sending
+from clients import Confluent
 from conftest import NewTopic
-from spark_pipeline import Pipeline, has_read, sizes
+from spark_pipeline import Pipeline, fill, has_read, progress_of, sizes
 from topics import create_topic, delete_topics
 from waiting import eventually
 
 pytestmark = pytest.mark.spark
-NOON_MS = 1_600_000_000_000
-
-
-@pytest.fixture
-def confluent(bootstrap_servers: str) -> Confluent:
-    return Confluent(bootstrap_servers)
-
-
-@pytest.fixture
-def pipeline(spark: SparkSession, bootstrap_servers: str, tmp_path: Path) -> Callable[..., Pipeline]:
-    def build(**options: str) -> Pipeline:
-        return Pipeline(spark, bootstrap_servers, tmp_path, **options)
-
-    return build
-
-
-def fill(confluent: Confluent, topic: str, numbers: range, partitions: int = 1) -> list[str]:
-    records = [
-        Record(str(number).encode(), timestamp_ms=NOON_MS + number, partition=number % partitions) for number in numbers
-    ]
-    confluent.produce(topic, records, Sending(linger_ms=10))
-    return [str(number) for number in numbers]
 
 
 def test_available_now_ends_with_everything_and_goes_on_from_there(
@@ -76,9 +53,9 @@ def test_a_running_query_follows_the_topic(
         for start in range(0, 90, 30):
             expected += fill(confluent, topic, range(start, start + 30), 2)
             eventually(partial(has_read, query, len(expected)), "the records to be processed", within_s=60)
-        progress = query.lastProgress.sources[0]
-        assert json.loads(progress.endOffset) == {topic: {"0": 45, "1": 45}}
-        assert float(progress.metrics["maxOffsetsBehindLatest"]) == 0
+        source = progress_of(query)[-1]["sources"][0]
+        assert source["endOffset"] == {topic: {"0": 45, "1": 45}}
+        assert float(source["metrics"]["maxOffsetsBehindLatest"]) == 0
     assert sorted(flow.values()) == sorted(expected)
 
 
@@ -88,7 +65,7 @@ def test_a_query_that_starts_at_the_latest_offsets_sees_only_what_comes(
     fill(confluent, topic, range(10))
     flow = pipeline(subscribe=topic, startingOffsets="latest")
     with flow.running() as query:
-        eventually(lambda: query.lastProgress is not None, "the first look at the topic", within_s=60)
+        eventually(lambda: progress_of(query), "the first look at the topic", within_s=60)
         expected = fill(confluent, topic, range(10, 15))
         eventually(partial(has_read, query, 5), "the new records", within_s=60)
     assert sorted(flow.values()) == sorted(expected)
