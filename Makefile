@@ -17,6 +17,8 @@ DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
 TARGET ?= kpybroker
 SECONDS ?= 3600
+SPARK ?= 4.0.0
+SPARKS := 3.5.1 4.0.0 4.2.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
@@ -65,6 +67,16 @@ format: setup ## bring every file into the house style
 .PHONY: compat
 compat: setup ## the suites of real clients, slow ones too (TARGET=kpybroker or apache-kafka)
 	$(PYTEST) compat-tests --target $(TARGET)
+
+.PHONY: spark
+spark: setup ## all of Spark's suite, with one of its versions (SPARK=3.5.1, 4.0.0 or 4.2.0; TARGET as above)
+	$(PYTEST) compat-tests/test_spark_*.py --target $(TARGET) --spark $(SPARK)
+
+.PHONY: spark-all
+spark-all: setup ## the same with every version, each against both brokers
+	for target in kpybroker apache-kafka; do for spark in $(SPARKS); do \
+	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || exit 1; \
+	done; done
 
 .PHONY: wheel
 wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
