@@ -74,9 +74,9 @@ spark: setup ## all of Spark's suite, with one of its versions (SPARK=3.5.1, 4.0
 
 .PHONY: spark-all
 spark-all: setup ## the same with every version, each against both brokers
-	for target in kpybroker apache-kafka; do for spark in $(SPARKS); do \
-	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || exit 1; \
-	done; done
+	failed=0; for target in kpybroker apache-kafka; do for spark in $(SPARKS); do \
+	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
+	done; done; exit $$failed
 
 .PHONY: wheel
 wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
