@@ -1,0 +1,94 @@
+"""Spark in a process of its own, for both sides: does what lines on its standard input say, and ends with them.
+
+    python -m benchmarks.clients.spark DIRECTORY
+
+A line is a JSON object with ``do`` (``fill``, ``scan``, ``stream``, ``sink``), ``bootstrap``, ``topic`` and ``count``.
+Its answer, a line too, has the ``seconds`` it took and the ``count`` of records that Spark says it moved, or ``error``.
+"""
+
+import json
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import IO, Any, Final
+
+from pyspark.sql import SparkSession
+
+from spark_session import small_spark
+
+MEMORY: Final = "2g"
+FILLING: Final = {"kafka.linger.ms": "50", "kafka.batch.size": "65536"}
+"""Batches are full, so that what is read is the same on both sides however fast each was to write."""
+BATCHES: Final = 10
+VALUE: Final = "concat(lpad(cast(id as string), 20, '0'), repeat(md5(cast(id as string)), 8)) value"
+"""276 bytes: the number, and text that differs from record to record."""
+PATIENCE_S: Final = 280
+
+
+class Work:
+    """What a round asks for, each returning the number of records that were moved."""
+
+    def __init__(self, spark: SparkSession, directory: Path) -> None:
+        self.spark = spark
+        self.directory = directory
+
+    def fill(self, bootstrap: str, topic: str, count: int) -> int:
+        return self._write(bootstrap, topic, count, FILLING)
+
+    def sink(self, bootstrap: str, topic: str, count: int) -> int:
+        """As people leave it: idempotent, acks=all, no linger."""
+        return self._write(bootstrap, topic, count, {})
+
+    def _write(self, bootstrap: str, topic: str, count: int, options: dict[str, str]) -> int:
+        rows = self.spark.range(count).selectExpr(VALUE)
+        sink = rows.write.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        sink.option("topic", topic).options(**options).save()
+        return count
+
+    def scan(self, bootstrap: str, topic: str, count: int) -> int:  # noqa: ARG002  it finds out itself
+        """A batch query that looks at every value."""
+        source = self.spark.read.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        rows = source.option("subscribe", topic).load()
+        (row,) = rows.selectExpr("count(*) n", "min(length(value)) shortest").collect()
+        if row.shortest != 276:
+            raise RuntimeError(f"a value of {row.shortest} bytes")
+        return int(row.n)
+
+    def stream(self, bootstrap: str, topic: str, count: int) -> int:
+        """A streaming query from the beginning to the end in ten batches, with a checkpoint, into nothing."""
+        source = self.spark.readStream.format("kafka").option("kafka.bootstrap.servers", bootstrap)
+        source = source.option("subscribe", topic).option("startingOffsets", "earliest")
+        rows: Any = source.option("maxOffsetsPerTrigger", max(count // BATCHES, 1)).load().writeStream.format("noop")
+        checkpoint = self.directory / f"checkpoint-{uuid.uuid4().hex}"
+        query = rows.option("checkpointLocation", str(checkpoint)).trigger(availableNow=True).start()
+        if not query.awaitTermination(PATIENCE_S):
+            raise RuntimeError("the streaming query does not come to an end")
+        return sum(json.loads(progress.json())["numInputRows"] for progress in query._jsq.recentProgress())
+
+
+def serve(work: Work, results: IO[str]) -> None:
+    for line in sys.stdin:
+        asked = json.loads(line)
+        began = time.perf_counter()
+        try:
+            moved = getattr(work, asked.pop("do"))(**asked)
+        except Exception as failure:  # whatever Spark raises is the answer
+            answer: dict[str, Any] = {"error": f"{type(failure).__name__}: {failure}"}
+        else:
+            answer = {"seconds": time.perf_counter() - began, "count": moved}
+        results.write(json.dumps(answer) + "\n")
+        results.flush()
+
+
+def main() -> None:
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what Spark's JVM prints is no result
+    directory = Path(sys.argv[1])
+    with small_spark(directory, MEMORY, "-XX:+UseG1GC") as spark:
+        serve(Work(spark, directory), results)
+
+
+if __name__ == "__main__":
+    main()
