@@ -60,12 +60,11 @@ class Decision:
         One without partitions is complete at once: nobody has to be told.
         """
         self.write(transactional_id, prepared)
-        completed = prepared.completed(self.timestamp_ms)
         if prepared.partitions:
             self.send_markers(transactional_id, prepared, prepared.partitions)
         else:
-            self.write(transactional_id, completed)
-        return completed
+            self.write(transactional_id, prepared.completed)
+        return prepared.completed
 
     def send_markers(self, transactional_id: str, prepared: Transaction, partitions: Collection[Partition]) -> None:
         """Have partitions told the outcome."""

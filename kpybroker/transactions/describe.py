@@ -1,10 +1,8 @@
 """DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): what transactions look like from outside."""
 
-import re
-from collections.abc import Callable
-
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import DescribeTransaction, ListTransactions
+from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.shard import Shard
 from kpybroker.transactions.transaction import STATE_NAMES, Transaction
 from kpywire import error_codes
@@ -44,8 +42,9 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
     """Those that pass every filter. States are named exactly; names that are none are told, and filter nothing in."""
     message: ListTransactionsRequest = event.message
     try:
-        matches = _matcher(message.transactional_id_pattern)
-    except re.error:
+        pattern = message.transactional_id_pattern
+        matches = whole_match(pattern) if pattern else None
+    except InvalidPattern:
         decision.reply(event.ticket, _listed(error_codes.INVALID_REGULAR_EXPRESSION, [], []))
         return
     states = {_STATES[name] for name in message.state_filters if name in _STATES}
@@ -59,7 +58,7 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
             return False
         if message.duration_filter >= 0 and transaction.start_ms >= started_before_ms:
             return False
-        return matches(transactional_id)
+        return matches is None or matches(transactional_id)
 
     found = [
         ListedTransaction(
@@ -72,14 +71,6 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
     ]
     unknown = [name for name in dict.fromkeys(message.state_filters) if name not in _STATES]
     decision.reply(event.ticket, _listed(error_codes.NONE, unknown, found))
-
-
-def _matcher(pattern: str | None) -> Callable[[str], bool]:
-    """Whether all of a transactional id matches. Raises re.error."""
-    if not pattern:
-        return lambda _: True
-    compiled = re.compile(pattern)
-    return lambda transactional_id: compiled.fullmatch(transactional_id) is not None
 
 
 def _listed(error_code: int, unknown: list[str], found: list[ListedTransaction]) -> ListTransactionsResponse:

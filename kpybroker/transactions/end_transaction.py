@@ -53,35 +53,36 @@ def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -
         return error_codes.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != message.producer_epoch:
         return error_codes.PRODUCER_FENCED
+    if transaction.is_prepared:
+        return error_codes.CONCURRENT_TRANSACTIONS
     if transaction.state is State.ONGOING:
         prepared = transaction.prepared(_outcome(message), 0, NO_ID, decision.timestamp_ms)
         return decision.write_outcome(message.transactional_id, prepared)
-    if transaction.state is _outcome(message):
-        return error_codes.CONCURRENT_TRANSACTIONS
     return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
 
 
 def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
-    """By the second generation: what has the epoch from before is the same request again."""
-    rotated = (
+    """By the second generation: what has the epoch from before is the same request again.
+
+    With today's epoch it is a new one. There may be nothing to commit then, but an abort gives a new epoch.
+    """
+    if transaction.is_prepared:
+        return error_codes.CONCURRENT_TRANSACTIONS
+    is_rotated = (
         transaction.previous_producer_id == message.producer_id
         and message.producer_epoch == LAST_EPOCH
         and transaction.producer_epoch == 0
     )
-    if transaction.producer_id != message.producer_id and not rotated:
+    if transaction.producer_id != message.producer_id and not is_rotated:
         return error_codes.INVALID_PRODUCER_ID_MAPPING
-    bumped = transaction.producer_epoch == message.producer_epoch + 1
-    if not _is_epoch_valid(transaction, message, bumped, rotated):
+    is_ended = transaction.state is State.COMPLETE_COMMIT or transaction.state is State.COMPLETE_ABORT
+    is_repeated = is_ended and (is_rotated or transaction.producer_epoch == message.producer_epoch + 1)
+    if is_repeated:
+        return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
+    if transaction.producer_epoch != message.producer_epoch:
         return error_codes.PRODUCER_FENCED
-    state = transaction.state
-    if transaction.is_prepared:
-        is_same = state is _outcome(message)
-        return error_codes.CONCURRENT_TRANSACTIONS if is_same else error_codes.INVALID_TXN_STATE
-    if state is not State.ONGOING:
-        if (bumped or rotated) and state is not State.EMPTY:
-            return transaction if _is_complete(transaction, message) else error_codes.INVALID_TXN_STATE
-        if message.committed:
-            return error_codes.INVALID_TXN_STATE
+    if transaction.state is not State.ONGOING and message.committed:
+        return error_codes.INVALID_TXN_STATE
     next_producer_id = NO_ID
     if transaction.is_exhausted:
         next_producer_id = decision.take_producer_id()
@@ -89,15 +90,6 @@ def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: De
             return error_codes.COORDINATOR_LOAD_IN_PROGRESS
     prepared = transaction.prepared(_outcome(message), EPOCH_BUMP_VERSION, next_producer_id, decision.timestamp_ms)
     return decision.write_outcome(message.transactional_id, prepared)
-
-
-def _is_epoch_valid(transaction: Transaction, message: EndTxnRequest, bumped: bool, rotated: bool) -> bool:
-    if transaction.is_prepared:
-        return bumped
-    if message.producer_epoch == transaction.producer_epoch:
-        return True
-    is_complete = transaction.state is State.COMPLETE_COMMIT or transaction.state is State.COMPLETE_ABORT
-    return is_complete and (bumped or rotated)
 
 
 def _outcome(message: EndTxnRequest) -> State:

@@ -54,11 +54,11 @@ def _begin(transaction: Transaction | None, message: InitProducerIdRequest, deci
     if transaction is None:
         # That it says it had a producer id is no harm: what was known of that has expired.
         return _of_new_id(Transaction(NO_ID, NO_EPOCH, NO_ID), NO_EPOCH, message, decision)
+    if transaction.is_prepared:
+        return error_codes.CONCURRENT_TRANSACTIONS
     expected = message.producer_epoch if message.producer_id != NO_ID else None
     if expected is not None and not _is_known(message, transaction):
         return error_codes.PRODUCER_FENCED
-    if transaction.is_prepared:
-        return error_codes.CONCURRENT_TRANSACTIONS
     if transaction.state is State.ONGOING:
         # Nobody is told the epoch that fences, so the client's retry gets the next one.
         return fence(message.transactional_id or "", transaction, decision) or error_codes.CONCURRENT_TRANSACTIONS

@@ -47,7 +47,7 @@ def complete(shard: Shard, transactional_id: str, decision: Decision) -> None:
     prepared = shard.transactions[transactional_id]
     shard.timers.set(transactional_id, decision.now_ms + RETRY_MS)
     if not decision.is_full:
-        decision.write(transactional_id, prepared.completed(decision.timestamp_ms))
+        decision.write(transactional_id, prepared.completed)
 
 
 def _mark(shard: Shard, transactional_id: str, partitions: Iterable[Partition], decision: Decision) -> None:

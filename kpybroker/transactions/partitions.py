@@ -68,7 +68,7 @@ def _add(
 
 def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
     message: AddPartitionsToTxnTransaction = request.message
-    found = _find(shard, message)
+    found = _find(shard, message, is_read=True)
     if not isinstance(found, Transaction):
         refuse_partitions(request, found, decision)
         return
@@ -77,18 +77,25 @@ def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> No
     decision.reply(request.ticket, partition_results(message.transactional_id, errors))
 
 
-def _find(shard: Shard, message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest) -> Transaction | int:
-    """The transactional id, if its producer may go on with it now; an error code otherwise."""
+def _find(
+    shard: Shard, message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest, *, is_read: bool = False
+) -> Transaction | int:
+    """The transactional id, if its producer may go on with it now; an error code otherwise.
+
+    Who would write waits for the end of a transaction that is prepared, fenced or not: its epoch may be on its way.
+    """
     if not message.transactional_id:
         return error_codes.INVALID_REQUEST
     transaction = shard.transactions.get(message.transactional_id)
-    if transaction is None or transaction.producer_id != message.producer_id:
+    if transaction is None:
+        return error_codes.INVALID_PRODUCER_ID_MAPPING
+    if transaction.is_prepared and not is_read:
+        return error_codes.CONCURRENT_TRANSACTIONS
+    if transaction.producer_id != message.producer_id:
         return error_codes.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != message.producer_epoch:
         return error_codes.PRODUCER_FENCED
-    if transaction.is_prepared:
-        return error_codes.CONCURRENT_TRANSACTIONS
-    return transaction
+    return error_codes.CONCURRENT_TRANSACTIONS if transaction.is_prepared else transaction
 
 
 def _named(message: AddPartitionsToTxnTransaction) -> list[Partition]:

@@ -115,15 +115,18 @@ class Transaction(NamedTuple):
             client_version=client_version,
         )
 
-    def completed(self, timestamp_ms: int) -> Transaction:
-        """Every partition knows the outcome; a producer id whose epochs have run out makes way for the next."""
+    @property
+    def completed(self) -> Transaction:
+        """As it is when every partition knows the outcome: decided with the outcome, down to the time it shows.
+
+        A producer id whose epochs have run out makes way for the next.
+        """
         is_rotated = self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_ID
         return self._replace(
             state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
             producer_id=self.next_producer_id if is_rotated else self.producer_id,
             producer_epoch=0 if is_rotated else self.producer_epoch,
             partitions=frozenset(),
-            last_update_ms=timestamp_ms,
             previous_producer_id=self.producer_id,
             next_producer_id=NO_ID,
         )

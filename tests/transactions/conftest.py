@@ -1,0 +1,19 @@
+"""A coordinator on a log in memory, and one JVM with Kafka's for all tests that compare with it."""
+
+from collections.abc import Iterator
+
+import pytest
+from kafka_transactions import KafkaTransactions
+from transaction_world import TransactionWorld
+
+
+@pytest.fixture
+def world() -> TransactionWorld:
+    return TransactionWorld()
+
+
+@pytest.fixture(scope="session")
+def kafka() -> Iterator[KafkaTransactions]:
+    coordinator = KafkaTransactions()
+    yield coordinator
+    coordinator.close()
