@@ -1,18 +1,24 @@
 """The command line: which rows, how much work, which programs."""
 
 import tempfile
+from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
+from typing import NamedTuple
 
 import click
 from rich.console import Console
-from rich.markup import escape
 
-from benchmarks import CHECKOUT, report
+from benchmarks import CHECKOUT, kept, report
+from benchmarks.kept import Circumstances, Kept
+from benchmarks.machine import machine_text
 from benchmarks.match import Result, play, warm
 from benchmarks.page import page
+from benchmarks.progress import Watch
 from benchmarks.raw import load
-from benchmarks.rows import SUITES, Row, RowsOf
-from benchmarks.rows.row import FULL, QUICK, Effort
+from benchmarks.rows import QUICK_ROWS, SUITES, Effort, Row
+from benchmarks.rows.restarting import fitting_gb
+from benchmarks.rows.row import FULL, QUICK
 from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
@@ -20,29 +26,57 @@ COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
 OUTPUT = CHECKOUT / "build" / "bench"
 
 
+class Run(NamedTuple):
+    """What is played, on what, and where it is kept."""
+
+    rows: list[Row]
+    effort: Effort
+    names: tuple[str, str]
+    versions: tuple[str, str]
+    output: Path
+    data: Path | None
+
+    @property
+    def kept_rows(self) -> Path:
+        return self.output / "rows"
+
+    def circumstances(self, row: Row) -> Circumstances:
+        """Of a row that has just been played."""
+        at = datetime.now().astimezone().isoformat(" ", "minutes")
+        return Circumstances(self.names, self.versions, row.effort.rounds, machine_text(), at)
+
+
 @click.command()
-@click.option("--quick", is_flag=True, help="Small rounds and a short warm-up: about five minutes.")
-@click.option("--suite", type=click.Choice(list(SUITES)), default="speed", show_default=True)
+@click.option("--quick", is_flag=True, help="Small rounds, a short warm-up, and a choice of rows: five minutes.")
+@click.option("--suite", "suites", type=click.Choice(list(SUITES)), multiple=True, help="Only these; all without.")
 @click.option("--rows", "patterns", default="", help="Beginnings of row keys, as in produce,round-trip.")
+@click.option("--resume", is_flag=True, help="Leave out rows that were played already and did not fail.")
+@click.option("--page", "only_page", is_flag=True, help="Play nothing: make table and page of what was played.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds per row and side.")
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
 @click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
 @click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
 @click.option("--kpybroker", type=COMMAND, help="The kpybroker command of another environment than this one.")
-@click.option("--partitions", type=click.IntRange(1), help="Partitions of the throughput topics.")
-@click.option("--output", type=DIRECTORY, help="Where the results go; build/bench/SUITE without.")
+@click.option(
+    "--restart-gb",
+    type=click.FloatRange(0.001),
+    help="GB in the topic of restart-full; else 10, or less on a small disk.",
+)
+@click.option("--output", type=DIRECTORY, help="Where the results go; build/bench/full or build/bench/quick without.")
 @click.option("--data", type=DIRECTORY, help="An existing directory for the brokers' data.")
 @click.option("--list", "listed", is_flag=True, help="Print the keys of all rows and end.")
 def main(
     quick: bool,
-    suite: str,
+    suites: tuple[str, ...],
     patterns: str,
+    resume: bool,
+    only_page: bool,
     rounds: int | None,
     warm_s: float | None,
     a_program: str,
     b_program: str,
     kpybroker: Path | None,
-    partitions: int | None,
+    restart_gb: float | None,
     output: Path | None,
     data: Path | None,
     listed: bool,
@@ -55,24 +89,41 @@ def main(
     effort = effort._replace(
         rounds=rounds or effort.rounds,
         warm_s=effort.warm_s if warm_s is None else warm_s,
-        partitions=partitions or effort.partitions,
+        restart_gb=restart_gb or fitting_gb(effort.restart_gb, data or Path(tempfile.gettempdir())),
     )
-    rows = selected(SUITES[suite](effort), patterns)
+    everything = rows_of(effort)
+    chosen = [row for name in suites or SUITES for row in SUITES[name](effort)]
+    if quick and not patterns and not suites:
+        chosen = [row for row in chosen if row.key in QUICK_ROWS]
+    rows = selected(chosen, patterns)
     if listed:
         click.echo("\n".join(row.key for row in rows))
         return
-    output = output or OUTPUT / suite
-    output.mkdir(parents=True, exist_ok=True)
     if kpybroker is not None:
         Kpybroker.path = kpybroker.absolute()
+    names = (a_program, b_program)
+    run = Run(rows, effort, names, versions(names), output or OUTPUT / ("quick" if quick else "full"), data)
+    if resume:
+        run = run._replace(rows=[row for row in rows if not played(run, row.key)])
+    if run.rows and not only_page:
+        compare(run, Console(stderr=True))
+    publish(kept.load_all(run.kept_rows, [row.key for row in everything], names), run.output)
+    mine = kept.load_all(run.kept_rows, [row.key for row in rows], names)
+    raise SystemExit(1 if report.missed([each.result for each in mine]) else 0)
+
+
+def rows_of(effort: Effort) -> list[Row]:
+    """Every row there is."""
+    return [row for suite in SUITES.values() for row in suite(effort)]
+
+
+def versions(names: tuple[str, str]) -> tuple[str, str]:
+    """Of both programs; builds the load generator too. Raises click.ClickException where something is missing."""
     try:
         load.program()
-        versions = (version(a_program), version(b_program))
+        return version(names[0]), version(names[1])
     except (load.LoadError, SideError) as problem:
         raise click.ClickException(str(problem)) from None
-    results = run(rows, SUITES[suite], effort, (a_program, b_program), data, output, Console(stderr=True))
-    publish(results, (a_program, b_program), versions, effort.rounds, output)
-    raise SystemExit(1 if report.missed(results) else 0)
 
 
 def selected(rows: list[Row], patterns: str) -> list[Row]:
@@ -86,55 +137,51 @@ def selected(rows: list[Row], patterns: str) -> list[Row]:
     return [row for row in rows if not beginnings or row.key in exact or row.key.startswith(others)]
 
 
-def run(
-    rows: list[Row],
-    rows_of: RowsOf,
-    effort: Effort,
-    programs: tuple[str, str],
-    data: Path | None,
-    output: Path,
-    console: Console,
-) -> list[Result]:
-    """Starts both brokers, warms them, plays every row."""
-    results = []
-    with tempfile.TemporaryDirectory(prefix="kpybench-", dir=data) as directory:
-        root = Path(directory)
-        with console.status("starting") as status:
-
-            def say(text: str) -> None:
-                status.update(escape(text))
-
-            with Side("A", programs[0], root / "a") as a, Side("B", programs[1], root / "b") as b:
-                for side in (a, b):
-                    warm(side, rows_of, [row.key for row in rows], effort.warm_s, say)
-                for row in rows:
-                    result = play(row, a, b, say)
-                    results.append(result)
-                    show(result, console)
-                for side in (a, b):
-                    side.keep_output(output)
-    return results
+def played(run: Run, key: str) -> bool:
+    """Whether a row is kept of the same programs, with as many rounds, and without a failure."""
+    before = kept.load(run.kept_rows, key)
+    if before is None or before.result.failure:
+        return False
+    around = before.circumstances
+    return (around.names, around.versions) == (run.names, run.versions) and around.rounds >= run.effort.rounds
 
 
-def show(result: Result, console: Console) -> None:
-    """One line per figure as soon as its row is played."""
+def compare(run: Run, console: Console) -> None:
+    """Starts both brokers, warms them, plays every row and keeps each as soon as it is over."""
+    keys = [row.key for row in run.rows]
+    ends = 0
+    with (
+        tempfile.TemporaryDirectory(prefix="kpybench-", dir=run.data) as directory,
+        Watch(console, sum(2 * row.effort.rounds for row in run.rows)) as watch,
+        Side("A", run.names[0], Path(directory) / "a") as a,
+        Side("B", run.names[1], Path(directory) / "b") as b,
+    ):
+        for side in (a, b):
+            warm(side, rows_of, keys, run.effort.warm_s, watch.say)
+        for row in run.rows:
+            result = play(row, a, b, watch)
+            kept.keep(run.kept_rows, Kept(result, run.circumstances(row)))
+            ends += 2 * row.effort.rounds
+            watch.advance(ends)
+            show(result, watch)
+        for side in (a, b):
+            side.keep_output(run.output)
+
+
+def show(result: Result, watch: Watch) -> None:
     for comparison in result.comparisons():
-        ratios = comparison.ratios
-        colour = {"aim": "green", "ok": "yellow", "MISS": "red"}[comparison.verdict]
-        spread = f"({ratios.smallest:.2f}-{ratios.largest:.2f})"
-        line = f"[{colour}]{ratios.median:6.2f}[/] {spread:>14}  {comparison.row}: {comparison.figure.name}"
-        console.print(line, soft_wrap=True)
+        watch.show(comparison)
     if result.failure:
-        console.print(f"[red]FAILED[/] {escape(result.title)}: {escape(result.failure)}", soft_wrap=True)
+        watch.show_failure(result.title, result.failure)
 
 
-def publish(
-    results: list[Result], names: tuple[str, str], versions: tuple[str, str], rounds: int, output: Path
-) -> None:
-    """Prints the table and writes table, raw rounds and page."""
-    table = report.markdown(results, names, versions, rounds)
+def publish(rows: Sequence[Kept], output: Path) -> None:
+    """Prints the table of all that is kept and writes table, raw rounds and page."""
+    if not rows:
+        raise click.ClickException(f"nothing has been played yet that {output} would keep")
+    table = report.markdown(rows)
     (output / "results.md").write_text(table)
-    (output / "results.json").write_text(report.raw_json(results, names, versions, rounds))
-    (output / "results.html").write_text(page(results, names, table))
+    (output / "results.json").write_text(report.raw_json(rows))
+    (output / "results.html").write_text(page(rows))
     click.echo(table)
-    click.echo(f"Written: {output / 'results.md'}, results.json, results.html and what the brokers wrote beside it.")
+    click.echo(f"Written: {output / 'results.md'}, results.json, results.html; each row alone in rows/.")

@@ -12,8 +12,10 @@ from confluent_kafka import KafkaException
 
 from benchmarks.clients.running import ClientError
 from benchmarks.figures import Comparison, Figure, compare
+from benchmarks.progress import Watch
 from benchmarks.raw.load import LoadError
 from benchmarks.rows import Effort, RoundError, Row, RowsOf
+from benchmarks.rows.row import Point
 from benchmarks.sides import Side, SideError
 from oracle import BrokerProcessError
 
@@ -21,8 +23,6 @@ FAILURES = (RoundError, SideError, LoadError, ClientError, KafkaException, Broke
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
 MOST_FAILURE_TEXT = 500
-
-Say = Callable[[str], None]
 
 
 @dataclass
@@ -32,6 +32,7 @@ class Result:
     key: str
     title: str
     figures: tuple[Figure, ...]
+    points: tuple[Point, ...] = ()
     a: list[dict[str, float]] = field(default_factory=list)
     b: list[dict[str, float]] = field(default_factory=list)
     histogram_a: list[list[float]] = field(default_factory=list)
@@ -42,17 +43,23 @@ class Result:
         """One per figure; none when the row failed."""
         return [] if self.failure else compare(self.title, self.figures, self.a, self.b)
 
+    def comparison(self, figure: str) -> Comparison | None:
+        """That of the figure so named, if the row did not fail."""
+        return next((each for each in self.comparisons() if each.figure.name == figure), None)
 
-def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: Say) -> None:
-    """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through.
+
+def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: Callable[[str], None]) -> None:
+    """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through at most.
 
     What fails here fails again where it is reported.
     """
     began, passes = time.monotonic(), 0
     rows = [row for row in rows_of(SMALL_EFFORT) if row.key in keys and row.warms_up]
-    while rows and (not passes or (side.program == COLD_JVM and time.monotonic() - began < seconds)):
+    while rows and (not passes or side.program == COLD_JVM):
         passes += 1
         for row in rows:
+            if time.monotonic() - began >= seconds:
+                return
             say(f"warming {side.letter} ({side.program}), {time.monotonic() - began:.0f} s: {row.title}")
             try:
                 row.open(side)
@@ -64,10 +71,10 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                     return
 
 
-def play(row: Row, a: Side, b: Side, say: Say) -> Result:
+def play(row: Row, a: Side, b: Side, watch: Watch) -> Result:
     """The rounds of one row, the sides taking turns, after the uncounted ones of each side."""
     rounds = row.effort.rounds
-    result = Result(row.key, row.title, row.figures)
+    result = Result(row.key, row.title, row.figures, row.points)
     for side in (a, b):
         if side.ended is not None:
             result.failure = told(side, RoundError("not played"))
@@ -76,15 +83,16 @@ def play(row: Row, a: Side, b: Side, say: Say) -> Result:
     side = a
     try:
         for side in (a, b):
-            say(f"{row.title}: preparing {side.letter}")
+            watch.say(f"{row.title}: preparing {side.letter}")
             opened.append(side)
             row.open(side)
             for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
                 row.play(side)
         for number in range(1, rounds + 1):
             for side, kept in ((a, result.a), (b, result.b)):
-                say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
+                watch.say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
                 kept.append(row.play(side))
+                watch.advance()
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except FAILURES as failure:
         result.failure = told(side, failure)

@@ -47,8 +47,9 @@ def launcher(by: str, output: Path) -> Sequence[str]:
 @click.option("--rounds", type=click.IntRange(1), default=3, show_default=True)
 @click.option("--top", type=click.IntRange(1), default=25, show_default=True, help="Lines to print of each list.")
 def main(row_key: str, by: str, rounds: int, top: int) -> None:
-    """Play the row whose key begins with ROW on a kpybroker under observation and print where its time goes."""
+    """Play the row whose key is ROW or begins so on a kpybroker under observation and print where its time goes."""
     rows = [row for suite in SUITES.values() for row in suite(QUICK)]
+    rows.sort(key=lambda row: row.key != row_key)
     row = next((row for row in rows if row.key.startswith(row_key)), None)
     if row is None:
         raise click.BadParameter(f"no row begins with {row_key}")

@@ -1,30 +1,28 @@
-"""The outcome of a run as a Markdown table and as JSON with every raw round."""
+"""The outcome of one or several runs as a Markdown table and as JSON with every raw round."""
 
 import json
-import os
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from benchmarks.figures import REQUIRED_RATIO, WANTED_RATIO, Comparison, shown, spread
+from benchmarks.kept import Circumstances, Kept
 from benchmarks.match import Result
 
-Names = tuple[str, str]
 
-
-def markdown(results: Sequence[Result], names: Names, versions: Names, rounds: int) -> str:
-    """The table of all rows, then what was measured, what misses the requirement and what failed."""
+def markdown(rows: Sequence[Kept]) -> str:
+    """The table of all rows, then what was measured, what misses the requirement and what failed. Needs one row."""
+    names = rows[0].circumstances.names
     lines = [
         f"| row | figure | A: {names[0]} | B: {names[1]} | ratio | min-max | |",
         "|---|---|---:|---:|---:|---:|---|",
     ]
+    results = [kept.result for kept in rows]
     for result in results:
         lines += [line(comparison) for comparison in result.comparisons()]
         if result.failure:
             lines.append(f"| {result.title} | | | | | | FAILED |")
-    return "\n".join([*lines, "", *explained(names, versions, rounds), "", *verdict(results)]) + "\n"
+    return "\n".join([*lines, "", *explained([kept.circumstances for kept in rows]), "", *verdict(results)]) + "\n"
 
 
 def line(comparison: Comparison) -> str:
@@ -41,13 +39,20 @@ def half_range_percent(values: Sequence[float]) -> float:
     return (seen.largest - seen.smallest) / 2 / seen.median * 100 if seen.median else 0.0
 
 
-def explained(names: Names, versions: Names, rounds: int) -> list[str]:
+def explained(runs: Sequence[Circumstances]) -> list[str]:
+    names = runs[0].names
+    fewest, most = min(run.rounds for run in runs), max(run.rounds for run in runs)
     method = (
-        f"Medians of {rounds} alternating rounds, ± half their range. The ratio is {names[1]} relative to {names[0]}, "
+        f"Medians of {fewest if fewest == most else f'{fewest} to {most}'} alternating rounds, ± half their range. "
+        f"The ratio is {names[1]} relative to {names[0]}, "
         "taken round by round, and above 1 is better whether the figure counts work or time. "
         f"At least {REQUIRED_RATIO} is required (else MISS), {WANTED_RATIO} is the aim."
     )
-    return [method, "", f"A is {versions[0]}; B is {versions[1]}.", "", machine_text()]
+    versions = dict.fromkeys(f"A is {run.versions[0]}; B is {run.versions[1]}." for run in runs)
+    machines = dict.fromkeys(run.machine for run in runs)
+    times = sorted(run.at for run in runs)
+    when = f"Measured from {times[0]} to {times[-1]}." if times[0] != times[-1] else f"Measured at {times[0]}."
+    return [method, "", *versions, "", *machines, "", when]
 
 
 def verdict(results: Sequence[Result]) -> list[str]:
@@ -66,31 +71,15 @@ def missed(results: Sequence[Result]) -> bool:
     return any(r.failure or any(c.verdict == "MISS" for c in r.comparisons()) for r in results)
 
 
-def machine() -> dict[str, Any]:
-    """What the figures depend on."""
-    cpuinfo, meminfo = Path("/proc/cpuinfo").read_text(), Path("/proc/meminfo").read_text()
-    models = [text.split(":", 1)[1].strip() for text in cpuinfo.splitlines() if text.startswith("model name")]
-    return {
-        "cpu": models[0] if models else platform.machine(),
-        "cores": os.cpu_count(),
-        "memory_gb": round(int(meminfo.split()[1]) / 1e6, 1),
-        "kernel": platform.release(),
-        "python": platform.python_version(),
-        "load_average": os.getloadavg(),
-    }
-
-
-def machine_text() -> str:
-    seen = machine()
-    load = ", ".join(f"{part:.1f}" for part in seen["load_average"])
-    return (
-        f"{seen['cores']} cores of {seen['cpu']}, {seen['memory_gb']} GB, Linux {seen['kernel']}, "
-        f"Python {seen['python']}; load average at the end {load}."
-    )
-
-
-def raw_json(results: Sequence[Result], names: Names, versions: Names, rounds: int) -> str:
+def raw_json(rows: Sequence[Kept]) -> str:
     """Every round of every row, for other programs."""
-    rows = [{**asdict(result), "figures": [figure._asdict() for figure in result.figures]} for result in results]
-    sides = {"a": names[0], "b": names[1], "versions": versions}
-    return json.dumps({**sides, "rounds": rounds, "machine": machine(), "rows": rows}, indent=1)
+    written: list[dict[str, Any]] = [
+        {
+            **asdict(kept.result),
+            "figures": [figure._asdict() for figure in kept.result.figures],
+            "points": [point._asdict() for point in kept.result.points],
+            "circumstances": kept.circumstances._asdict(),
+        }
+        for kept in rows
+    ]
+    return json.dumps({"rows": written}, indent=1)

@@ -4,10 +4,13 @@ import json
 import re
 import subprocess
 import sys
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from benchmarks import CHECKOUT
 from oracle.jars import LOGGING, classpath
+
+if TYPE_CHECKING:
+    from benchmarks.rows.shape import Shape
 
 CLIENT_TIMEOUT_S: Final = 300
 TOOL_JVM: Final = ("-Xmx512M", "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-Djava.awt.headless=true")
@@ -15,29 +18,62 @@ SUMMARY: Final = re.compile(
     r"(?P<count>\d+)(?P<steady> steady state)? records sent, (?P<rate>[\d.]+) records/sec .*?, (?P<p50>\d+) ms 50th,"
     r" (?P<p95>\d+) ms 95th, (?P<p99>\d+) ms 99th"
 )
+FETCH_RATE_COLUMN: Final = "fetch.nMsg.sec"
+LATENCY: Final = re.compile(r"Avg latency: *(?P<mean>[\d.]+) *ms")
 
 
 class ClientError(RuntimeError):
     """A client ended with an error or printed no result."""
 
 
-def confluent(module: str, *arguments: object) -> float:
-    """Runs one of this package's confluent-kafka clients; the seconds it measured. Raises ClientError."""
-    command = [sys.executable, "-m", f"benchmarks.clients.{module}", *map(str, arguments)]
-    printed = _output(command)
+def client(module: str, *arguments: object) -> float:
+    """Runs one of this package's clients; the seconds it measured. Raises ClientError."""
+    printed = _output([sys.executable, "-m", f"benchmarks.clients.{module}", *map(str, arguments)])
     return cast(float, json.loads(printed)["seconds"])
 
 
-def producer_performance(bootstrap: str, topic: str, count: int, warm_count: int, record_bytes: int) -> float:
-    """Kafka's ProducerPerformance with the Java producer's defaults, acks=all and idempotent.
+def confluent_produce(bootstrap: str, topic: str, count: int, shape: "Shape") -> float:
+    """Seconds that confluent-kafka took for ``count`` records of a shape. Raises ClientError."""
+    settings = [f"acks={shape.acks}"]
+    if shape.idempotent:
+        settings.append("enable.idempotence=true")
+    if shape.codec != "none":
+        settings.append(f"compression.type={shape.codec}")
+    return client("confluent_produce", bootstrap, topic, count, *shape.sizes, *settings)
+
+
+def python_produce(bootstrap: str, topic: str, count: int, shape: "Shape") -> float:
+    """Seconds that kafka-python took, acks=1 and uncompressed. Raises ClientError."""
+    return client("python_produce", bootstrap, topic, count, shape.record_bytes)
+
+
+def producer_performance(bootstrap: str, topic: str, count: int, warm_count: int, shape: "Shape") -> float:
+    """Kafka's ProducerPerformance, with the Java producer's defaults where the shape says nothing.
 
     Returns its records per second after the first ``warm_count`` ones. Raises ClientError.
     """
-    command = ["java", *TOOL_JVM, LOGGING, "-cp", classpath(), "org.apache.kafka.tools.ProducerPerformance"]
-    command += ["--bootstrap-server", bootstrap, "--topic", topic, "--throughput", "-1"]
-    command += ["--num-records", str(count + warm_count), "--warmup-records", str(warm_count)]
-    command += ["--record-size", str(record_bytes), "--reporting-interval", "600000"]
-    return steady_rate(_output(command))
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--throughput", "-1"]
+    arguments += ["--num-records", str(count + warm_count), "--warmup-records", str(warm_count)]
+    arguments += ["--record-size", str(shape.record_bytes), "--reporting-interval", "600000"]
+    arguments += ["--command-property", f"acks={shape.acks}", f"enable.idempotence={str(shape.idempotent).lower()}"]
+    arguments.append(f"compression.type={shape.codec}")
+    return steady_rate(_tool("ProducerPerformance", arguments))
+
+
+def consumer_performance(bootstrap: str, topic: str, count: int) -> float:
+    """Kafka's ConsumerPerformance from a topic's start; its records per second of fetching. Raises ClientError."""
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(count), "--timeout", "30000"]
+    return fetch_rate(_tool("ConsumerPerformance", arguments))
+
+
+def end_to_end_latency(bootstrap: str, topic: str, count: int, record_bytes: int) -> float:
+    """Kafka's EndToEndLatency, acks=1: a producer and a consumer, one record after the other.
+
+    The mean in milliseconds, since its percentiles are whole ones. Raises ClientError.
+    """
+    arguments = ["--bootstrap-server", bootstrap, "--topic", topic, "--num-records", str(count)]
+    arguments += ["--producer-acks", "1", "--record-size", str(record_bytes)]
+    return mean_latency_ms(_tool("EndToEndLatency", arguments))
 
 
 def steady_rate(printed: str) -> float:
@@ -47,6 +83,27 @@ def steady_rate(printed: str) -> float:
     if not steady:
         raise ClientError(f"ProducerPerformance printed no summary:\n{printed}")
     return float(steady[-1]["rate"])
+
+
+def fetch_rate(printed: str) -> float:
+    """Records per second from ConsumerPerformance's table: without its rebalance. Raises ClientError."""
+    lines = [[cell.strip() for cell in line.split(",")] for line in printed.splitlines() if line.count(",") > 5]
+    heads = [line for line in lines if FETCH_RATE_COLUMN in line]
+    if not heads or lines[-1] == heads[-1]:
+        raise ClientError(f"ConsumerPerformance printed no result:\n{printed}")
+    return float(lines[-1][heads[-1].index(FETCH_RATE_COLUMN)])
+
+
+def mean_latency_ms(printed: str) -> float:
+    """From what EndToEndLatency prints. Raises ClientError."""
+    found = LATENCY.search(printed)
+    if found is None:
+        raise ClientError(f"EndToEndLatency printed no result:\n{printed}")
+    return float(found["mean"])
+
+
+def _tool(name: str, arguments: list[str]) -> str:
+    return _output(["java", *TOOL_JVM, LOGGING, "-cp", classpath(), f"org.apache.kafka.tools.{name}", *arguments])
 
 
 def _output(command: list[str]) -> str:

@@ -7,12 +7,14 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
-from benchmarks.raw.frames import NO_TAGS, compact, frame, uvarint
+from benchmarks.raw.frames import LATEST, LIST_OFFSETS_VERSION, NO_TAGS, compact, frame, uvarint
 
 METADATA_VERSION: Final = 1
 CLIENT_METADATA_VERSION: Final = 12
 CREATE_TOPICS_VERSION: Final = 4
 DELETE_TOPICS_VERSION: Final = 1
+DESCRIBE_TOPICS_VERSION: Final = 0
+PAGE_PARTITIONS: Final = 2000
 PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 12
 TIMEOUT_MS: Final = 60_000
@@ -74,9 +76,41 @@ def metadata(topics: Sequence[str] | None = None) -> bytes:
     return frame(3, METADATA_VERSION, body, header_end=b"")
 
 
-def client_metadata() -> bytes:
-    """Metadata v12 of all topics, as clients of today ask for it."""
-    return frame(3, CLIENT_METADATA_VERSION, uvarint(0) + b"\0\0" + NO_TAGS)
+def client_metadata(topics: Sequence[str] | None = None) -> bytes:
+    """Metadata v12 of these topics, of all of them without any, as clients of today ask for it."""
+    asked = [bytes(16) + compact(name.encode()) + NO_TAGS for name in topics or ()]
+    return frame(
+        3, CLIENT_METADATA_VERSION, (uvarint(0) if topics is None else compact_array(asked)) + b"\0\0" + NO_TAGS
+    )
+
+
+def describe_topic_partitions() -> bytes:
+    """DescribeTopicPartitions v0 of all topics: the first page of 2 000 partitions, Kafka's default."""
+    return frame(
+        75, DESCRIBE_TOPICS_VERSION, compact_array([]) + struct.pack(">i", PAGE_PARTITIONS) + b"\xff" + NO_TAGS
+    )
+
+
+def latest_offsets(topics: Mapping[str, int]) -> bytes:
+    """ListOffsets v4: the end of each partition."""
+    items = [
+        string(name) + array([struct.pack(">iiq", index, -1, LATEST) for index in range(count)])
+        for name, count in topics.items()
+    ]
+    return frame(2, LIST_OFFSETS_VERSION, struct.pack(">ib", -1, 0) + array(items), header_end=b"")
+
+
+def listed_offsets(answer: bytes) -> Iterator[tuple[int, int]]:
+    """(error code, offset) of every partition in the answer to ``latest_offsets``."""
+    reader = Reader(answer, 8)
+    for _ in range(reader.i32()):
+        reader.string()
+        for _ in range(reader.i32()):
+            reader.skip(4)
+            code = reader.i16()
+            reader.skip(8)
+            yield code, reader.i64()
+            reader.skip(4)
 
 
 def led_partitions(answer: bytes) -> dict[str, int]:
@@ -159,6 +193,10 @@ class Reader:
     def i32(self) -> int:
         self._at += 4
         return int.from_bytes(self._data[self._at - 4 : self._at], "big", signed=True)
+
+    def i64(self) -> int:
+        self._at += 8
+        return int.from_bytes(self._data[self._at - 8 : self._at], "big", signed=True)
 
     def string(self) -> str:
         """Empty where it is null."""

@@ -3,14 +3,20 @@
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from benchmarks.rows.consuming import ConsumeConfluent, DrainRaw
+from benchmarks.rows.cold import TailBesideCold
+from benchmarks.rows.consuming import consume_rows
+from benchmarks.rows.grouping import group_rows
+from benchmarks.rows.idle import IdleConnections
 from benchmarks.rows.lifecycle import LoadedMemory, StartAndStop
-from benchmarks.rows.producing import ProduceConfluent, ProduceJava
-from benchmarks.rows.requesting import EndToEnd, ManyPartitions, RoundTrip, SmallRequests
+from benchmarks.rows.producing import produce_rows
+from benchmarks.rows.requesting import request_rows
+from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
-from benchmarks.rows.scaling import scale_rows
+from benchmarks.rows.spark import SparkScanAndSink
+from benchmarks.rows.topics import topic_rows
+from benchmarks.rows.wide import wide_rows
 
-__all__ = ["SUITES", "Effort", "RoundError", "Row", "RowsOf"]
+__all__ = ["QUICK_ROWS", "SUITES", "Effort", "RoundError", "Row", "RowsOf"]
 
 RowsOf = Callable[[Effort], list[Row]]
 
@@ -18,21 +24,30 @@ RowsOf = Callable[[Effort], list[Row]]
 def speed_rows(effort: Effort) -> list[Row]:
     """What one broker does with few partitions, in the order it is played and printed."""
     return [
-        ProduceConfluent(effort, 100, 100),
-        ProduceConfluent(effort, 50, 150),
-        ProduceConfluent(effort, 1000, 1000),
-        ProduceJava(effort, 100),
-        ProduceJava(effort, 1000),
-        ConsumeConfluent(effort, 100),
-        ConsumeConfluent(effort, 1000),
-        DrainRaw(effort),
-        SmallRequests(effort),
-        ManyPartitions(effort),
-        RoundTrip(effort),
-        EndToEnd(effort),
+        *produce_rows(effort),
+        *consume_rows(effort),
+        *request_rows(effort),
+        TailBesideCold(effort),
+        *group_rows(effort),
+        SparkScanAndSink(effort),
         StartAndStop(effort),
         LoadedMemory(effort),
     ]
 
 
+def scale_rows(effort: Effort) -> list[Row]:
+    """What one broker does with much of everything."""
+    return [*wide_rows(effort), *restart_rows(effort), IdleConnections(effort), *topic_rows(effort)]
+
+
 SUITES: Final[Mapping[str, RowsOf]] = {"speed": speed_rows, "scale": scale_rows}
+"""In the order in which they are played: what leaves much behind comes last."""
+
+QUICK_ROWS: Final = (
+    *("produce-confluent-100", "produce-confluent-1000", "produce-confluent-1000-lz4", "produce-java-1000"),
+    *("consume-confluent-100", "consume-confluent-1000", "drain"),
+    *("small-requests-1", "small-requests-50", "small-requests-200", "many-partitions-50", "record-cost-unequal"),
+    *("round-trip", "end-to-end", "rebalance-20", "commit-1", "lifecycle", "loaded-memory"),
+    *("fetch-empty", "fetch-incremental", "idle-connections"),
+)
+"""What five minutes are enough for."""

@@ -1,12 +1,14 @@
-"""Consume throughput: a real client, which is the limit itself, and a raw reader that shows the broker's own."""
+"""Consume throughput: real clients, which are the limit themselves, and a raw reader that shows the broker's own."""
 
 import time
+from abc import abstractmethod
 
 from benchmarks.clients import running
 from benchmarks.figures import Figure
 from benchmarks.raw import frames, load
-from benchmarks.rows.producing import CPU_PER_GB, RATE, expect_records
+from benchmarks.rows.producing import CPU_PER_GB, RATE, SLOW_CLIENT_SHARE, expect_records, throughput_points
 from benchmarks.rows.row import Effort, Meter, Row
+from benchmarks.rows.shape import Shape
 from benchmarks.sides import Side
 
 BYTE_RATE = Figure("throughput", "MB/s", True)
@@ -16,39 +18,75 @@ DRAIN_BATCHES = 6000
 DRAIN_FETCH_BYTES = 1 << 20
 
 
-class ConsumeConfluent(Row):
-    """confluent-kafka with all partitions assigned from their start; the topic is written once per side."""
+class Consume(Row):
+    """A topic read from its start; it is written once per side, by confluent-kafka."""
 
     figures = (RATE, CPU_PER_GB)
+    client: str
+    words: str
 
-    def __init__(self, effort: Effort, record_bytes: int) -> None:
+    def __init__(self, effort: Effort, shape: Shape) -> None:
         super().__init__(effort)
-        self.record_bytes = record_bytes
-        self.key = f"consume-confluent-{record_bytes}"
-        self.title = f"consume, confluent-kafka, {record_bytes} B"
+        self.shape = shape
+        usual = Shape(partitions=effort.partitions)
+        self.key = shape.key(f"consume-{self.client}", usual)
+        self.title = shape.title(f"consume, {self.words}", usual)
+        self.points = throughput_points(f"consume, {self.words}", shape, usual)
         self.topics: dict[Side, str] = {}
 
     @property
     def count(self) -> int:
-        return self.effort.records(self.record_bytes)
+        return self.effort.records(self.shape.record_bytes)
 
     def open(self, side: Side) -> None:
-        topic = self.topics[side] = side.create_topic("consume", self.effort.partitions)
-        sizes = (self.record_bytes, self.record_bytes)
-        running.confluent("confluent_produce", side.bootstrap_servers, topic, self.count, *sizes)
-        expect_records(side, topic, self.effort.partitions, self.count)
+        topic = self.topics[side] = side.create_topic("consume", self.shape.partitions)
+        running.confluent_produce(side.bootstrap_servers, topic, self.count, self.shape)
+        expect_records(side, topic, self.shape.partitions, self.count)
 
     def play(self, side: Side) -> dict[str, float]:
-        partitions = self.effort.partitions
         meter = Meter(side)
-        seconds = running.confluent(
-            "confluent_consume", side.bootstrap_servers, self.topics[side], partitions, self.count
-        )
+        rate = self.read(side.bootstrap_servers, self.topics[side])
         _, cpu_s = meter.end()
-        return {RATE.name: self.count / seconds, CPU_PER_GB.name: cpu_s / (self.count * self.record_bytes) * 1e9}
+        return {RATE.name: rate, CPU_PER_GB.name: cpu_s / (self.count * self.shape.record_bytes) * 1e9}
+
+    @abstractmethod
+    def read(self, bootstrap: str, topic: str) -> float:
+        """Reads every record; how many a second."""
 
     def close(self, side: Side) -> None:
         side.delete_topic(self.topics.pop(side))
+
+
+class ConsumeConfluent(Consume):
+    """confluent-kafka with all partitions assigned from their start."""
+
+    client, words = "confluent", "confluent-kafka"
+
+    def read(self, bootstrap: str, topic: str) -> float:
+        took_s = running.client("confluent_consume", bootstrap, topic, self.shape.partitions, self.count)
+        return self.count / took_s
+
+
+class ConsumePython(Consume):
+    """kafka-python with all partitions assigned from their start."""
+
+    client, words = "python", "kafka-python"
+
+    @property
+    def count(self) -> int:
+        return super().count // SLOW_CLIENT_SHARE
+
+    def read(self, bootstrap: str, topic: str) -> float:
+        return self.count / running.client("python_consume", bootstrap, topic, self.shape.partitions, self.count)
+
+
+class ConsumeJava(Consume):
+    """Kafka's ConsumerPerformance, a group of one; a fresh JVM each round, cold as the tool is."""
+
+    client, words = "java", "ConsumerPerformance"
+
+    def read(self, bootstrap: str, topic: str) -> float:
+        return running.consumer_performance(bootstrap, topic, self.count)
 
 
 class DrainRaw(Row):
@@ -87,3 +125,21 @@ class DrainRaw(Row):
 
     def close(self, side: Side) -> None:
         side.delete_topic(self.topics.pop(side))
+
+
+def consume_rows(effort: Effort) -> list[Row]:
+    """Every value of every dimension that a reader can tell, with the others as usual; the raw reader last."""
+    usual = Shape(partitions=effort.partitions)
+    by_confluent = [
+        *(usual._replace(record_bytes=size) for size in (100, 1000, 10_000)),
+        *(usual._replace(partitions=count) for count in (1, 100)),
+        *(usual._replace(codec=codec) for codec in ("lz4", "zstd")),
+    ]
+    by_java = [usual._replace(record_bytes=size) for size in (100, 1000, 10_000)]
+    by_java.append(usual._replace(partitions=100, codec="lz4"))
+    return [
+        *(ConsumeConfluent(effort, shape) for shape in by_confluent),
+        *(ConsumeJava(effort, shape) for shape in by_java),
+        *(ConsumePython(effort, usual._replace(record_bytes=size)) for size in (100, 1000, 10_000)),
+        DrainRaw(effort),
+    ]

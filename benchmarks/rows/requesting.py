@@ -1,19 +1,29 @@
 """Many small requests, and the time of one, by the raw load generator with precomputed frames."""
 
+import random
 import time
+from collections.abc import Sequence
 
+from benchmarks.clients import running
 from benchmarks.figures import Figure
 from benchmarks.raw import frames, load
 from benchmarks.raw.load import Load
-from benchmarks.rows.row import Effort, Meter, RoundError, Row
+from benchmarks.rows.row import BY_CONNECTIONS, BY_PARTITIONS, Effort, Meter, Point, RoundError, Row
 from benchmarks.sides import Side
 
 SMALL_BATCH_BYTES = 213
 REQUEST_RATE = Figure("throughput", "requests/s", True)
 CPU_PER_REQUEST = Figure("broker CPU", "µs/request", False)
+CPU_PER_PARTITION = Figure("broker CPU", "µs/partition", False)
+CPU_PER_RECORD = Figure("broker CPU", "µs/record", False)
 P50 = Figure("p50", "µs", False)
 P99 = Figure("p99", "µs", False)
 P999 = Figure("p99.9", "µs", False)
+MEAN_MS = Figure("mean", "ms", False)
+BATCH_RECORDS = 1000
+RECORD_BYTES = 100
+LATENCY_RECORDS_PER_S = 1500
+"""About what EndToEndLatency gets through, so that its round lasts as long as the others."""
 
 
 class RawRow(Row):
@@ -51,46 +61,79 @@ class RawRow(Row):
 
 
 class SmallRequests(RawRow):
-    """Produce of one 213 B batch, acks=1, from 200 connections that each wait for their answer."""
+    """Produce of one 213 B batch, acks=1, from connections that each wait for their answer."""
 
-    key = "small-requests"
-    connections = 200
-    title = f"Produce of {SMALL_BATCH_BYTES} B from {connections} connections"
     figures = (REQUEST_RATE, CPU_PER_REQUEST, P99)
 
-    def open(self, side: Side) -> None:
-        self.partitions = self.effort.partitions
-        super().open(side)
+    def __init__(self, effort: Effort, connections: int) -> None:
+        super().__init__(effort)
+        self.connections = connections
+        self.partitions = effort.partitions
+        words = "one connection" if connections == 1 else f"{connections} connections"
+        self.key = f"small-requests-{connections}"
+        self.title = f"Produce of {SMALL_BATCH_BYTES} B from {words}"
+        self.points = (Point(BY_CONNECTIONS, "small Produce requests", connections, REQUEST_RATE.name),)
 
     def play(self, side: Side) -> dict[str, float]:
-        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, int(time.time() * 1000))
+        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms())
         produces = [frames.produce(self.topics[side], [index], batch) for index in range(self.partitions)]
         return self.offer(side, produces, self.connections)
 
 
 class ManyPartitions(RawRow):
-    """One Produce request with a batch for each of 50 partitions."""
+    """One Produce request with a batch for each of its partitions."""
 
-    key = "many-partitions"
-    title = "one Produce request with 50 partitions"
-    partitions = 50
-    figures = (CPU_PER_REQUEST, P50, P99)
+    figures = (CPU_PER_PARTITION, P50, P99)
+
+    def __init__(self, effort: Effort, partitions: int) -> None:
+        super().__init__(effort)
+        self.partitions = partitions
+        self.key = f"many-partitions-{partitions}"
+        self.title = f"one Produce request with {partitions} partition{'s' if partitions > 1 else ''}"
+        self.points = (Point(BY_PARTITIONS, "one Produce request", partitions, CPU_PER_PARTITION.name),)
 
     def play(self, side: Side) -> dict[str, float]:
-        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, int(time.time() * 1000))
-        return self.offer(side, [frames.produce(self.topics[side], range(self.partitions), batch)], 1)
+        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms())
+        seen = self.offer(side, [frames.produce(self.topics[side], range(self.partitions), batch)], 1)
+        return {**seen, CPU_PER_PARTITION.name: seen[CPU_PER_REQUEST.name] / self.partitions}
+
+
+class RecordCost(RawRow):
+    """One Produce after the other of a batch of a thousand records, of one size or of many."""
+
+    figures = (CPU_PER_RECORD, P50)
+
+    def __init__(self, effort: Effort, *, equal: bool) -> None:
+        super().__init__(effort)
+        rng = random.Random(1)
+        sizes = [
+            RECORD_BYTES if equal else rng.randint(RECORD_BYTES // 2, RECORD_BYTES * 3 // 2)
+            for _ in range(BATCH_RECORDS)
+        ]
+        self.values: Sequence[bytes] = [b"x" * size for size in sizes]
+        self.key = "record-cost-equal" if equal else "record-cost-unequal"
+        self.title = f"Produce of {BATCH_RECORDS} records of {'equal' if equal else 'unequal'} sizes"
+
+    def play(self, side: Side) -> dict[str, float]:
+        produce = frames.produce(self.topics[side], [0], frames.batch(self.values, now_ms()))
+        seen = self.offer(side, [produce], 1)
+        return {**seen, CPU_PER_RECORD.name: seen[CPU_PER_REQUEST.name] / BATCH_RECORDS}
 
 
 class RoundTrip(RawRow):
     """One connection, one small Produce after the other."""
 
-    key = "round-trip"
-    title = "round trip of one Produce, acks=1"
     figures = (P50, P99, P999, CPU_PER_REQUEST)
 
+    def __init__(self, effort: Effort, acks: int) -> None:
+        super().__init__(effort)
+        self.acks = acks
+        self.key = "round-trip" if acks == 1 else "round-trip-acks-all"
+        self.title = f"round trip of one Produce, acks={'all' if acks < 0 else acks}"
+
     def play(self, side: Side) -> dict[str, float]:
-        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, int(time.time() * 1000))
-        return self.offer(side, [frames.produce(self.topics[side], [0], batch)], 1)
+        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms())
+        return self.offer(side, [frames.produce(self.topics[side], [0], batch, acks=self.acks)], 1)
 
 
 class EndToEnd(RawRow):
@@ -101,16 +144,51 @@ class EndToEnd(RawRow):
     figures = (P50, P99, P999)
 
     def play(self, side: Side) -> dict[str, float]:
-        topic = self.topics[side]
-        batch = frames.batch_of_bytes(SMALL_BATCH_BYTES, int(time.time() * 1000))
-        produce = frames.produce(topic, [0], batch)
-        first_offset = side.record_count(topic, 1)
-        fetch = frames.fetch(topic, 0, first_offset, max_bytes=1 << 20, min_bytes=1, max_wait_ms=500)
-        seen = self.last[side] = load.end_to_end(side.address, produce, fetch, first_offset, seconds=self.effort.load_s)
-        if not seen.answers:
-            raise RoundError(f"{side.program}: no record arrived")
+        seen = self.last[side] = tail(side, self.topics[side], self.effort.load_s)
         return percentiles(seen)
+
+
+class EndToEndJava(RawRow):
+    """Kafka's EndToEndLatency: its producer and its consumer, one record after the other, a fresh JVM each round."""
+
+    key = "end-to-end-java"
+    title = "end to end, EndToEndLatency"
+    figures = (MEAN_MS,)
+
+    def play(self, side: Side) -> dict[str, float]:
+        count = int(LATENCY_RECORDS_PER_S * self.effort.load_s)
+        return {
+            MEAN_MS.name: running.end_to_end_latency(side.bootstrap_servers, self.topics[side], count, RECORD_BYTES)
+        }
+
+
+def tail(side: Side, topic: str, seconds: float) -> Load:
+    """One record after the other to a Fetch that waits at the end of the topic's partition 0. Raises RoundError."""
+    produce = frames.produce(topic, [0], frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms()))
+    first_offset = side.record_count(topic, 1)
+    fetch = frames.fetch(topic, 0, first_offset, max_bytes=1 << 20, min_bytes=1, max_wait_ms=500)
+    seen = load.end_to_end(side.address, produce, fetch, first_offset, seconds=seconds)
+    if not seen.answers:
+        raise RoundError(f"{side.program}: no record arrived")
+    return seen
 
 
 def percentiles(seen: Load) -> dict[str, float]:
     return {P50.name: seen.p50_us, P99.name: seen.p99_us, P999.name: seen.p999_us}
+
+
+def now_ms() -> int:
+    return int(time.time() * 1000)
+
+
+def request_rows(effort: Effort) -> list[Row]:
+    return [
+        *(SmallRequests(effort, connections) for connections in (1, 50, 200, 1000)),
+        *(ManyPartitions(effort, partitions) for partitions in (1, 6, 50, 100)),
+        RecordCost(effort, equal=True),
+        RecordCost(effort, equal=False),
+        RoundTrip(effort, 1),
+        RoundTrip(effort, -1),
+        EndToEnd(effort),
+        EndToEndJava(effort),
+    ]

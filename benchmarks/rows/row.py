@@ -2,10 +2,15 @@
 
 import time
 from abc import ABC, abstractmethod
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from benchmarks.figures import Figure
 from benchmarks.sides import Side
+
+BY_SIZE: Final = "bytes per record"
+BY_PARTITIONS: Final = "partitions"
+BY_CONNECTIONS: Final = "connections"
+BY_MEMBERS: Final = "members"
 
 
 class RoundError(RuntimeError):
@@ -21,6 +26,8 @@ class Effort(NamedTuple):
     load_s: float
     produced_mb: int
     partitions: int
+    restart_gb: float = 0.1
+    """What lies in the topic of the row that restarts after SIGKILL."""
 
     def records(self, record_bytes: int) -> int:
         """How many records of this size a throughput round moves; small ones cost more each, so fewer bytes of them."""
@@ -28,8 +35,17 @@ class Effort(NamedTuple):
         return self.produced_mb * 1_000_000 // share // record_bytes
 
 
-FULL = Effort(rounds=5, uncounted_rounds=1, warm_s=180, load_s=5, produced_mb=900, partitions=6)
-QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=45, load_s=1, produced_mb=200, partitions=6)
+FULL = Effort(rounds=5, uncounted_rounds=1, warm_s=180, load_s=5, produced_mb=900, partitions=6, restart_gb=10)
+QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=40, load_s=1, produced_mb=150, partitions=6)
+
+
+class Point(NamedTuple):
+    """Where one figure of a row stands in a plot: on which curve, and at which ``x`` of an axis that others share."""
+
+    axis: str
+    curve: str
+    x: float
+    figure: str
 
 
 class Row(ABC):
@@ -38,6 +54,7 @@ class Row(ABC):
     key: str
     title: str
     figures: tuple[Figure, ...]
+    points: tuple[Point, ...] = ()
     warms_up = True
 
     def __init__(self, effort: Effort) -> None:

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from html import escape
 
 from benchmarks.figures import shown
-from benchmarks.page import STYLE, svg_open
-from benchmarks.report import machine, machine_text
+from benchmarks.machine import machine, machine_text
+from benchmarks.plots import svg
 from benchmarks.soak.trend import Growth, Sample, growths
 
 TITLES = {
@@ -18,7 +18,7 @@ TITLES = {
     "loop_late_ms_per_s": "lateness of the event loop, ms per s",
     "loop_worst_ms": "worst lateness of the event loop in the last minute (p99.9), ms",
 }
-PLOT_WIDTH, PLOT_HEIGHT, LEFT = 900, 160, 70
+PAPER_WIDTH, PLOT_WIDTH, PLOT_HEIGHT, LEFT = 980, 900, 160, 70
 COLOUR = "#1f6f8b"
 
 
@@ -57,7 +57,7 @@ def as_json(samples: Sequence[Sample], counted: Mapping[str, int], troubles: Seq
 
 def page(samples: Sequence[Sample], table: str) -> str:
     """A complete document with one curve for each figure."""
-    parts = [f"<!doctype html><meta charset=utf-8><title>Soak</title><style>{STYLE}</style><h1>Soak</h1>"]
+    parts = [f"<!doctype html><meta charset=utf-8><title>Soak</title><style>{svg.STYLE}</style><h1>Soak</h1>"]
     for figure, title in TITLES.items():
         parts.append(f"<h2>{escape(title)}</h2>")
         parts.append(curve([(sample.at_s, float(getattr(sample, figure))) for sample in samples]))
@@ -68,7 +68,7 @@ def page(samples: Sequence[Sample], table: str) -> str:
 def curve(points: Sequence[tuple[float, float]]) -> str:
     """Values over seconds, from 0 up."""
     end_s, largest = max(points[-1][0], 1e-9), max(max(value for _, value in points), 1e-9)
-    lines = [svg_open(PLOT_HEIGHT + 30)]
+    lines = [svg.opened(PAPER_WIDTH, PLOT_HEIGHT + 30)]
     for share in (0.0, 0.5, 1.0):
         y = PLOT_HEIGHT - share * (PLOT_HEIGHT - 20)
         lines.append(f'<line x1="{LEFT}" x2="{LEFT + PLOT_WIDTH}" y1="{y:.0f}" y2="{y:.0f}" stroke="#ddd"/>')

@@ -43,8 +43,8 @@ class Bound(NamedTuple):
 
 
 DESCRIPTORS_OF_A_TURN: Final = 40.0
-"""What topics that come and go hold at one moment and not at the next; a leak of one descriptor for each of them, or for
-each connection, is hundreds within a minute."""
+"""What topics that come and go hold at one moment and not at the next; a leak of one descriptor for each of them, or
+for each connection, is hundreds within a minute."""
 BOUNDS: Final = (
     Bound("rss_mb", "resident memory, MB", 6.0, 8.0),
     Bound("descriptors", "descriptors", DESCRIPTORS_OF_A_TURN, 8.0),

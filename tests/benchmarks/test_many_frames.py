@@ -8,7 +8,14 @@ from kpywire.codec import decode, encode
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kpywire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
 from kpywire.messages.fetch import FetchRequest, FetchResponse
+from kpywire.messages.list_offsets import (
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
 from kpywire.messages.metadata import (
     MetadataRequest,
     MetadataResponse,
@@ -122,3 +129,28 @@ def test_a_fetch_asks_for_every_partition_in_its_session() -> None:
     ]
     response = FetchResponse(throttle_time_ms=0, error_code=70, session_id=77, responses=[])
     assert many.fetched_session(answer(response, 1, many.FETCH_VERSION)) == (70, 77)
+
+
+def test_the_ends_of_many_topics_are_asked_for_and_read() -> None:
+    request = body(many.latest_offsets({"a": 2, "bb": 1}), ListOffsetsRequest)
+    asked = [
+        (topic.name, each.partition_index, each.timestamp) for topic in request.topics for each in topic.partitions
+    ]
+    assert asked == [("a", 0, -1), ("a", 1, -1), ("bb", 0, -1)]
+    answered = [
+        ListOffsetsTopicResponse(
+            name=name,
+            partitions=[
+                ListOffsetsPartitionResponse(partition_index=0, error_code=code, timestamp=-1, offset=9 + code)
+            ],
+        )
+        for name, code in (("a", 0), ("bb", 6))
+    ]
+    response = ListOffsetsResponse(topics=answered)
+    assert list(many.listed_offsets(answer(response, 2, frames.LIST_OFFSETS_VERSION))) == [(0, 9), (6, 15)]
+
+
+def test_one_topic_and_a_page_of_all_are_described() -> None:
+    assert [topic.name for topic in body(many.client_metadata(["a"]), MetadataRequest).topics] == ["a"]
+    request = body(many.describe_topic_partitions(), DescribeTopicPartitionsRequest)
+    assert (request.topics, request.response_partition_limit, request.cursor) == ([], 2000, None)
