@@ -16,6 +16,8 @@ from kpybroker.handlers.context import Controller
 from kpybroker.handlers.expected_topics import ExpectedTopics
 from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.hosting.marker_writer import MarkerWriter
+from kpybroker.hosting.markers import Markers
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
@@ -25,6 +27,7 @@ from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.directories import EVERY_DIRECTORY
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
+from kpybroker.server.slices import Slices
 
 log = logging.getLogger("kpybroker.config")
 
@@ -46,6 +49,9 @@ class Broker:
     dispatcher: Dispatcher
     producer_ids: ProducerIds
     groups: Coordinator
+    transactions: Coordinator
+    markers: Markers
+    marker_writer: MarkerWriter
 
     def __init__(
         self,
@@ -66,6 +72,7 @@ class Broker:
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
+        self.slices = Slices(scheduler)
         self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
         """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng
@@ -81,6 +88,8 @@ class Broker:
             self._reconfigure(image)
         self.replicas.apply(image, delta)
         self.groups.apply(image, delta)
+        self.transactions.apply(image, delta)
+        self.marker_writer.look_again()
         if hasattr(self, "lifecycle") and self._must_register(image, delta):
             self.lifecycle.register_again()
         self.expected_topics.look(image.topics)

@@ -29,6 +29,9 @@ from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.dispatch import Dispatcher, Intercept
 from kpybroker.hosting.groups import group_coordinator
+from kpybroker.hosting.marker_writer import MarkerWriter
+from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.transactions import transaction_coordinator
 from kpybroker.io.collector import Collector
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import (
@@ -40,7 +43,7 @@ from kpybroker.io.limits import (
 )
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
-from kpybroker.metadata.features import SUPPORTED
+from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
 from kpybroker.metadata.image import InvalidMetadata
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.assignments import Assignments
@@ -131,6 +134,7 @@ class Node:
         self._upkeep.start()
         broker.server.start()
         broker.groups.start()
+        broker.transactions.start()
         from kpybroker.metrics.monitoring import Monitoring
 
         self._monitoring = Monitoring(broker, (broker.dispatcher, controller))
@@ -186,6 +190,17 @@ class Node:
             self.scheduler, host.send, config.node_id, lambda: broker.lifecycle.broker_epoch
         )
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
+        broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
+        broker.marker_writer = MarkerWriter(
+            self.scheduler, broker.markers, lambda: broker.image, lambda: int(broker.config["request.timeout.ms"])
+        )
+        broker.transactions = transaction_coordinator(
+            self.scheduler,
+            broker.replicas,
+            lambda: broker.config,
+            lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
+            broker.marker_writer.send,
+        )
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
         server = broker.server = Server(
@@ -262,6 +277,8 @@ class Node:
                 self._upkeep.stop()
             broker.server.close()
             broker.groups.stop()
+            broker.transactions.stop()
+            broker.marker_writer.stop()
         if self._monitoring is not None:
             await self._monitoring.stop()
         if self._host is not None:

@@ -9,6 +9,8 @@ from typing import Any
 from kpywire import api
 
 SERVED = (
+    "add_offsets_to_txn",
+    "add_partitions_to_txn",
     "alter_configs",
     "api_versions",
     "create_acls",
@@ -29,8 +31,10 @@ SERVED = (
     "describe_producers",
     "describe_quorum",
     "describe_topic_partitions",
+    "describe_transactions",
     "describe_user_scram_credentials",
     "elect_leaders",
+    "end_txn",
     "expire_delegation_token",
     "fetch",
     "find_coordinator",
@@ -43,6 +47,7 @@ SERVED = (
     "list_groups",
     "list_offsets",
     "list_partition_reassignments",
+    "list_transactions",
     "metadata",
     "offset_commit",
     "offset_delete",
@@ -53,8 +58,10 @@ SERVED = (
     "sasl_authenticate",
     "sasl_handshake",
     "sync_group",
+    "txn_offset_commit",
     "unregister_broker",
     "update_features",
+    "write_txn_markers",
 )
 
 ADVERTISED_FROM_ZERO = frozenset({0})

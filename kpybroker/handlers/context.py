@@ -9,11 +9,13 @@ from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers.expected_topics import ExpectedTopics
 from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.hosting.markers import Markers
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.connection import Connection
+from kpybroker.server.slices import Slices
 
 
 class Call:
@@ -66,9 +68,13 @@ class Context(Protocol):
     fetch_sessions: Sessions
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
+    slices: Slices
+    """For requests that turn out to take long."""
     controller: Controller
     producer_ids: ProducerIds
     groups: Coordinator
+    transactions: Coordinator
+    markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
     alive_brokers: Container[int]
     """Registered and not fenced."""

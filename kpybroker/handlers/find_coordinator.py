@@ -2,11 +2,12 @@
 
 - Key types: 0 group, 1 transactional id, 2 share partition (v6, ``groupId:topicId:partition``, KIP-932). v4: several
   keys at once (KIP-699).
-- The coordinator of a group is the leader of its partition of ``__consumer_offsets``: |hash(group id)| modulo the
-  number of partitions, with Java's ``String.hashCode``. The topic is created at the first question, which waits for it,
+- The coordinator of a group is the leader of its partition of ``__consumer_offsets``, that of a transactional id the
+  leader of its partition of ``__transaction_state``: |hash(key)| modulo the number of partitions, with Java's
+  ``String.hashCode``. The topic is created at the first question, which waits for it,
   though not for long: COORDINATOR_NOT_AVAILABLE.
-- Transactions and share groups are not served, so nobody coordinates them: a fatal error that clients show, and no
-  retry (TRANSACTIONAL_ID_AUTHORIZATION_FAILED, INVALID_REQUEST).
+- Share groups are not served, so nobody coordinates them: a fatal error that clients show, and no retry
+  (INVALID_REQUEST).
 - Kafka's messages: up to v3 that of the error code, "NONE" where there is none; from v4 empty, except for a key type
   nobody knows.
 """
@@ -17,7 +18,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import auto_create
 from kpybroker.hosting.placement import partition_for
-from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
 from kpybroker.server.pending import Pending
 from kpybroker.server.slices import at_once, each
 from kpywire import error_codes
@@ -31,7 +32,7 @@ BATCHED_FROM = 4
 MOST_PATIENT_KEYS = 100
 """Who asks for more at once does not wait: these are answered in one piece."""
 MADE = (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS)
-NO_TRANSACTIONS = "This broker does not serve transactions yet"
+TOPICS = {GROUP: GROUP_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
 
 
 def handle(
@@ -39,10 +40,11 @@ def handle(
 ) -> Generator[None, None, FindCoordinatorResponse | Pending]:
     """Say for each key who coordinates it."""
     asked = request.coordinator_keys or call.api_version < BATCHED_FROM
-    if asked and request.key_type == GROUP and GROUP_OFFSETS_TOPIC not in broker.image.topics:
+    topic = TOPICS.get(request.key_type)
+    if asked and topic is not None and topic not in broker.image.topics:
         if len(request.coordinator_keys) <= MOST_PATIENT_KEYS:
-            return _when_there(broker, GROUP_OFFSETS_TOPIC, request, call)
-        auto_create(broker, [GROUP_OFFSETS_TOPIC])
+            return _when_there(broker, topic, request, call)
+        auto_create(broker, [topic])
     return (yield from _answer(broker, request, call))
 
 
@@ -96,13 +98,11 @@ def _find(broker: Context, call: Call, key_type: int, key: str) -> Coordinator:
 
 
 def _coordinator(broker: Context, key_type: int, key: str) -> int:
-    if key_type == TRANSACTION:
-        raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, NO_TRANSACTIONS)
     if key_type == SHARE:
         raise KafkaError(error_codes.INVALID_REQUEST)
-    if key_type != GROUP:
+    if key_type not in TOPICS:
         raise KafkaError(error_codes.INVALID_REQUEST, error_codes.message(error_codes.INVALID_REQUEST))
-    topic = broker.image.topics.get(GROUP_OFFSETS_TOPIC)
+    topic = broker.image.topics.get(TOPICS[key_type])
     if topic is None:
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader

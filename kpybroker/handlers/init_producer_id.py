@@ -1,37 +1,56 @@
-"""InitProducerId (22), versions 0-5: an identity for an idempotent producer.
+"""InitProducerId (22), versions 0-5: an identity for an idempotent or a transactional producer.
 
 - Without a transactional id: a new producer id in epoch 0, also when the client names its old one, as in Kafka; an id
   without an epoch or an epoch without an id is INVALID_REQUEST (v3, KIP-360).
-- A transactional id is refused with a fatal error, since transactions are not served; an empty one is INVALID_REQUEST.
+- A transactional id is asked for at its coordinator, which ends what its last producer left behind: an empty one is
+  INVALID_REQUEST, a timeout of none or above ``transaction.max.timeout.ms`` INVALID_TRANSACTION_TIMEOUT.
+- v4: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH (KIP-588). v5: TRANSACTION_ABORTABLE (KIP-890).
 - While the controller can't be asked: COORDINATOR_LOAD_IN_PROGRESS, which every client retries.
 """
 
+from typing import Any
+
 from kpybroker.handlers.context import Call, Context
-from kpybroker.server.pending import Pending
+from kpybroker.handlers.deferred import Deferred
+from kpybroker.handlers.group_requests import coordinator_error
+from kpybroker.handlers.transaction_requests import transaction_request
 from kpywire import error_codes
 from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def handle(broker: Context, request: InitProducerIdRequest, _call: Call) -> InitProducerIdResponse | Pending:
-    """Hand out the next producer id."""
-    if request.transactional_id == "" or (request.producer_id == -1) != (request.producer_epoch == -1):
+def handle(broker: Context, request: InitProducerIdRequest, call: Call) -> Any:
+    """Hand out the next producer id, or ask the coordinator of the transactional id."""
+    transactional_id = request.transactional_id
+    if (request.producer_id == -1) != (request.producer_epoch == -1) or transactional_id == "":
         return _refused(error_codes.INVALID_REQUEST)
-    if request.transactional_id is not None:
-        return _refused(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-    pending = Pending()
+    if transactional_id is not None and not (
+        0 < request.transaction_timeout_ms <= broker.config["transaction.max.timeout.ms"]
+    ):
+        return _refused(error_codes.INVALID_TRANSACTION_TIMEOUT)
+    answer = Deferred()
 
     def receive(producer_id: int | None) -> None:
-        if producer_id is None:
-            pending.resolve(_refused(error_codes.COORDINATOR_LOAD_IN_PROGRESS))
+        if transactional_id is not None:
+            answer.deliver(_ask(broker, request, transactional_id, call, -1 if producer_id is None else producer_id))
+        elif producer_id is None:
+            answer.deliver(_refused(error_codes.COORDINATOR_LOAD_IN_PROGRESS))
         else:
-            pending.resolve(
+            answer.deliver(
                 InitProducerIdResponse(
                     throttle_time_ms=0, error_code=error_codes.NONE, producer_id=producer_id, producer_epoch=0
                 )
             )
 
     broker.producer_ids.next(receive)
-    return pending
+    return answer.response
+
+
+def _ask(broker: Context, request: InitProducerIdRequest, transactional_id: str, call: Call, new_id: int) -> Any:
+    return broker.transactions.submit(
+        transactional_id,
+        transaction_request(broker, request, call.api_version, new_producer_id=new_id),
+        lambda code: _refused(coordinator_error(code)),
+    )
 
 
 def _refused(code: int) -> InitProducerIdResponse:

@@ -4,18 +4,32 @@
 - acks 1: answered when the leader has appended; acks -1: when the high watermark covers the batch, NOT_ENOUGH_REPLICAS
   when too few replicas are in sync before the append, REQUEST_TIMED_OUT after ``timeout_ms``.
 - One batch per partition, magic 2; the whole batch is accepted or refused. Of a partition named twice the last counts.
+- Into a transaction only what its coordinator knows of is written (KIP-890): a request with a transactional id waits
+  until that is clear. The batches of one request have one producer, else INVALID_PRODUCER_ID_MAPPING; from v11 on
+  TRANSACTION_ABORTABLE; from v12 on partitions are added to the transaction by the way.
 - v5 log_start_offset; v8 record_errors and error_message (KIP-467); v10 current_leader (KIP-951); v13 topic ids.
 """
 
 from collections.abc import Sequence
 
 from kpybroker.errors import KafkaError
+from kpybroker.handlers import unopened_logs
 from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.deferred import Deferred
+from kpybroker.handlers.repeated_partitions import Overruled, Topics, one_of_each
+from kpybroker.handlers.transaction_verification import (
+    Errors,
+    Verifying,
+    operation_of,
+    refusal_of_a_produce,
+    transactional_batches,
+)
 from kpybroker.partition.validation import sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
 from kpybroker.replicas.replica import HeldTopic
 from kpybroker.server.connection import CloseConnection
 from kpybroker.server.pending import Pending
+from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
@@ -51,11 +65,35 @@ codec = codec_for
 
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
-    _, acks, timeout_ms, topics = request
+    topics = request.topics
+    if len(topics) > unopened_logs.FEW or (topics and len(topics[0][1]) > unopened_logs.FEW):
+        places = [(key, index) for key, partitions in topics for index, _ in partitions]
+        new = unopened_logs.unopened(broker, places)
+        if new or len(places) > unopened_logs.MOST_AT_ONCE:
+            response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
+            return response
+    return _serve(broker, request, call)
+
+
+def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
+    transactional_id, acks, timeout_ms, topics = request
+    overruled: Overruled = {}
     if len(topics) != 1 or len(topics[0][1]) != 1:
-        topics = _last_of_each(topics)
+        topics, overruled = one_of_each(topics, call.api_version)
+    if transactional_id is not None:
+        return _handle_transactional(broker, transactional_id, request._replace(topics=topics), call)
     appending = Appending(broker, acks, call)
+    appending.overruled = overruled
+    return _append(appending, timeout_ms, topics)
+
+
+def _append(
+    appending: "Appending", timeout_ms: int, topics: Sequence[tuple[TopicKey, Partitions]]
+) -> Answers | Pending | None:
+    broker, acks = appending.broker, appending.acks
     responses = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
+    if appending.overruled:
+        appending.overrule(responses, topics)
     if acks == 0:
         if appending.failed:
             raise CloseConnection("a produce request without acknowledgement failed")
@@ -66,15 +104,42 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
     return responses
 
 
-def _last_of_each(topics: Sequence[tuple[TopicKey, Partitions]]) -> Sequence[tuple[TopicKey, Partitions]]:
-    """Of a partition that comes twice the last batch counts; a topic without partitions is not answered."""
-    if len(topics) == 1 and len(dict(topics[0][1])) == len(topics[0][1]) > 0:
-        return topics
-    by_topic: dict[TopicKey, dict[int, memoryview | None]] = {}
-    for key, partitions in topics:
-        if partitions:
-            by_topic.setdefault(key, {}).update(partitions)
-    return [(key, list(of_topic.items())) for key, of_topic in by_topic.items()]
+def _handle_transactional(
+    broker: Context, transactional_id: str, request: Produce, call: Call
+) -> Answers | Pending | None:
+    """Ask about the transaction, mostly at once, then append as ever."""
+    _, acks, timeout_ms, topics = request
+    batches = transactional_batches(broker, topics, call.api_version)
+    if not batches.wanted:
+        return _append(Appending(broker, acks, call), timeout_ms, topics)
+    answer = Deferred()
+    operation = operation_of(call.api_version)
+    kept: list[Sequence[tuple[TopicKey, Partitions]]] = []
+
+    def verified(errors: Errors) -> None:
+        appending = Appending(broker, acks, call, {key: refusal_of_a_produce(errors[key], operation) for key in errors})
+        try:
+            answer.deliver(_append(appending, timeout_ms, kept[0] if kept else topics))
+        except CloseConnection:
+            if not kept:
+                raise
+            call.connection.close()
+
+    if len(batches.producers) > 1:
+        code = error_codes.INVALID_PRODUCER_ID_MAPPING
+        verified({(each.topic, each.partition): code for each in batches.wanted})
+    else:
+        producer_id, producer_epoch = next(iter(batches.producers))
+        Verifying(broker, transactional_id, producer_id, producer_epoch, batches.wanted, operation, verified).ask()
+    if not answer.is_there:
+        # Others will receive into the buffer that the records lie in.
+        kept.append([(key, [(index, _copy(records)) for index, records in part]) for key, part in topics])
+    response: Answers | Pending | None = answer.response
+    return response
+
+
+def _copy(records: memoryview | None) -> memoryview | None:
+    return None if records is None else memoryview(bytearray(records))
 
 
 class Appending:
@@ -89,11 +154,19 @@ class Appending:
         "codec",
         "failed",
         "now_ms",
+        "overruled",
         "records_in",
+        "refused",
+        "transactional",
         "uncommitted",
     )
 
-    def __init__(self, broker: Context, acks: int, call: Call) -> None:
+    def __init__(
+        self, broker: Context, acks: int, call: Call, refused: dict[Partition, KafkaError] | None = None
+    ) -> None:
+        """``refused``: partitions that a transaction may not write to; given if there is a transactional id."""
+        self.refused = refused
+        self.transactional = refused is not None
         self.broker = broker
         self.acks = acks
         self.call = call
@@ -101,6 +174,7 @@ class Appending:
         self.now_ms = broker.scheduler.now_ms()
         self.failed = False
         self.records_in = self.bytes_in = self.appends = 0
+        self.overruled: Overruled = {}
         self.uncommitted: list[Uncommitted] = []
         """What the high watermark does not cover yet."""
 
@@ -113,6 +187,9 @@ class Appending:
             try:
                 if held is None or held.is_internal or not -2 < self.acks < 2:
                     held = self._checked(held, index, records)
+                if self.refused and (held.name, index) in self.refused:
+                    answers.append(self._refused_before(held, index))
+                    continue
                 answers.append(self._partition(held, index, records, answers))
             except KafkaError as error:
                 answers.append(self._refusal(held, index, error, error.code))
@@ -126,6 +203,14 @@ class Appending:
             held.produces += self.appends
             self.records_in = self.bytes_in = self.appends = 0
         return answers
+
+    def overrule(self, responses: list[tuple[TopicKey, list[bytes]]], topics: Topics) -> None:
+        """Answer the refusal of one batch of a partition in place of what came of the other."""
+        for (key, answers), (_, partitions) in zip(responses, topics, strict=True):
+            for place, (index, _) in enumerate(partitions):
+                error = self.overruled.get((key, index))
+                if error is not None:
+                    answers[place] = self._refusal(None, index, error, error.code)
 
     def _refusal(self, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int) -> bytes:
         """An error as Kafka tells it: with the log's start where the log itself refused (``appendToLocalLog``)."""
@@ -143,6 +228,15 @@ class Appending:
             log_start_offset = replica.leader.log.log_start_offset
         return self.codec.refusal(index, code, message, record_errors, log_start_offset)
 
+    def _refused_before(self, held: HeldTopic, index: int) -> bytes:
+        """An error of the verification, which has nothing to say about the log."""
+        assert self.refused is not None
+        error = self.refused[held.name, index]
+        self.failed = True
+        self.call.counters.count_error(error.code)
+        held.failed_produces += 1
+        return self.codec.refusal(index, error.code, error.message, (), -1)
+
     def _checked(self, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
         """The topic, if something can be produced to it at all."""
         if held is None:
@@ -154,7 +248,7 @@ class Appending:
                 sole_batch(records, self.call.api_version)
             raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
         if held.is_internal and self.call.client_id != ADMIN_CLIENT_ID:
-            raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, f"Cannot append to internal topic {held.name}")
+            raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
         return held
 
     def _partition(self, held: HeldTopic, index: int, records: memoryview | None, answers: list[bytes]) -> bytes:
@@ -170,7 +264,9 @@ class Appending:
         if self.call.api_version < EVERY_CODEC_FROM:
             sole_batch(records, self.call.api_version)
         self.appends += 1
-        base_offset, next_offset, append_time_ms = leader.append(records, held.validation, self.now_ms)
+        base_offset, next_offset, append_time_ms = leader.append(
+            records, held.validation, self.now_ms, self.transactional
+        )
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)
         if replica.watchers or replica.commit_waits:

@@ -1,9 +1,12 @@
 """What distinguishes one coordinator from another: its topic, its machine, its records, its events."""
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from kpybroker.journal import Machine
+from kpybroker.journal import Machine, Send
+
+if TYPE_CHECKING:
+    from kpybroker.hosting.shard import Shard
 
 
 class TimedMachine(Machine, Protocol):
@@ -18,6 +21,10 @@ class EncodedRecord(Protocol):
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Key and value as they stand in the log; without a value it takes back what the key said before."""
+
+
+def _sends_nothing(_shard: "Shard", send: Send) -> None:
+    raise TypeError(f"This coordinator has nobody to send to: {send}")
 
 
 class Kind(NamedTuple):
@@ -37,3 +44,5 @@ class Kind(NamedTuple):
     """The compression of batches that are written."""
     load_bytes: Callable[[], int]
     """How much of a log is read at once."""
+    send: "Callable[[Shard, Send], None]" = _sends_nothing
+    """Takes what a machine sends once it is committed; called in the middle of an input, so it only notes it."""

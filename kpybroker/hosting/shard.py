@@ -15,9 +15,9 @@ from kpybroker.hosting.kind import EncodedRecord, Kind
 from kpybroker.hosting.tickets import Outlet, Ticket
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
-from kpybroker.partition.leader import Leader
+from kpybroker.partition.leader import Leader, Marker
 from kpybroker.replicas.replica import Replica
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import parse_header
 from kpywire.record import Record, build_batch
@@ -52,6 +52,7 @@ class Shard:
             self._append,
             closed_error=error_codes.COORDINATOR_LOAD_IN_PROGRESS,
             admit=self._admit,
+            send=lambda send: kind.send(self, send),
             report=self._report,
         )
         self.is_over = False
@@ -79,7 +80,7 @@ class Shard:
         now_ms = int(self._scheduler.monotonic_ms())
         self._outlet.begin_slice()
         journal = self.journal
-        if writes and journal.is_open and not self._has_enough_in_sync():
+        if writes and journal.is_open and not self.has_enough_in_sync:
             if ticket is not None:
                 ticket.fail(error_codes.NOT_ENOUGH_REPLICAS)
             return
@@ -87,15 +88,18 @@ class Shard:
         try:
             journal.submit(event, now_ms, ticket=ticket, key=key, deadline_ms=deadline_ms)
         except Exception:
-            # What was appended could not be applied: this machine is not what its log says any more.
-            log.exception("a defect: %s begins anew from its log", self)
-            self.begins_anew = True
-            self.end()
+            self._begin_anew()
             return
         if self._appended:
             self._appended = False
             self.replica.changed()
         self._set_timer(now_ms)
+
+    def _begin_anew(self) -> None:
+        """What was appended could not be applied: this machine is not what its log says any more."""
+        log.exception("a defect: %s begins anew from its log", self)
+        self.begins_anew = True
+        self.end()
 
     def tell(self, event: Any) -> None:
         """Feed an event that nobody waits for; one that comes too early is kept until the shard is open."""
@@ -105,6 +109,21 @@ class Shard:
             self.submit(event, None, None)
         else:
             self._missed.append(event)
+
+    def mark(self, marker: Marker) -> int:
+        """End a producer's transaction: what it has pending becomes visible, or vanishes. The offset behind the marker.
+
+        Raises:
+            KafkaError, StorageError: the marker is refused; nothing was written.
+        """
+        leader = self.replica.led()
+        offset = leader.append_marker(marker, self._scheduler.now_ms())
+        try:
+            self.journal.mark(ProducerEpoch(marker.producer_id, marker.producer_epoch), marker.commit, offset)
+        except Exception:
+            self._begin_anew()
+        self.replica.changed()
+        return offset + 1
 
     def open(self) -> None:
         """The log was replayed to its end."""
@@ -154,7 +173,9 @@ class Shard:
     def _admit(self) -> int:
         return error_codes.NONE if self.leads else error_codes.NOT_COORDINATOR
 
-    def _has_enough_in_sync(self) -> bool:
+    @property
+    def has_enough_in_sync(self) -> bool:
+        """Whether the log takes what the machine decides."""
         partition = self.replica.partition
         in_sync = len(partition.isr)
         return in_sync >= self.replica.topic.config.min_insync_replicas or in_sync >= len(partition.replicas)
@@ -162,7 +183,7 @@ class Shard:
     def _append(
         self, records: Sequence[EncodedRecord], producer: ProducerEpoch | None, _now_ms: int
     ) -> tuple[int, int]:
-        if not self._has_enough_in_sync():
+        if not self.has_enough_in_sync:
             raise AppendRefused(error_codes.NOT_ENOUGH_REPLICAS)
         now_ms = self._scheduler.now_ms()
         encoded = self._encoded(records, now_ms)
@@ -179,9 +200,10 @@ class Shard:
             if error.code in _TOO_LARGE:
                 raise BatchTooLarge from None
             raise AppendRefused(error.code) from None
-        except DiskFailure as failure:
-            self.disk_failed(failure)
-            raise AppendRefused(error_codes.KAFKA_STORAGE_ERROR) from None
+        except StorageError as error:
+            if isinstance(error, DiskFailure):
+                self.disk_failed(error)
+            raise AppendRefused(error.error_code) from None
         self._appended = True
         return first_offset, next_offset
 
@@ -213,9 +235,8 @@ class Shard:
         )
         if len(batch) > self.replica.topic.validation.max_message_bytes:
             raise BatchTooLarge
-        leader.log.append((parse_header(batch),), batch, now_ms)
-        leader.advance_high_watermark()
-        return first_offset, leader.log.log_end_offset
+        _, next_offset, _ = leader.append_in_transaction(parse_header(batch), batch, now_ms)
+        return first_offset, next_offset
 
     def _report(self, failed: DecisionFailed) -> None:
         # Its name only: an event may hold what a client wants nobody to read.
@@ -249,7 +270,7 @@ class Shard:
         deadline_ms = self.machine.next_deadline_ms()
         if deadline_ms is None or deadline_ms > now_ms:
             self._set_timer(now_ms)
-        elif self._has_enough_in_sync():
+        elif self.has_enough_in_sync:
             self.submit(self.kind.timers_due(self._scheduler.now_ms()), None, None)
         else:
             self._timer_at_ms = now_ms + RETRY_MS

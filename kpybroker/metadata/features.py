@@ -4,15 +4,19 @@
 something else is refused in one line. A feature enters this table when it is complete, never before.
 """
 
+from bisect import bisect_right
 from collections.abc import Mapping
 
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import KRAFT_VERSION
 
+TRANSACTION_VERSION = "transaction.version"
+
 SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
     KRAFT_VERSION: FeatureRange(0, 1),
+    TRANSACTION_VERSION: FeatureRange(0, 2),
 }
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
@@ -20,17 +24,20 @@ KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
-    "transaction.version": FeatureRange(0, 2),
 }
 """The features of Apache Kafka 4.3 that are not complete here; at level 0 they are off, which is always all right."""
 
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
+LOWEST_METADATA_VERSIONS_OF_TRANSACTION_VERSIONS = (22, 24)
+"""Of 1 and 2 (Kafka: ``TransactionVersion``)."""
 
 
 def default_level(name: str, level: int) -> int:
     """The level at which ``format`` finalises a feature when ``metadata.version`` is ``level``."""
     if name == metadata_version.FEATURE_NAME:
         return level
+    if name == TRANSACTION_VERSION:
+        return bisect_right(LOWEST_METADATA_VERSIONS_OF_TRANSACTION_VERSIONS, level)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 

@@ -10,9 +10,11 @@ consumers; nothing at or above the last stable offset is shown to those that rea
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import ValidationConfig, validate
+from kpybroker.partition.verification import Verifications
 from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
@@ -25,7 +27,10 @@ from kpywire.batch import (
     PRODUCER_ID,
     TRANSACTIONAL_MASK,
     BatchHeader,
+    parse_header,
 )
+from kpywire.control_record import control_batch, end_transaction
+from kpywire.varint import Buffer
 
 Appended = tuple[int, int, int]
 """Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics, else
@@ -33,6 +38,17 @@ Appended = tuple[int, int, int]
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
+
+
+class Marker(NamedTuple):
+    """The end of a producer's transaction. ``coordinator_epoch`` is the leader epoch of its coordinator's partition."""
+
+    producer_id: int
+    producer_epoch: int
+    commit: bool
+    coordinator_epoch: int
+    transaction_version: int = 0
+    """From 2 on the epoch has to be above the producer's (KIP-890)."""
 
 
 class Leader:
@@ -49,6 +65,7 @@ class Leader:
         "node_id",
         "partition_epoch",
         "replicas",
+        "verifications",
     )
     isr: frozenset[int]
 
@@ -70,6 +87,7 @@ class Leader:
         self.replicas = tuple(replicas)
         self.change_isr(isr)
         self.follower_ends: dict[int, LogOffset] = {}
+        self.verifications = Verifications()
         bounded = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
         self.high_watermark = log.position_of(bounded)
         log.epochs.assign(epoch, log.log_end_offset)
@@ -87,8 +105,12 @@ class Leader:
 
     # Writing
 
-    def append(self, records: memoryview, config: ValidationConfig, now_ms: int) -> Appended:
+    def append(
+        self, records: memoryview, config: ValidationConfig, now_ms: int, transactional: bool = False
+    ) -> Appended:
         """Append one produced batch; it is stamped in place. (base offset, next offset, append time or -1).
+
+        ``transactional``: its sender has a transactional id, without which it can't write into a transaction.
 
         Raises:
             KafkaError: the batch is refused; nothing was appended.
@@ -99,7 +121,10 @@ class Leader:
         fields, buffer, append_time_ms = validate(records, config, now_ms, self.epoch, base_offset, self.name)
         next_offset: int = base_offset + fields[LAST_OFFSET_DELTA] + 1
         if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
-            raise KafkaError(error_codes.INVALID_TXN_STATE)
+            if not transactional:
+                raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+            appended = self.append_in_transaction(BatchHeader._make(fields), buffer, now_ms)
+            return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
         if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
             buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
         ):
@@ -115,6 +140,59 @@ class Leader:
             self.advance_high_watermark()
         return base_offset, next_offset, append_time_ms
 
+    def append_in_transaction(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
+        """Append a checked batch of a transactional producer, stamped for the log's end.
+
+        It has a sequence if the producer sent it itself, and none if a coordinator writes on its behalf. The
+        transaction has to be open here, or verified with its coordinator.
+
+        Raises:
+            KafkaError, StorageError: the batch is refused; nothing was appended.
+        """
+        log, producer_id = self.log, header.producer_id
+        producers = log.producers
+        sent_by_producer = header.base_sequence >= 0
+        if sent_by_producer:
+            before = producers.repeated(header)
+            if before is not None:
+                return before.first_offset, before.last_offset + 1, before.timestamp
+        is_open = producers.has_open_transaction(producer_id, header.producer_epoch)
+        if not is_open:
+            self.verifications.require(producer_id)
+        producers.check_epoch(header)
+        if sent_by_producer:
+            if not is_open:
+                self.verifications.check_sequence(header, producers)
+            producers.check(header)
+        log.append((header,), batch, now_ms)
+        self.verifications.end(producer_id)
+        self.advance_high_watermark()
+        return header.base_offset, header.base_offset + header.last_offset_delta + 1, -1
+
+    def append_marker(self, marker: Marker, now_ms: int) -> int:
+        """End a producer's transaction here; the marker's offset.
+
+        Raises:
+            StorageError: the producer or the coordinator is fenced, or the log's directory failed.
+        """
+        log = self.log
+        offset = log.end.offset
+        log.producers.check_marker(
+            marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, offset, marker.transaction_version
+        )
+        batch = control_batch(
+            [end_transaction(commit=marker.commit, coordinator_epoch=marker.coordinator_epoch)],
+            offset,
+            self.epoch,
+            now_ms,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+        )
+        self.verifications.end(marker.producer_id)
+        log.append((parse_header(batch),), batch, now_ms)
+        self.advance_high_watermark()
+        return offset
+
     def advance_high_watermark(self) -> bool:
         """Take over what the in-sync replicas have reached; whether the high watermark moved."""
         reached = self.log.end
@@ -126,6 +204,7 @@ class Leader:
         moved = reached.offset > self.high_watermark.offset
         # Also where the offset is the same: after a roll it lies in another segment.
         self.high_watermark = reached
+        self.log.producers.replicated_to(reached.offset)
         return moved
 
     # Reading

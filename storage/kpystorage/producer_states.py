@@ -105,10 +105,9 @@ class ProducerStates:
         epoch, first_sequence = header.producer_epoch, header.base_sequence
         if epoch == state.epoch and state.batches:
             if first_sequence != _next_sequence(state.batches[-1].last_sequence):
-                last_sequence = header.last_sequence
-                for batch in state.batches:
-                    if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
-                        return batch
+                repeated = self.repeated(header)
+                if repeated is not None:
+                    return repeated
                 self._refuse_sequence(state, header)
         elif epoch != state.epoch:
             self._check_new_epoch(state, header)
@@ -120,6 +119,27 @@ class ProducerStates:
                 f"partition {self.name}"
             )
         return None
+
+    def repeated(self, header: BatchHeader) -> AppendedBatch | None:
+        """The batch of this producer, epoch and sequences that was appended before, if it is one of the last."""
+        state = self.producers.get(header.producer_id)
+        if state is not None and state.epoch == header.producer_epoch:
+            first_sequence, last_sequence = header.base_sequence, header.last_sequence
+            for batch in state.batches:
+                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                    return batch
+        return None
+
+    def has_open_transaction(self, producer_id: int, epoch: int) -> bool:
+        """Whether the producer has a transaction open in this log and epoch."""
+        state = self.producers.get(producer_id)
+        return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
+
+    def check_epoch(self, header: BatchHeader) -> None:
+        """Whether the producer of a batch is not fenced. Raises InvalidProducerEpoch."""
+        state = self.producers.get(header.producer_id)
+        if state is not None and header.producer_epoch < state.epoch:
+            self._check_new_epoch(state, header)
 
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, transaction_version: int = 0

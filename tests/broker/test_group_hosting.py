@@ -219,8 +219,12 @@ def test_nothing_is_loaded_before_the_node_has_started() -> None:
 def test_a_batch_on_behalf_of_a_transaction_is_the_producers() -> None:
     world = World()
     world.create()
-    assert world.ask("put", "k", PRODUCER) == 1
+    assert world.ask("put", "k", PRODUCER) == ("error", error_codes.INVALID_TXN_STATE)
     leader = world.replica().led()
+    verification = leader.verifications.begin(PRODUCER.producer_id, PRODUCER.producer_epoch, -1, 0, bumps_epoch=True)
+    assert world.ask("put", "k", PRODUCER) == ("error", error_codes.INVALID_TXN_STATE)
+    verification.verified = True
+    assert world.ask("put", "k", PRODUCER) == 1
     assert leader.last_stable_offset().offset == 0 < leader.high_watermark.offset
     assert world.ask("get", "k") == 0
     append(

@@ -74,7 +74,8 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
     assert uuid.usable(found[TWO].directory_id or b"")
     for directory in (ONE, TWO):
         assert read_bootstrap_records(disk, directory) == [
-            FeatureLevelRecord(name="metadata.version", feature_level=30)
+            FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
 
 
@@ -177,9 +178,9 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
         ),
         (
             None,
-            {"transaction.version": 2},
+            {"group.version": 1},
             True,
-            "kpybroker does not have these finalised features: transaction.version=2",
+            "kpybroker does not have these finalised features: group.version=1",
         ),
         (None, {"kraft.version": 0}, True, "Cannot set kraft.version to 0 if controller.quorum.voters is empty"),
         (None, {"kraft.version": 1}, False, "Cannot set kraft.version to 1 unless controller.quorum.voters is empty"),
@@ -195,10 +196,12 @@ def test_levels_that_can_be() -> None:
     assert choose_levels("3.9", {"group.version": 0}, dynamic_quorum=True) == {
         "metadata.version": 21,
         "kraft.version": 1,
+        "transaction.version": 0,
     }
-    assert choose_levels(None, {"metadata.version": 17}, dynamic_quorum=False) == {
+    assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
         "metadata.version": 17,
         "kraft.version": 0,
+        "transaction.version": 1,
     }
     names = [record.name for record in bootstrap_records({"metadata.version": 30, "b": 1, "a": 0, "kraft.version": 1})]
     assert names == ["metadata.version", "b"]

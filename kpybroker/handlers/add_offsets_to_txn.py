@@ -1,0 +1,24 @@
+"""AddOffsetsToTxn (25), versions 0-4: a transaction is going to commit offsets of a group.
+
+- The partition of ``__consumer_offsets`` that keeps the group becomes part of the transaction.
+- v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error
+from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.hosting.placement import partition_for
+from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
+
+
+def handle(broker: Context, request: AddOffsetsToTxnRequest, call: Call) -> Any:
+    """Ask the coordinator."""
+    partitions = broker.groups.partitions or int(broker.config["offsets.topic.num.partitions"])
+    group_partition = partition_for(request.group_id, partitions)
+    return broker.transactions.submit(
+        request.transactional_id,
+        transaction_request(broker, request, call.api_version, group_partition=group_partition),
+        lambda code: AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=coordinator_error(code)),
+    )

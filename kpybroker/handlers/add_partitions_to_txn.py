@@ -1,0 +1,88 @@
+"""AddPartitionsToTxn (24), versions 0-5: partitions become part of a transaction, or are looked up in it.
+
+- v0-3 come from clients, for one transaction. v4-5 come from leaders of partitions, for several at once, each to be
+  added or only to be verified (KIP-890).
+- A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and with it no other one of its transaction is added:
+  OPERATION_NOT_ATTEMPTED.
+- v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.handlers.transaction_verification import refused
+from kpywire import error_codes
+from kpywire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+
+BATCHED_FROM = 4
+
+
+def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:
+    """Ask the coordinator about each transaction."""
+    if call.api_version >= BATCHED_FROM:
+        answers = [_add(broker, transaction, call) for transaction in request.transactions]
+        return gathered(answers, _batched)
+    transaction = AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+    return gathered([_add(broker, transaction, call)], _single)
+
+
+def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
+    unknown = _unknown(broker, transaction)
+    if unknown is not None:
+        return unknown
+    return broker.transactions.submit(
+        transaction.transactional_id,
+        transaction_request(broker, transaction, call.api_version),
+        lambda code: refused(transaction, coordinator_error(code)),
+        writes=not transaction.verify_only,
+    )
+
+
+def _unknown(broker: Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult | None:
+    """The answer of a transaction with partitions that do not exist; None if all do."""
+    topics, image_topics = [], broker.image.topics
+    failed = False
+    for topic in transaction.topics:
+        known = image_topics.get(topic.name)
+        results = []
+        for index in topic.partitions:
+            code = error_codes.OPERATION_NOT_ATTEMPTED
+            if known is None or index not in known.partitions:
+                code, failed = error_codes.UNKNOWN_TOPIC_OR_PARTITION, True
+            results.append(AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code))
+        topics.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results))
+    if not failed:
+        return None
+    return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
+
+
+def _batched(results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=error_codes.NONE,
+        results_by_transaction=results,
+        results_by_topic_v3_and_below=[],
+    )
+
+
+def _single(results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        error_code=error_codes.NONE,
+        results_by_transaction=[],
+        results_by_topic_v3_and_below=results[0].topic_results,
+    )

@@ -1,0 +1,47 @@
+"""DescribeTransactions (65), version 0: what the coordinator knows of transactional ids (KIP-664).
+
+- Each is answered by itself: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+"""
+
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.transactions.events import DescribeTransaction
+from kpywire.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+
+
+def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Any:
+    """Ask the coordinator about each."""
+    return gathered([_describe(broker, each) for each in request.transactional_ids], _together)
+
+
+def _describe(broker: Context, transactional_id: str) -> Any:
+    timestamp_ms = broker.scheduler.now_ms()
+    return broker.transactions.submit(
+        transactional_id,
+        lambda ticket: DescribeTransaction(ticket, transactional_id, timestamp_ms),
+        lambda code: _refused(transactional_id, coordinator_error(code)),
+        writes=False,
+    )
+
+
+def _together(states: list[TransactionState]) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states)
+
+
+def _refused(transactional_id: str, code: int) -> TransactionState:
+    return TransactionState(
+        error_code=code,
+        transactional_id=transactional_id,
+        transaction_state="",
+        transaction_timeout_ms=0,
+        transaction_start_time_ms=0,
+        producer_id=0,
+        producer_epoch=0,
+        topics=[],
+    )

@@ -1,0 +1,55 @@
+"""ListTransactions (66), versions 0-2: the transactional ids whose coordinator this node is (KIP-664).
+
+- v1: only those that run for longer than a duration (KIP-994). v2: only those that match a pattern,
+  INVALID_REGULAR_EXPRESSION if it is none (KIP-1152).
+- States that do not exist are told, and let nothing through.
+- While any shard loads, the answer as a whole is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
+"""
+
+import re
+from typing import Any
+
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.transactions.events import ListTransactions
+from kpybroker.transactions.transaction import STATE_NAMES
+from kpywire import error_codes
+from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+
+NAMES = frozenset(STATE_NAMES.values())
+
+
+def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Any:
+    """Ask every shard, and merge what they say."""
+    unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
+    if request.transactional_id_pattern and not _is_pattern(request.transactional_id_pattern):
+        return _response(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
+    # No shard looks at thousands of names for each of its own.
+    request.state_filters = list(set(request.state_filters) & NAMES) or request.state_filters[:1]
+    timestamp_ms = broker.scheduler.now_ms()
+    asked = broker.transactions.submit_to_all(
+        lambda ticket: ListTransactions(ticket, request, timestamp_ms),
+        lambda code: _response(coordinator_error(code), [], []),
+    )
+    return gathered(asked, lambda answers: _merged(answers, unknown))
+
+
+def _is_pattern(pattern: str) -> bool:
+    try:
+        re.compile(pattern)
+    except re.error:
+        return False
+    return True
+
+
+def _merged(answers: list[ListTransactionsResponse], unknown: list[str]) -> ListTransactionsResponse:
+    codes = {answer.error_code for answer in answers} - {error_codes.NONE, error_codes.NOT_COORDINATOR}
+    if codes:
+        return _response(min(codes), [], [])
+    return _response(error_codes.NONE, unknown, [each for answer in answers for each in answer.transaction_states])
+
+
+def _response(code: int, unknown: list[str], states: list[Any]) -> ListTransactionsResponse:
+    return ListTransactionsResponse(
+        throttle_time_ms=0, error_code=code, unknown_state_filters=unknown, transaction_states=states
+    )

@@ -1,0 +1,230 @@
+"""Before a partition takes part in a transaction: does its coordinator know of that? (KIP-890.) Not a handler.
+
+The leader of a partition asks once for each transaction. Clients of the first generation have added the partition
+before, and it is only looked up; for those of the second it is added now, by the way. What a transaction has open
+already is not asked about again. (Kafka: ``AddPartitionsToTxnManager``,
+``ReplicaManager.maybeSendPartitionsToTransactionCoordinator``.)
+"""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Context
+from kpybroker.handlers.group_requests import coordinator_error
+from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.partition.leader import Leader
+from kpybroker.partition.validation import sole_batch
+from kpybroker.partition.verification import Verification
+from kpybroker.server.pending import Pending
+from kpybroker.transactions.events import Partition
+from kpystorage.errors import StorageError
+from kpywire import error_codes
+from kpywire.batch import HEADER_BYTES, MAGIC, parse_header
+from kpywire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTopicResult,
+    AddPartitionsToTxnTransaction,
+)
+from kpywire.produce import Partitions, TopicKey
+
+ABORTABLE_PRODUCE_FROM = 11
+ADDING_PRODUCE_FROM = 12
+API_VERSION = 5
+"""Of AddPartitionsToTxn, the request that a broker of a cluster would send."""
+
+ONLY_LOOKS, KNOWS_ABORTABLE, ADDS = range(3)
+"""What a client's version stands for: looking up, the same with TRANSACTION_ABORTABLE, adding."""
+
+Errors = dict[Partition, int]
+"""Error codes of partitions that may not be written to."""
+
+_NOT_TO_BE_ASKED_NOW = frozenset(
+    {
+        error_codes.NETWORK_EXCEPTION,
+        error_codes.COORDINATOR_LOAD_IN_PROGRESS,
+        error_codes.COORDINATOR_NOT_AVAILABLE,
+        error_codes.NOT_COORDINATOR,
+    }
+)
+
+
+class Wanted(NamedTuple):
+    """A partition that is to be written to, its leader, and the sequence of the batch."""
+
+    leader: Leader
+    topic: str
+    partition: int
+    sequence: int = -1
+
+
+class Batches(NamedTuple):
+    """The transactional batches of a Produce: where they go, and whose they are, (producer id, epoch)."""
+
+    wanted: list[Wanted]
+    producers: set[tuple[int, int]]
+
+
+def operation_of(produce_version: int) -> int:
+    """What is asked for a Produce of this version."""
+    if produce_version >= ADDING_PRODUCE_FROM:
+        return ADDS
+    return KNOWS_ABORTABLE if produce_version >= ABORTABLE_PRODUCE_FROM else ONLY_LOOKS
+
+
+def transactional_batches(
+    broker: Context, topics: Sequence[tuple[TopicKey, Partitions]], produce_version: int
+) -> Batches:
+    """Those of a request that its partitions' leaders, here, could take. What is wrong with others, an append says."""
+    wanted: list[Wanted] = []
+    producers: set[tuple[int, int]] = set()
+    replicas = broker.replicas
+    for key, partitions in topics:
+        held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
+        if held is None:
+            continue
+        for index, records in partitions:
+            if records is None or len(records) < HEADER_BYTES:
+                continue
+            header = parse_header(records)
+            if not header.is_transactional or not header.has_producer_id:
+                continue
+            try:
+                if header.size != len(records) or header.magic != MAGIC:
+                    sole_batch(records, produce_version)
+                leader = held.replica(index).led()
+            except (KafkaError, StorageError):
+                continue
+            wanted.append(Wanted(leader, held.name, index, header.base_sequence))
+            producers.add((header.producer_id, header.producer_epoch))
+    return Batches(wanted, producers)
+
+
+class Verifying:
+    """One question about the partitions of one producer, until it is answered."""
+
+    __slots__ = ("_began_ms", "_broker", "_done", "_epoch", "_guards", "_id", "_operation", "_producer_id", "_wanted")
+
+    def __init__(
+        self,
+        broker: Context,
+        transactional_id: str,
+        producer_id: int,
+        producer_epoch: int,
+        wanted: Sequence[Wanted],
+        operation: int,
+        done: Callable[[Errors], object],
+    ) -> None:
+        """``done`` gets the errors, none of them Kafka's for produce requests yet: at once or later."""
+        self._broker = broker
+        self._id = transactional_id
+        self._producer_id = producer_id
+        self._epoch = producer_epoch
+        self._wanted = wanted
+        self._operation = operation
+        self._done = done
+        self._began_ms = broker.scheduler.monotonic_ms()
+        self._guards: dict[Partition, Verification] = {}
+
+    def ask(self) -> None:
+        """Ask about what is not open yet."""
+        broker, adds = self._broker, self._operation == ADDS
+        guards = self._guards = {}
+        by_topic: dict[str, list[int]] = {}
+        now_ms = 0
+        for leader, topic, index, sequence in self._wanted:
+            if leader.log.producers.has_open_transaction(self._producer_id, self._epoch):
+                continue
+            now_ms = now_ms or broker.scheduler.now_ms()
+            guards[topic, index] = leader.verifications.begin(
+                self._producer_id, self._epoch, sequence, now_ms, bumps_epoch=adds
+            )
+            by_topic.setdefault(topic, []).append(index)
+        if not guards:
+            self._done({})
+        elif not adds and not broker.config["transaction.partition.verification.enable"]:
+            for guard in guards.values():
+                guard.verified = True
+            self._done({})
+        else:
+            message = AddPartitionsToTxnTransaction(
+                transactional_id=self._id,
+                producer_id=self._producer_id,
+                producer_epoch=self._epoch,
+                verify_only=not adds,
+                topics=[AddPartitionsToTxnTopic(name=topic, partitions=part) for topic, part in by_topic.items()],
+            )
+            answer = broker.transactions.submit(
+                self._id,
+                transaction_request(broker, message, API_VERSION),
+                lambda code: refused(message, coordinator_error(code)),
+                writes=adds,
+            )
+            if isinstance(answer, Pending):
+                answer.when_resolved(self._answered)
+            else:
+                self._answered(answer)
+
+    def _answered(self, result: AddPartitionsToTxnResult) -> None:
+        codes = {
+            (topic.name, each.partition_index): each.partition_error_code
+            for topic in result.topic_results
+            for each in topic.results_by_partition
+        }
+        if self._operation == ADDS and error_codes.CONCURRENT_TRANSACTIONS in codes.values() and self._may_ask_again():
+            backoff_ms = self._broker.config["add.partitions.to.txn.retry.backoff.ms"]
+            self._broker.scheduler.call_later(backoff_ms, self.ask)
+            return
+        errors: Errors = {}
+        for partition, guard in self._guards.items():
+            code = self._as_the_client_knows_it(codes.get(partition, error_codes.UNKNOWN_SERVER_ERROR))
+            if code:
+                errors[partition] = code
+            else:
+                guard.verified = True
+        self._done(errors)
+
+    def _may_ask_again(self) -> bool:
+        config = self._broker.config
+        longest_ms = min(config["add.partitions.to.txn.retry.backoff.max.ms"], config["request.timeout.ms"])
+        return bool(self._broker.scheduler.monotonic_ms() - self._began_ms < longest_ms)
+
+    def _as_the_client_knows_it(self, code: int) -> int:
+        if code == error_codes.PRODUCER_FENCED:
+            return error_codes.INVALID_PRODUCER_EPOCH
+        if code == error_codes.TRANSACTION_ABORTABLE and self._operation == ONLY_LOOKS:
+            return error_codes.INVALID_TXN_STATE
+        return code
+
+
+def refused(transaction: AddPartitionsToTxnTransaction, code: int) -> AddPartitionsToTxnResult:
+    """One error for every partition of a transaction."""
+    return AddPartitionsToTxnResult(
+        transactional_id=transaction.transactional_id,
+        topic_results=[
+            AddPartitionsToTxnTopicResult(
+                name=topic.name,
+                results_by_partition=[
+                    AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code)
+                    for index in topic.partitions
+                ],
+            )
+            for topic in transaction.topics
+        ],
+    )
+
+
+def refusal_of_a_produce(code: int, operation: int) -> KafkaError:
+    """What the producer is told: what older ones might not retry becomes an error that all of them retry."""
+    if code == error_codes.INVALID_TXN_STATE:
+        return KafkaError(code, "Partition was not added to the transaction")
+    may_wait = code == error_codes.CONCURRENT_TRANSACTIONS and operation != ADDS
+    if code in _NOT_TO_BE_ASKED_NOW or may_wait:
+        return KafkaError(
+            error_codes.NOT_ENOUGH_REPLICAS,
+            "Unable to verify the partition has been added to the transaction. Underlying error: "
+            f"{error_codes.name(code)}",
+        )
+    return KafkaError(code)

@@ -1,0 +1,138 @@
+"""TxnOffsetCommit (28), versions 0-5: how far a group came, which counts when the transaction commits.
+
+- v3: member, generation and static member are checked (KIP-447). v4: TRANSACTION_ABORTABLE. v5: the group's partition
+  becomes part of the transaction by the way (KIP-890); before that it is only looked up.
+- Before v2 COORDINATOR_NOT_AVAILABLE stands in for COORDINATOR_LOAD_IN_PROGRESS, which those clients do not know.
+- What does not exist is refused first, partition by partition: UNKNOWN_TOPIC_OR_PARTITION. If nothing is left, nobody
+  is asked. The empty group id is INVALID_GROUP_ID.
+"""
+
+from typing import Any
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.deferred import Deferred
+from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.handlers.transaction_verification import ADDS, KNOWS_ABORTABLE, ONLY_LOOKS, Errors, Verifying, Wanted
+from kpybroker.hosting.placement import partition_for
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpystorage.errors import DiskFailure
+from kpywire import error_codes
+from kpywire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+
+LOADING_FROM = 2
+ABORTABLE_FROM = 4
+ADDS_FROM = 5
+
+
+def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
+    """Commit what exists; refuse the rest."""
+    answers = _Answers(call.api_version)
+    asked = list(request.topics)
+    existing = []
+    for topic in asked:
+        known = broker.image.topics.get(topic.name)
+        found = [each for each in topic.partitions if known is not None and each.partition_index in known.partitions]
+        for each in topic.partitions:
+            if known is None or each.partition_index not in known.partitions:
+                answers.add(topic.name, each.partition_index, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if found:
+            existing.append(TxnOffsetCommitRequestTopic(name=topic.name, partitions=found))
+    if not existing:
+        return answers.response()
+    request.topics = existing
+    if not request.group_id:
+        return answers.refuse(existing, error_codes.INVALID_GROUP_ID)
+    try:
+        index, wanted = _group_partition(broker, request.group_id)
+    except KafkaError as error:
+        return answers.refuse(existing, coordinator_error(error.code))
+    answer = Deferred()
+
+    def verified(errors: Errors) -> None:
+        code = errors.get((GROUP_OFFSETS_TOPIC, index), error_codes.NONE)
+        if code:
+            answer.deliver(answers.refuse(existing, coordinator_error(code)))
+        else:
+            answer.deliver(_commit(broker, request, call, answers))
+
+    Verifying(
+        broker,
+        request.transactional_id,
+        request.producer_id,
+        request.producer_epoch,
+        [wanted],
+        _operation(call.api_version),
+        verified,
+    ).ask()
+    return answer.response
+
+
+def _operation(version: int) -> int:
+    if version >= ADDS_FROM:
+        return ADDS
+    return KNOWS_ABORTABLE if version >= ABORTABLE_FROM else ONLY_LOOKS
+
+
+def _group_partition(broker: Context, group_id: str) -> tuple[int, Wanted]:
+    """The partition that keeps a group, led here; KafkaError if it is not."""
+    if not broker.groups.partitions:
+        raise KafkaError(error_codes.NOT_COORDINATOR)
+    index = partition_for(group_id, broker.groups.partitions)
+    try:
+        leader = broker.replicas.find(GROUP_OFFSETS_TOPIC, index).led()
+    except DiskFailure as failure:
+        broker.replicas.directory_failed(failure)
+        raise KafkaError(error_codes.NOT_COORDINATOR) from None
+    return index, Wanted(leader, GROUP_OFFSETS_TOPIC, index)
+
+
+def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answers: "_Answers") -> Any:
+    topics = request.topics
+    return broker.groups.submit(
+        request.group_id,
+        group_request(broker, request, call),
+        lambda code: answers.refuse(topics, coordinator_error(code)),
+        answer=answers.merge,
+        timeout_ms=commit_timeout_ms(broker),
+    )
+
+
+class _Answers:
+    """Refusals and what the coordinator answers, each topic once (``TxnOffsetCommitResponse.Builder``)."""
+
+    def __init__(self, version: int) -> None:
+        self._version = version
+        self._topics: dict[str, TxnOffsetCommitResponseTopic] = {}
+
+    def add(self, topic: str, index: int, code: int) -> None:
+        """The answer of one partition."""
+        if code == error_codes.COORDINATOR_LOAD_IN_PROGRESS and self._version < LOADING_FROM:
+            code = error_codes.COORDINATOR_NOT_AVAILABLE
+        found = self._topics.get(topic)
+        if found is None:
+            found = self._topics[topic] = TxnOffsetCommitResponseTopic(name=topic, partitions=[])
+        found.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=code))
+
+    def refuse(self, topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
+        """One error for all of these."""
+        for topic in topics:
+            for each in topic.partitions:
+                self.add(topic.name, each.partition_index, code)
+        return self.response()
+
+    def merge(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
+        """What the coordinator answers, behind what was refused."""
+        for topic in response.topics:
+            for each in topic.partitions:
+                self.add(topic.name, each.partition_index, each.error_code)
+        return self.response()
+
+    def response(self) -> TxnOffsetCommitResponse:
+        return TxnOffsetCommitResponse(throttle_time_ms=0, topics=list(self._topics.values()))

@@ -1,0 +1,90 @@
+"""WriteTxnMarkers (27), versions 1-2: end transactions in partitions that this node leads.
+
+- From a transaction coordinator, or from an administrator who ends one that nobody ends any more (KIP-664).
+- v2: the transaction's version; from 2 on the marker's epoch has to be above the producer's (KIP-1228).
+- A partition that is not here is UNKNOWN_TOPIC_OR_PARTITION; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED
+  where the producer or the coordinator has a newer one.
+"""
+
+from typing import Any
+
+from kpybroker.errors import KafkaError
+from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.deferred import Deferred
+from kpybroker.partition.leader import Marker
+from kpywire import error_codes
+from kpywire.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerPartitionResult,
+    WritableTxnMarkerResult,
+    WritableTxnMarkerTopicResult,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+
+def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Any:
+    """Write each marker into each of its partitions; answer when all are committed or refused."""
+    writing = _Writing(broker)
+    results = [writing.write(marker) for marker in request.markers]
+    writing.all_begun(WriteTxnMarkersResponse(markers=results))
+    return writing.answer.response
+
+
+class _Writing:
+    """The markers of one request."""
+
+    def __init__(self, broker: Context) -> None:
+        self.answer = Deferred()
+        self._broker = broker
+        self._timeout_ms = int(broker.config["request.timeout.ms"])
+        self._missing = 1
+        self._response: WriteTxnMarkersResponse | None = None
+
+    def write(self, wanted: WritableTxnMarker) -> WritableTxnMarkerResult:
+        """Begin one marker; its results are filled in as they come."""
+        marker = Marker(
+            wanted.producer_id,
+            wanted.producer_epoch,
+            wanted.transaction_result,
+            wanted.coordinator_epoch,
+            wanted.transaction_version,
+        )
+        topics = []
+        for topic in wanted.topics:
+            partitions = []
+            for index in topic.partition_indexes:
+                result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
+                partitions.append(result)
+                self._begin(topic.name, result, marker)
+            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)
+
+    def _begin(self, topic: str, result: WritableTxnMarkerPartitionResult, marker: Marker) -> None:
+        def done(code: int) -> None:
+            result.error_code = code
+            self._one_is_done()
+
+        self._missing += 1
+        if _is_online(self._broker, topic, result.partition_index):
+            self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
+        else:
+            done(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+
+    def all_begun(self, response: WriteTxnMarkersResponse) -> None:
+        """No more will come; the answer leaves when the last is done."""
+        self._response = response
+        self._one_is_done()
+
+    def _one_is_done(self) -> None:
+        self._missing -= 1
+        if not self._missing:
+            self.answer.deliver(self._response)
+
+
+def _is_online(broker: Context, topic: str, index: int) -> bool:
+    """Whether this node has the partition, on a disk that works."""
+    try:
+        return not broker.replicas.find(topic, index).offline
+    except KafkaError:
+        return False

@@ -1,0 +1,165 @@
+"""Sees to it that decided transactions end everywhere: each partition gets its marker, however often it is tried.
+
+(Kafka: ``TransactionMarkerChannelManager``.) What a transaction coordinator sends, `WriteMarkers`, is noted and done in
+the next turn of the loop, when its client has its answer. A partition that was deleted needs no marker. One whose
+leader cannot take it is tried again, also when the metadata change. When a marker is refused since its producer or its
+coordinator is fenced, somebody else decides about that transaction by now, and it is left alone, as in Kafka.
+
+Invariant: a coordinator is told of a partition only when its marker is committed there, or none is needed.
+"""
+
+import logging
+from collections.abc import Callable
+from functools import partial
+
+from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.shard import Shard
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.journal import Send
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.partition.leader import Marker
+from kpybroker.transactions.events import MarkersWritten, Partition, WriteMarkers
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.transactions")
+
+RETRY_MS = 100
+_FENCED = frozenset({error_codes.INVALID_PRODUCER_EPOCH, error_codes.TRANSACTION_COORDINATOR_FENCED})
+
+
+class _Ending:
+    """One transaction that ends: where its marker is missing, is on its way, and arrived without being told yet."""
+
+    __slots__ = ("asked", "marker", "missing", "shard", "under_way", "written")
+
+    def __init__(self, shard: Shard, asked: WriteMarkers) -> None:
+        self.shard = shard
+        self.asked = asked
+        self.marker = Marker(
+            asked.producer_id, asked.producer_epoch, asked.commit, shard.epoch, asked.transaction_version
+        )
+        self.missing: dict[Partition, None] = dict.fromkeys(asked.partitions)
+        self.under_way: set[Partition] = set()
+        self.written: list[Partition] = []
+
+
+class MarkerWriter:
+    """The transactions that end, by their coordinator's shard and transactional id."""
+
+    def __init__(
+        self, scheduler: Scheduler, markers: Markers, image: Callable[[], MetadataImage], timeout_ms: Callable[[], int]
+    ) -> None:
+        """``image`` says which partitions exist; ``timeout_ms`` how long one waits for its replicas."""
+        self._scheduler = scheduler
+        self._markers = markers
+        self._image = image
+        self._timeout_ms = timeout_ms
+        self._endings: dict[str, _Ending] = {}
+        self._to_do: dict[str, None] = {}
+        self._timer: Timer | None = None
+        self._scheduled = False
+        self._pursued: _Ending | None = None
+        """The one that is looked at right now, and told about after it."""
+
+    def send(self, shard: Shard, send: Send) -> None:
+        """Take `WriteMarkers` from a shard: an older one of the same transactional id is not pursued any more."""
+        asked: WriteMarkers = send.message
+        self._endings[asked.transactional_id] = _Ending(shard, asked)
+        self._to_do[asked.transactional_id] = None
+        self._soon()
+
+    def look_again(self) -> None:
+        """Leaders or topics changed: what could not be written may be possible now, or not needed."""
+        if self._endings:
+            self._to_do.update(dict.fromkeys(self._endings))
+            self._soon()
+
+    def stop(self) -> None:
+        """Let go of everything; the next leader of a coordinator's partition begins anew."""
+        if self._timer is not None:
+            self._timer.cancel()
+        self._endings.clear()
+        self._to_do.clear()
+
+    def _soon(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._scheduler.call_soon(self._run)
+
+    def _run(self) -> None:
+        self._scheduled = False
+        to_do, self._to_do = self._to_do, {}
+        for transactional_id in to_do:
+            ending = self._endings.get(transactional_id)
+            if ending is not None:
+                self._pursue(ending)
+
+    def _pursue(self, ending: _Ending) -> None:
+        if ending.shard.is_over:
+            self._forget(ending)
+            return
+        self._pursued = ending
+        topics, timeout_ms = self._image().topics, self._timeout_ms()
+        for partition in [each for each in ending.missing if each not in ending.under_way]:
+            name, index = partition
+            topic = topics.get(name)
+            if topic is None or index not in topic.partitions:
+                self._arrived(ending, partition, error_codes.NONE)
+                continue
+            ending.under_way.add(partition)
+            answered = partial(self._answered, ending, partition)
+            self._markers.write(name, index, ending.marker, timeout_ms, answered)
+        self._pursued = None
+        self._tell(ending)
+
+    def _answered(self, ending: _Ending, partition: Partition, code: int) -> None:
+        ending.under_way.discard(partition)
+        self._arrived(ending, partition, code)
+
+    def _arrived(self, ending: _Ending, partition: Partition, code: int) -> None:
+        """A partition has its marker, needs none, refuses it for good, or has to be asked again."""
+        if self._endings.get(ending.asked.transactional_id) is not ending:
+            return
+        if code == error_codes.NONE:
+            ending.missing.pop(partition, None)
+            ending.written.append(partition)
+            if ending is not self._pursued:
+                self._to_do[ending.asked.transactional_id] = None
+                self._soon()
+        elif code in _FENCED:
+            log.error(
+                "%s-%d refuses the end of the transaction of %r: %s",
+                *partition,
+                ending.asked.transactional_id,
+                error_codes.name(code),
+            )
+            self._forget(ending)
+        else:
+            self._later()
+
+    def _tell(self, ending: _Ending) -> None:
+        if not ending.written or self._endings.get(ending.asked.transactional_id) is not ending:
+            return
+        shard, asked = ending.shard, ending.asked
+        if not shard.has_enough_in_sync:
+            self._later()
+            return
+        written, ending.written = ending.written, []
+        if not ending.missing:
+            self._forget(ending)
+        event = MarkersWritten(
+            asked.transactional_id, asked.producer_id, asked.producer_epoch, written, self._scheduler.now_ms()
+        )
+        shard.submit(event, None, asked.transactional_id)
+
+    def _forget(self, ending: _Ending) -> None:
+        if self._endings.get(ending.asked.transactional_id) is ending:
+            del self._endings[ending.asked.transactional_id]
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(RETRY_MS, self._retry)
+
+    def _retry(self) -> None:
+        self._timer = None
+        self.look_again()

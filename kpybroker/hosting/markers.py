@@ -1,0 +1,93 @@
+"""Transaction markers into the partitions that this node leads, one batch for each (Kafka: ``EndTransactionMarker``).
+
+Not here: who asks for them, and what happens where one cannot be written. A marker in a partition of
+``__consumer_offsets`` passes through the journal of the group coordinator's shard, so that the offsets it concerns
+become visible, or vanish, in the order of the log.
+
+Invariant: a marker is reported as written only when the high watermark has passed it.
+"""
+
+from collections.abc import Callable
+
+from kpybroker.errors import KafkaError
+from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.partition.leader import Leader, Marker
+from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.replicas import Replicas
+from kpystorage.errors import DiskFailure, StorageError
+from kpywire import error_codes
+
+Done = Callable[[int], object]
+"""Takes the error code of one partition."""
+
+
+class Markers:
+    """The way of a marker into a log."""
+
+    def __init__(self, scheduler: Scheduler, replicas: Replicas, groups: Coordinator) -> None:
+        self._scheduler = scheduler
+        self._replicas = replicas
+        self._groups = groups
+
+    def write(self, topic: str, index: int, marker: Marker, timeout_ms: int, done: Done) -> None:
+        """End a transaction in one partition; ``done`` gets the outcome, at once or within ``timeout_ms``.
+
+        Besides NONE: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (also while a group coordinator loads),
+        KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
+        REQUEST_TIMED_OUT.
+        """
+        try:
+            replica = self._replicas.find(topic, index)
+            leader = replica.led()
+            if not leader.has_enough_in_sync(replica.topic.config.min_insync_replicas):
+                raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
+            next_offset = self._append(replica, leader, marker)
+        except KafkaError as error:
+            done(error.code)
+        except StorageError as error:
+            if isinstance(error, DiskFailure):
+                self._replicas.directory_failed(error)
+            done(error.error_code)
+        else:
+            if next_offset <= leader.high_watermark.offset:
+                done(error_codes.NONE)
+            else:
+                _Uncommitted(self._scheduler, replica, leader, next_offset, timeout_ms, done)
+
+    def _append(self, replica: Replica, leader: Leader, marker: Marker) -> int:
+        if replica.topic.name == GROUP_OFFSETS_TOPIC:
+            shard = self._groups.shards.get(replica.index)
+            if shard is None or not shard.journal.is_open:
+                raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
+            return shard.mark(marker)
+        offset = leader.append_marker(marker, self._scheduler.now_ms())
+        replica.changed()
+        return offset + 1
+
+
+class _Uncommitted:
+    """A marker that other replicas do not have yet."""
+
+    def __init__(
+        self, scheduler: Scheduler, replica: Replica, leader: Leader, next_offset: int, timeout_ms: int, done: Done
+    ) -> None:
+        self._replica = replica
+        self._leader = leader
+        self._next_offset = next_offset
+        self._done = done
+        self._timer = scheduler.call_later(timeout_ms, self._finish, error_codes.REQUEST_TIMED_OUT)
+        replica.commit_waits[self] = None
+
+    def check(self) -> None:
+        """High watermark or leadership changed."""
+        if self._replica.leader is not self._leader:
+            self._finish(error_codes.NOT_LEADER_OR_FOLLOWER)
+        elif self._leader.high_watermark.offset >= self._next_offset:
+            self._finish(error_codes.NONE)
+
+    def _finish(self, code: int) -> None:
+        self._timer.cancel()
+        self._replica.commit_waits.pop(self, None)
+        self._done(code)
