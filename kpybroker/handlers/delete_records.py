@@ -5,6 +5,9 @@
 - A topic whose cleanup policy does not delete is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
 """
 
+from collections.abc import Generator
+from functools import partial
+
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
@@ -12,6 +15,7 @@ from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
+from kpybroker.server.slices import each
 from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpywire import error_codes
@@ -25,7 +29,9 @@ from kpywire.messages.delete_records import (
 HIGH_WATERMARK = -1
 
 
-def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> DeleteRecordsResponse | Pending:
+def handle(
+    broker: Context, request: DeleteRecordsRequest, _call: Call
+) -> Generator[None, None, DeleteRecordsResponse | Pending]:
     """Answer each partition with its new log start; of a partition named twice the last offset counts.
 
     The answer leaves when the new log starts are on disk: deleted records do not come back with the next start.
@@ -35,16 +41,11 @@ def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> Delet
         for wanted in topic.partitions:
             offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
     changed: set[LogDirectory] = set()
-    response = DeleteRecordsResponse(
-        throttle_time_ms=0,
-        topics=[
-            DeleteRecordsTopicResult(
-                name=name,
-                partitions=[_delete(broker, name, index, offset, changed) for index, offset in partitions.items()],
-            )
-            for name, partitions in offsets.items()
-        ],
-    )
+    topics = []
+    for name, partitions in offsets.items():
+        answers = yield from each(partitions.items(), partial(_delete, broker, name, changed))
+        topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
+    response = DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
     if not changed:
         return response
     pending = Pending()
@@ -63,17 +64,19 @@ def handle(broker: Context, request: DeleteRecordsRequest, _call: Call) -> Delet
 
 
 def _delete(
-    broker: Context, topic: str, index: int, offset: int, changed: set[LogDirectory]
+    broker: Context, topic: str, changed: set[LogDirectory], wanted: tuple[int, int]
 ) -> DeleteRecordsPartitionResult:
+    index, offset = wanted
+
     def delete(replica: Replica, leader: Leader) -> DeleteRecordsPartitionResult:
         if not replica.topic.config.delete:
             raise KafkaError(error_codes.POLICY_VIOLATION)
         high_watermark = leader.high_watermark.offset
-        wanted = high_watermark if offset == HIGH_WATERMARK else offset
-        if not 0 <= wanted <= high_watermark:
+        start = high_watermark if offset == HIGH_WATERMARK else offset
+        if not 0 <= start <= high_watermark:
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
-        if wanted > leader.log.log_start_offset:
-            leader.log.advance_log_start(wanted)
+        if start > leader.log.log_start_offset:
+            leader.log.advance_log_start(start)
             changed.add(leader.log.directory)
             replica.changed()
         return DeleteRecordsPartitionResult(

@@ -4,10 +4,13 @@ v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-
 How partitions are read is in `kpybroker.handlers.reading`.
 """
 
+from collections.abc import Collection
+
 from kpybroker.errors import KafkaError
-from kpybroker.fetch.session import NO_SESSION, Session
+from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.fetch.sessions import FINAL_EPOCH
 from kpybroker.fetch.standing import NotRemembered, Outside, Standing
+from kpybroker.handlers import unopened_logs
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.reading import Reading
 from kpybroker.handlers.reading_again import ReadingAgain
@@ -31,7 +34,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if request.topics and type(request.topics[0]) is PackedTopic and request.session_epoch == FINAL_EPOCH:
         again = _again(broker, request, call) if replica_id < 0 else None
         if again is not None:
-            return again.park() if not again.begin() and request.max_wait_ms > 0 else again.response()
+            return _when_opened(broker, call, again, again.session.changed)
     now_ms = broker.scheduler.monotonic_ms()
     try:
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
@@ -44,12 +47,17 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if not incremental:
         _note_reader(session, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
-    if not reading.begin() and request.max_wait_ms > 0 and session.entries:
-        return reading.park()
-    response = reading.response()
-    if session.id == NO_SESSION:
-        session.forget_all()
-    return response
+    return _when_opened(broker, call, reading, () if incremental else session.entries.values())
+
+
+def _when_opened(broker: Context, call: Call, reading: Reading, entries: Collection[Entry]) -> FetchResponse | Pending:
+    """The answer, after logs among these were opened if they are many."""
+    if len(entries) > unopened_logs.FEW:
+        new = unopened_logs.unopened(broker, [(entry.topic, entry.index) for entry in entries])
+        if new:
+            response: FetchResponse | Pending = unopened_logs.begin(broker, call, new, reading.answer)
+            return response
+    return reading.answer()
 
 
 def _again(broker: Context, request: FetchRequest, call: Call) -> ReadingAgain | None:

@@ -10,6 +10,7 @@
 """
 
 from collections import Counter
+from collections.abc import Generator
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
@@ -46,7 +47,7 @@ Found = tuple[int, int, int]
 NOTHING: Found = (-1, -1, -1)
 
 
-def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffsetsResponse:
+def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generator[None, None, ListOffsetsResponse]:
     """Answer each partition from memory, or from the index for a timestamp."""
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
     repeated = {partition for partition, times in asked.items() if times > 1}
@@ -72,6 +73,7 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> ListOffs
                     leader_epoch=found[2] if call.api_version >= LEADER_EPOCH_FROM else -1,
                 )
             )
+            yield
         if answers or request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)

@@ -4,10 +4,14 @@
   answer is that epoch with the first known start; otherwise the largest epoch not above it, and the start of the next.
 """
 
+from collections.abc import Generator
+from functools import partial
+
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.offset_for_leader_epoch import (
     EpochEndOffset,
@@ -18,17 +22,15 @@ from kpywire.messages.offset_for_leader_epoch import (
 )
 
 
-def handle(broker: Context, request: OffsetForLeaderEpochRequest, _call: Call) -> OffsetForLeaderEpochResponse:
+def handle(
+    broker: Context, request: OffsetForLeaderEpochRequest, _call: Call
+) -> Generator[None, None, OffsetForLeaderEpochResponse]:
     """Answer each partition from its leader epoch cache."""
-    return OffsetForLeaderEpochResponse(
-        throttle_time_ms=0,
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic, partitions=[_answer(broker, topic.topic, wanted) for wanted in topic.partitions]
-            )
-            for topic in request.topics
-        ],
-    )
+    topics = []
+    for topic in request.topics:
+        answers = yield from each(topic.partitions, partial(_answer, broker, topic.topic))
+        topics.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=answers))
+    return OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics)
 
 
 def _answer(broker: Context, topic: str, wanted: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -202,6 +202,16 @@ class Reading:
 
     # Answering
 
+    def answer(self) -> FetchResponse | Pending:
+        """What there is, or a `Pending` of what will be."""
+        session = self.session
+        if not self.begin() and self.request.max_wait_ms > 0 and session.entries:
+            return self.park()
+        response = self.response()
+        if not session.lasts:
+            session.forget_all()
+        return response
+
     def begin(self) -> bool:
         """Read what there is; whether the answer can leave."""
         session = self.session
