@@ -17,6 +17,7 @@ DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
 TARGET ?= kpybroker
 SECONDS ?= 3600
+OPTIONS ?=
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
 
@@ -83,16 +84,16 @@ wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (need
 	$(COMPILED) --outdir dist
 
 .PHONY: bench
-bench: setup $(BENCHED)/bin/kpybroker ## compare the compiled wheel's speed with Apache Kafka's, in alternating rounds
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker
+bench: setup $(BENCHED)/bin/kpybroker ## all rows: the compiled wheel beside Apache Kafka, in alternating rounds (hours; OPTIONS=--resume)
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker $(OPTIONS)
 
 .PHONY: bench-quick
-bench-quick: setup $(BENCHED)/bin/kpybroker ## the same with small rounds
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick
+bench-quick: setup $(BENCHED)/bin/kpybroker ## a choice of rows in small rounds, in five minutes
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick $(OPTIONS)
 
-.PHONY: bench-scale
-bench-scale: setup $(BENCHED)/bin/kpybroker ## the same with many topics, partitions and connections, and restarts
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --suite scale
+.PHONY: budget
+budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
+	$(BIN)/python -m tests.budget
 
 .PHONY: soak
 soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, descriptors or pauses

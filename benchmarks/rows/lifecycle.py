@@ -63,7 +63,7 @@ class LoadedMemory(Row):
         return {LOADED_RSS.name: side.rss_bytes() / 1e6}
 
 
-def start_ms(broker: BrokerProcess) -> float:
+def start_ms(broker: BrokerProcess, timeout_s: float = START_TIMEOUT_S) -> float:
     """Starts the program and looks every 2 ms whether it answers ApiVersions. Raises RoundError."""
     began = time.perf_counter()
     with open(broker.output, "ab") as output:
@@ -71,7 +71,7 @@ def start_ms(broker: BrokerProcess) -> float:
             broker.command(), stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT
         )
     while not answers(Address("127.0.0.1", broker.port)):
-        if broker.process.poll() is not None or time.perf_counter() - began > START_TIMEOUT_S:
+        if broker.process.poll() is not None or time.perf_counter() - began > timeout_s:
             raise RoundError(f"{broker.program} did not start{broker.tail()}")
         time.sleep(LOOK_EVERY_S)
     return (time.perf_counter() - began) * 1000

@@ -20,6 +20,7 @@ START_CLEAN = Figure("start to all partitions answering, after a clean stop", "m
 START_KILLED = Figure("start to all partitions answering, after SIGKILL", "ms", False)
 PARTITIONS_PER_REQUEST = 1000
 FILL_PARTITIONS = 10
+RECOVERY_TIMEOUT_S = 900.0
 FILL_BATCH_BYTES = 100_000
 SPARE_DISK = 5
 """The disk must have so many times free what is asked for: each broker writes it once."""
@@ -70,7 +71,7 @@ class Restart(Row):
     def start_ms(self, broker: BrokerProcess) -> float:
         """Until ListOffsets is answered for every partition."""
         began = time.perf_counter()
-        start_ms(broker)
+        start_ms(broker, RECOVERY_TIMEOUT_S)
         waiting = dict(self.topics)
         names = list(waiting)
         size = max(1, PARTITIONS_PER_REQUEST // waiting[names[0]])
