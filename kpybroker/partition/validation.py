@@ -49,13 +49,16 @@ from kpywire.errors import Malformed
 from kpywire.record import assemble, encode_record, read_batch
 from kpywire.skim import skim_section
 from kpywire.varint import Buffer, as_int64
-from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames
+from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
 
 _SMALLEST_BATCH_LENGTH: Final = 14
 """What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
 _MAX_RECORD_ERRORS: Final = 10_000
 """Kafka names every refused record of a batch; we name no more than this."""
 _INFLATED_BYTES: Final = 64 << 20
+_LONGEST_VARINT: Final = 5
+_LOOKED_AT_AGAIN: Final = 1 << 14
+"""Records of a refused batch that are looked at once more, to name its error."""
 LATEST_PRODUCE: Final = 13
 
 
@@ -209,8 +212,7 @@ def validate(
     try:
         lowest, highest, in_order, keyed = skim_section(section, count, base_timestamp)
     except (InvalidRecord, TooLaborious) as error:
-        wrong = isinstance(error, InvalidRecord)
-        raise Refused(error_codes.INVALID_RECORD if wrong else error_codes.MESSAGE_TOO_LARGE, str(error)) from None
+        raise Refused(_code_of(error, section, count), str(error)) from None
     claims_append_time = attributes & TIMESTAMP_TYPE_MASK
     if claims_append_time:
         lowest = highest = claimed_timestamp
@@ -276,6 +278,23 @@ def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
         raise Refused(error_codes.MESSAGE_TOO_LARGE, str(error)) from None
     except Malformed as error:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, str(error)) from None
+
+
+def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -> int:
+    """Kafka reads the length of a record outside of what makes an INVALID_RECORD of a number that is too long."""
+    if isinstance(error, TooLaborious):
+        return error_codes.MESSAGE_TOO_LARGE
+    section = bytes(section)
+    position = 0
+    for index in range(min(count, _LOOKED_AT_AGAIN)):
+        length = section[position : position + _LONGEST_VARINT]
+        if len(length) == _LONGEST_VARINT and min(length) > 127:
+            return error_codes.UNKNOWN_SERVER_ERROR
+        try:
+            position = walk(section, position, index, index + 1)[4]
+        except (InvalidRecord, TooLaborious):
+            break
+    return error_codes.INVALID_RECORD
 
 
 def _check_labour(header: BatchHeader) -> None:
