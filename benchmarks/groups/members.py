@@ -34,7 +34,8 @@ import asyncio, json, sys
 from pathlib import Path
 from benchmarks.groups.lag import LoopLag
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.io.event_loop import new_event_loop, quiet_garbage_collection
+from kpybroker.io.collector import Collector
+from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
 from kpystorage.real_disk import Descriptors, RealDisk
 
@@ -46,7 +47,7 @@ async def main():
     loop = asyncio.get_running_loop()
     node = Node(config, loop, print)
     await node.start(RealDisk(Descriptors(512)))
-    quiet_garbage_collection()
+    Collector(node.scheduler).start()
     print(node.ports["PLAINTEXT"], flush=True)
     lag = LoopLag(loop)
     commands = asyncio.StreamReader()
