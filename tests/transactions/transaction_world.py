@@ -82,6 +82,8 @@ class TransactionWorld:
             assert record is not None
             self.journal.replay(record, offset)
         self.committed = len(self.log)
+        self.replayed = dict(self.transactions)
+        """What was known before anything was decided anew."""
         self.journal.open(self.committed, len(self.log))
         self.tell(Loaded(self.now_ms))
         self.run_timers()
@@ -164,8 +166,7 @@ class TransactionWorld:
 
     def init(self, transactional_id: str = "x", **options: Any) -> tuple[int, int, int]:
         """(error code, producer id, producer epoch)."""
-        response = self.init_ticket(transactional_id, **options).response
-        return response.error_code, response.producer_id, response.producer_epoch
+        return _producer(self.init_ticket(transactional_id, **options).response)
 
     def started(self, transactional_id: str = "x", **options: Any) -> tuple[int, int]:
         """A producer: its id and epoch."""
@@ -196,6 +197,8 @@ class TransactionWorld:
     def add(self, producer: tuple[int, int], *partitions: Partition, **options: Any) -> dict[Partition, int]:
         """The error code of each partition."""
         result = self.add_ticket(producer, *partitions, **options).response
+        if isinstance(result, int):
+            return dict.fromkeys(partitions, result)
         return {
             (topic.name, each.partition_index): each.partition_error_code
             for topic in result.topic_results
@@ -228,8 +231,7 @@ class TransactionWorld:
 
     def end(self, producer: tuple[int, int], **options: Any) -> tuple[int, int, int]:
         """(error code, producer id, producer epoch)."""
-        response = self.end_ticket(producer, **options).response
-        return response.error_code, response.producer_id, response.producer_epoch
+        return _producer(self.end_ticket(producer, **options).response)
 
     def describe(self, transactional_id: str = "x") -> Any:
         ticket = Ticket()
@@ -297,6 +299,12 @@ class TransactionWorld:
             if deadline_ms > self.monotonic_ms and not self.coordinator.shard.sweeps:
                 return
             self.tell(TimersDue(self.now_ms, self.new_producer_id()))
+
+
+def _producer(response: Any) -> tuple[int, int, int]:
+    if isinstance(response, int):
+        return response, -1, -1
+    return response.error_code, response.producer_id, response.producer_epoch
 
 
 def _raise(failed: DecisionFailed) -> None:
