@@ -2,6 +2,7 @@
 
 - From a transaction coordinator, or from an administrator who ends one that nobody ends any more (KIP-664).
 - v2: the transaction's version; from 2 on the marker's epoch has to be above the producer's (KIP-1228).
+- A producer that there can't be is UNKNOWN_SERVER_ERROR, as in Kafka.
 - A partition that is not here is UNKNOWN_TOPIC_OR_PARTITION; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED
   where the producer or the coordinator has a newer one.
 """
@@ -66,7 +67,9 @@ class _Writing:
             self._one_is_done()
 
         self._missing += 1
-        if _is_online(self._broker, topic, result.partition_index):
+        if marker.producer_id < 0 or marker.producer_epoch < 0:
+            done(error_codes.UNKNOWN_SERVER_ERROR)
+        elif _is_online(self._broker, topic, result.partition_index):
             self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
         else:
             done(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
