@@ -8,6 +8,7 @@ import secrets
 
 import pytest
 
+from conftest import NewTopic
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -107,6 +108,220 @@ def test_who_names_its_identity_goes_on_if_it_still_has_it(producer: Transaction
     raised = producer.init(version, producer_id=identity, epoch=epoch)
     assert (raised.error_code, raised.producer_id, raised.producer_epoch) == (NONE, identity, epoch + 1)
     again = producer.init(version, producer_id=identity, epoch=epoch)
+    assert (again.error_code, again.producer_id, again.producer_epoch) == (NONE, identity, epoch + 1)
+    assert producer.init(version, producer_id=identity, epoch=epoch + 1).producer_epoch == epoch + 2
+    for other_id, other_epoch in ((identity, epoch), (identity + 100_000, epoch + 2)):
+        refused = producer.init(version, producer_id=other_id, epoch=other_epoch)
+        assert (refused.error_code, refused.producer_id, refused.producer_epoch) == (fenced(version, 4), -1, -1)
+    for half in ({"producer_id": identity}, {"epoch": epoch}):
+        assert producer.init(version, **half).error_code == error_codes.INVALID_REQUEST
+
+
+def test_an_identity_that_nobody_knows_begins_anew(raw: RawClient) -> None:
+    producer = Transactional(raw, new_id())
+    find_coordinator(raw, producer.id)
+    answer = producer.init(producer_id=12_345_678, epoch=5)
+    assert (answer.error_code, answer.producer_epoch) == (NONE, 0)
+    assert answer.producer_id != 12_345_678
+
+
+def test_beginning_aborts_what_is_open(raw: RawClient, producer: Transactional, topic: str) -> None:
+    assert producer.add((topic, 0)) == {NONE}
+    assert producer.produce(topic, b"a").error_code == NONE
+    zombie = Transactional(raw, producer.id, producer.producer_id, producer.epoch)
+    request = InitProducerIdRequest(transactional_id=producer.id, transaction_timeout_ms=60_000)
+    assert raw.call(request, 5).error_code == error_codes.CONCURRENT_TRANSACTIONS
+    answer = producer.init()
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (NONE, zombie.producer_id, 2)
+    assert stable_end(raw, topic) == 2
+    assert aborted_in(fetch(raw, topic, committed=True)) == [(zombie.producer_id, 0)]
+    zombie.sequences[topic, 0] = 1
+    assert zombie.produce(topic, b"b").error_code == OLD_FENCED
+    assert zombie.end(True).error_code == FENCED
+
+
+# AddPartitionsToTxn
+
+
+@pytest.mark.parametrize("version", range(4))
+def test_partitions_are_added_by_old_clients(producer: Transactional, topic: str, version: int) -> None:
+    assert producer.add((topic, 0), version=version) == {NONE}
+    assert producer.add((topic, 0), version=version) == {NONE}
+    state = producer.describe()
+    assert (state.transaction_state, [(each.topic, each.partitions) for each in state.topics]) == (
+        "Ongoing",
+        [(topic, [0])],
+    )
+    assert abs(state.transaction_start_time_ms - now_ms()) < 600_000
+    other = Transactional(producer.raw, producer.id, producer.producer_id, producer.epoch - 1)
+    assert other.add((topic, 0), version=version) == {fenced(version)}
+    other = Transactional(producer.raw, producer.id, producer.producer_id + 100_000, producer.epoch)
+    assert other.add((topic, 0), version=version) == {error_codes.INVALID_PRODUCER_ID_MAPPING}
+    other = Transactional(producer.raw, new_id("nobody"), 1, 0)
+    assert other.add((topic, 0), version=version) == {error_codes.INVALID_PRODUCER_ID_MAPPING}
+    other = Transactional(producer.raw, "", 1, 0)
+    assert other.add((topic, 0), version=version) == {error_codes.INVALID_REQUEST}
+
+
+@pytest.mark.parametrize("version", range(6))
+def test_one_unknown_partition_spoils_all(producer: Transactional, topic: str, version: int) -> None:
+    codes = producer.add((topic, 0), (topic, 1), ("no-such-topic", 0), version=version)
+    assert codes == {error_codes.OPERATION_NOT_ATTEMPTED, error_codes.UNKNOWN_TOPIC_OR_PARTITION}
+    assert producer.describe().transaction_state == "Empty"
+
+
+@pytest.mark.parametrize("version", [4, 5])
+def test_brokers_ask_for_several_transactions_at_once(producer: Transactional, topic: str, version: int) -> None:
+    absent = error_codes.TRANSACTION_ABORTABLE
+    assert producer.add((topic, 0), version=version, verify_only=True) == {absent}
+    assert producer.add((topic, 0), version=version) == {NONE}
+    assert producer.add((topic, 0), version=version, verify_only=True) == {NONE}
+    older = Transactional(producer.raw, producer.id, producer.producer_id, producer.epoch - 1)
+    assert older.add((topic, 0), version=version, verify_only=True) == {FENCED}
+    other = Transactional(producer.raw, producer.id, producer.producer_id + 100_000, producer.epoch)
+    assert other.add((topic, 0), version=version, verify_only=True) == {error_codes.INVALID_PRODUCER_ID_MAPPING}
+    wanted = [
+        AddPartitionsToTxnTransaction(
+            transactional_id=name,
+            producer_id=producer.producer_id,
+            producer_epoch=producer.epoch,
+            verify_only=True,
+            topics=[AddPartitionsToTxnTopic(name=topic, partitions=[0])],
+        )
+        for name in (producer.id, "nobody")
+    ]
+    answer = producer.raw.call(AddPartitionsToTxnRequest(transactions=wanted), version)
+    found = {
+        each.transactional_id: each.topic_results[0].results_by_partition[0].partition_error_code
+        for each in answer.results_by_transaction
+    }
+    assert found == {producer.id: NONE, "nobody": error_codes.INVALID_PRODUCER_ID_MAPPING}
+    assert answer.error_code == NONE
+
+
+# Produce
+
+
+def test_old_clients_write_only_where_they_said(raw: RawClient, producer: Transactional, topic: str) -> None:
+    for version, code in ((9, error_codes.INVALID_TXN_STATE), (11, error_codes.TRANSACTION_ABORTABLE)):
+        refused = producer.produce(topic, b"a", version=version)
+        assert (refused.error_code, refused.base_offset, refused.log_start_offset) == (code, -1, -1)
+    assert producer.produce(topic, b"a", version=9).error_message == "Partition was not added to the transaction"
+    assert producer.add((topic, 0)) == {NONE}
+    assert producer.produce(topic, b"a", b"b").base_offset == 0
+    assert producer.produce(topic, b"c").base_offset == 2
+    repeated = producer.produce(topic, b"c", sequence=2)
+    assert (repeated.error_code, repeated.base_offset) == (NONE, 2)
+    assert producer.produce(topic, b"x", sequence=9).error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert stable_end(raw, topic) == 0
+    assert producer.end(True).error_code == NONE
+    eventually(lambda: stable_end(raw, topic) == 4, "the marker")
+    assert values_in(fetch(raw, topic, committed=True)) == [b"a", b"b", b"c"]
+    assert producer.produce(topic, b"d").error_code == error_codes.TRANSACTION_ABORTABLE
+
+
+def test_new_clients_add_by_producing(raw: RawClient, producer: Transactional, topic: str) -> None:
+    assert producer.produce(topic, b"a", version=ADDING).base_offset == 0
+    assert [each.topic for each in producer.describe().topics] == [topic]
+    assert producer.produce(topic, b"b", version=ADDING).base_offset == 1
+    identity, epoch = producer.producer_id, producer.epoch
+    ended = producer.end(True, version=5)
+    assert (ended.error_code, ended.producer_id, ended.producer_epoch) == (NONE, identity, epoch + 1)
+    eventually(lambda: stable_end(raw, topic) == 3, "the marker")
+    marker = records_in(fetch(raw, topic, 2, committed=True))[-1]
+    assert (marker.key, marker.value) == (b"\0\0\0\1", b"\0\0\0\0\0\0")
+    zombie = Transactional(raw, producer.id, identity, epoch)
+    assert zombie.produce(topic, b"c", version=ADDING, sequence=2).error_code == OLD_FENCED
+    assert producer.produce(topic, b"d", version=ADDING).error_code == NONE
+    assert producer.end(False, version=5).error_code == NONE
+    eventually(lambda: stable_end(raw, topic) == 5, "the marker")
+    answer = fetch(raw, topic, committed=True)
+    assert aborted_in(answer) == [(identity, 3)]
+    assert aborted_in(fetch(raw, topic, committed=False)) is None
+    assert aborted_in(fetch(raw, topic, 5, committed=True)) == []
+    assert aborted_in(fetch(raw, topic, 0, committed=True, max_bytes=1)) == [(identity, 3)]
+
+
+@pytest.mark.parametrize("version", [9, BY_NAME, ADDING])
+def test_who_writes_into_a_transaction_says_which(producer: Transactional, topic: str, version: int) -> None:
+    denied = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    assert producer.add((topic, 0)) == {NONE}
+    assert producer.produce(topic, b"a", version=version, as_id=None).error_code == denied
+    other = producer.produce(topic, b"a", version=version, as_id=new_id("nobody"))
+    assert other.error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
+    assert producer.produce(topic, b"a", version=version).error_code == NONE
+
+
+def test_nothing_else_is_written_while_a_transaction_is_open(producer: Transactional, topic: str) -> None:
+    assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
+    plain = build_batch(
+        [Record(timestamp=now_ms(), value=b"b")],
+        producer_id=producer.producer_id,
+        producer_epoch=producer.epoch,
+        base_sequence=1,
+    )
+    for name in (producer.id, None):
+        assert produce_records(producer.raw, topic, plain, name).error_code == error_codes.INVALID_TXN_STATE
+
+
+def test_a_transaction_begins_with_its_first_batch(producer: Transactional, topic: str) -> None:
+    late = producer.produce(topic, b"b", version=ADDING, sequence=1)
+    assert late.error_code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+    assert (late.error_message, late.log_start_offset) == (None, 0)
+    assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
+
+
+def test_one_request_is_of_one_producer(raw: RawClient, producer: Transactional, new_topic: NewTopic) -> None:
+    topic = new_topic(2)
+    other = Transactional(raw, producer.id, producer.producer_id, producer.epoch + 1)
+    parts = [
+        PartitionProduceData(index=0, records=producer.batch(topic, b"a")),
+        PartitionProduceData(index=1, records=other.batch(topic, b"b")),
+    ]
+    request = ProduceRequest(
+        transactional_id=producer.id,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=topic, partition_data=parts)],
+    )
+    answer = raw.call(request, BY_NAME).responses[0].partition_responses
+    assert {each.error_code for each in answer} == {error_codes.INVALID_PRODUCER_ID_MAPPING}
+
+
+# EndTxn
+
+
+@pytest.mark.parametrize("version", range(5))
+@pytest.mark.parametrize("commit", [True, False])
+def test_old_clients_end_what_they_began(producer: Transactional, topic: str, version: int, *, commit: bool) -> None:
+    assert producer.end(commit, version).error_code == error_codes.INVALID_TXN_STATE
+    assert producer.add((topic, 0)) == {NONE}
+    assert producer.produce(topic, b"a").error_code == NONE
+    older = Transactional(producer.raw, producer.id, producer.producer_id, producer.epoch - 1)
+    assert older.end(commit, version).error_code == fenced(version)
+    other = Transactional(producer.raw, producer.id, producer.producer_id + 100_000, producer.epoch)
+    assert other.end(commit, version).error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
+    nobody = Transactional(producer.raw, new_id("nobody"), 1, 0)
+    assert nobody.end(commit, version).error_code == error_codes.INVALID_PRODUCER_ID_MAPPING
+    assert Transactional(producer.raw, "", 1, 0).end(commit, version).error_code == error_codes.INVALID_REQUEST
+    answer = producer.end(commit, version)
+    assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (NONE, -1, -1)
+    done, other_end = ("CompleteCommit", False) if commit else ("CompleteAbort", True)
+    assert producer.until(done).producer_epoch == producer.epoch
+    assert producer.end(commit, version).error_code == NONE
+    assert producer.end(other_end, version).error_code == error_codes.INVALID_TXN_STATE
+
+
+def test_new_clients_may_repeat_an_end(producer: Transactional, topic: str) -> None:
+    before = Transactional(producer.raw, producer.id, producer.producer_id, producer.epoch)
+    assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
+    first = producer.end(True, 5)
+    assert (first.error_code, first.producer_epoch) == (NONE, before.epoch + 1)
+    producer.until("CompleteCommit")
+    request = EndTxnRequest(
+        transactional_id=before.id, producer_id=before.producer_id, producer_epoch=before.epoch, committed=True
+    )
+    again = producer.raw.call(request, 5)
     assert again == first
     request.committed = False
     assert producer.raw.call(request, 5).error_code == error_codes.INVALID_TXN_STATE
