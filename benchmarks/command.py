@@ -1,6 +1,8 @@
 """The command line: which rows, how much work, which programs."""
 
+import math
 import tempfile
+import time
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -23,6 +25,9 @@ from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
+QUICK_MINUTES = 5
+PART_BEFORE_LAST_ROUND = 2 / 3
+"""Of a row's share of the time: a round that begins later would end too late."""
 OUTPUT = CHECKOUT / "build" / "bench"
 
 
@@ -35,15 +40,16 @@ class Run(NamedTuple):
     versions: tuple[str, str]
     output: Path
     data: Path | None
+    seconds: float
 
     @property
     def kept_rows(self) -> Path:
         return self.output / "rows"
 
-    def circumstances(self, row: Row) -> Circumstances:
+    def circumstances(self, result: Result) -> Circumstances:
         """Of a row that has just been played."""
         at = datetime.now().astimezone().isoformat(" ", "minutes")
-        return Circumstances(self.names, self.versions, row.effort.rounds, machine_text(), at)
+        return Circumstances(self.names, self.versions, len(result.b), machine_text(), at)
 
 
 @click.command()
@@ -53,6 +59,9 @@ class Run(NamedTuple):
 @click.option("--resume", is_flag=True, help="Leave out rows that were played already and did not fail.")
 @click.option("--page", "only_page", is_flag=True, help="Play nothing: make table and page of what was played.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds per row and side.")
+@click.option(
+    "--minutes", type=click.FloatRange(1), help="Play fewer rounds where they would take longer; 5 if --quick."
+)
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
 @click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
 @click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
@@ -72,6 +81,7 @@ def main(
     resume: bool,
     only_page: bool,
     rounds: int | None,
+    minutes: float | None,
     warm_s: float | None,
     a_program: str,
     b_program: str,
@@ -102,7 +112,8 @@ def main(
     if kpybroker is not None:
         Kpybroker.path = kpybroker.absolute()
     names = (a_program, b_program)
-    run = Run(rows, effort, names, versions(names), output or OUTPUT / ("quick" if quick else "full"), data)
+    seconds = 60 * (minutes or (QUICK_MINUTES if quick and not rounds else math.inf))
+    run = Run(rows, effort, names, versions(names), output or OUTPUT / ("quick" if quick else "full"), data, seconds)
     if resume:
         run = run._replace(rows=[row for row in rows if not played(run, row.key)])
     if run.rows and not only_page:
@@ -149,7 +160,7 @@ def played(run: Run, key: str) -> bool:
 def compare(run: Run, console: Console) -> None:
     """Starts both brokers, warms them, plays every row and keeps each as soon as it is over."""
     keys = [row.key for row in run.rows]
-    ends = 0
+    ends, over_s = 0, time.monotonic() + run.seconds
     with (
         tempfile.TemporaryDirectory(prefix="kpybench-", dir=run.data) as directory,
         Watch(console, sum(2 * row.effort.rounds for row in run.rows)) as watch,
@@ -158,9 +169,10 @@ def compare(run: Run, console: Console) -> None:
     ):
         for side in (a, b):
             warm(side, rows_of, keys, run.effort.warm_s, watch.say)
-        for row in run.rows:
-            result = play(row, a, b, watch)
-            kept.keep(run.kept_rows, Kept(result, run.circumstances(row)))
+        for number, row in enumerate(run.rows):
+            share_s = (over_s - time.monotonic()) / (len(run.rows) - number)
+            result = play(row, a, b, watch, time.monotonic() + share_s * PART_BEFORE_LAST_ROUND)
+            kept.keep(run.kept_rows, Kept(result, run.circumstances(result)))
             ends += 2 * row.effort.rounds
             watch.advance(ends)
             show(result, watch)

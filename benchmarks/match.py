@@ -4,6 +4,7 @@ A B A B ...: the sides take turns, so that a slow minute of the machine meets bo
 with its reason and the next one goes on.
 """
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,8 @@ from oracle import BrokerProcessError
 FAILURES = (RoundError, SideError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
+IMPORTS_S = 20.0
+"""What has no compiler that learns is warm when every module is loaded."""
 MOST_FAILURE_TEXT = 500
 
 
@@ -49,11 +52,12 @@ class Result:
 
 
 def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: Callable[[str], None]) -> None:
-    """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through at most.
+    """Plays small rounds of the selected rows: a JVM for ``seconds``, anything else once through, or 20 s.
 
     What fails here fails again where it is reported.
     """
     began, passes = time.monotonic(), 0
+    seconds = seconds if side.program == COLD_JVM else min(seconds, IMPORTS_S)
     rows = [row for row in rows_of(SMALL_EFFORT) if row.key in keys and row.warms_up]
     while rows and (not passes or side.program == COLD_JVM):
         passes += 1
@@ -71,8 +75,11 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                     return
 
 
-def play(row: Row, a: Side, b: Side, watch: Watch) -> Result:
-    """The rounds of one row, the sides taking turns, after the uncounted ones of each side."""
+def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) -> Result:
+    """The rounds of one row, the sides taking turns, after the uncounted ones of each side.
+
+    After ``until_s`` on the monotonic clock no round begins but the first, which is always played.
+    """
     rounds = row.effort.rounds
     result = Result(row.key, row.title, row.figures, row.points)
     for side in (a, b):
@@ -89,6 +96,8 @@ def play(row: Row, a: Side, b: Side, watch: Watch) -> Result:
             for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
                 row.play(side)
         for number in range(1, rounds + 1):
+            if number > 1 and time.monotonic() > until_s:
+                break
             for side, kept in ((a, result.a), (b, result.b)):
                 watch.say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
                 kept.append(row.play(side))

@@ -41,7 +41,8 @@ def half_range_percent(values: Sequence[float]) -> float:
 
 def explained(runs: Sequence[Circumstances]) -> list[str]:
     names = runs[0].names
-    fewest, most = min(run.rounds for run in runs), max(run.rounds for run in runs)
+    rounds = [run.rounds for run in runs if run.rounds] or [0]
+    fewest, most = min(rounds), max(rounds)
     method = (
         f"Medians of {fewest if fewest == most else f'{fewest} to {most}'} alternating rounds, ± half their range. "
         f"The ratio is {names[1]} relative to {names[0]}, "

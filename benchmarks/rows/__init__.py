@@ -48,6 +48,6 @@ QUICK_ROWS: Final = (
     *("consume-confluent-100", "consume-confluent-1000", "drain"),
     *("small-requests-1", "small-requests-50", "small-requests-200", "many-partitions-50", "record-cost-unequal"),
     *("round-trip", "end-to-end", "rebalance-20", "commit-1", "lifecycle", "loaded-memory"),
-    *("fetch-empty", "fetch-incremental", "idle-connections"),
+    *("fetch-empty", "fetch-incremental"),
 )
 """What five minutes are enough for."""
