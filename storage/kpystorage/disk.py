@@ -62,6 +62,9 @@ class File(Protocol):
     def truncate(self, length: int) -> None:
         """Cut or extend (with zeros) to ``length`` bytes."""
 
+    def reserve(self, length: int) -> None:
+        """Take the room for ``length`` bytes beforehand, by zeros behind the end, where that means anything."""
+
     def fsync(self) -> None:
         """Make everything written so far durable."""
 

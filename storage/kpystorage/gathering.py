@@ -115,6 +115,9 @@ class GatheredFile:
     def truncate(self, length: int) -> None:
         self.file.truncate(length if self._whole_bytes < 0 else min(length, self._whole_bytes))
 
+    def reserve(self, length: int) -> None:
+        self.file.reserve(length)
+
     def fsync(self) -> None:
         self.file.fsync()
 

@@ -140,6 +140,7 @@ class Log:
         if self.is_open:
             with self.directory.failing():
                 self.active.seal()
+                self.active.trim()
                 self.take_snapshot()
                 self.write_epochs()
                 if self.end.offset != self._complete_end:
@@ -271,6 +272,7 @@ class Log:
         if base_offset == self.active.base_offset and self.active.size == 0:
             return self.active
         self.active.seal()
+        self.active.trim()
         segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config)
         segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self._unflushed.sealed.append(self.active)

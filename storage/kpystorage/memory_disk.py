@@ -106,6 +106,10 @@ class MemoryFile:
     def truncate(self, length: int) -> None:
         self._disk.change(self._open(), None, length)
 
+    def reserve(self, length: int) -> None:
+        if self._disk.reserves:
+            self.truncate(length)
+
     def fsync(self) -> None:
         self._disk.synchronize(self._open())
 
@@ -126,6 +130,9 @@ class MemoryLock:
 
 class MemoryDisk:
     """A file system in memory. ``capacity_bytes`` is what it says it has; nothing enforces it."""
+
+    reserves = False
+    """Whether room that is taken beforehand makes a file longer, as on a real disk: here it would only cost memory."""
 
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
         self.capacity_bytes = capacity_bytes

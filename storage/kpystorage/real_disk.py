@@ -172,6 +172,9 @@ class RealFile:
     def truncate(self, length: int) -> None:
         os.ftruncate(self.descriptor()._fd, length)
 
+    def reserve(self, length: int) -> None:
+        self.truncate(length)
+
     def fsync(self) -> None:
         _synchronize(self.descriptor()._fd)
 

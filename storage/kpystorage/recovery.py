@@ -29,7 +29,7 @@ from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
 from kpystorage.segment_files import SegmentFiles, survey
 from kpystorage.snapshot_files import SnapshotFiles
-from kpywire.batch import ATTRIBUTES_POSITION, NO_PRODUCER_ID, BatchHeader, check_crc
+from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES, NO_PRODUCER_ID, BatchHeader, check_crc
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 
@@ -293,9 +293,10 @@ class LogLoader:
         rest_bytes = segment.size - position
         if rest_bytes:
             self._refuse_flushed(segment, position, expected_offset, recovery_point)
-            self.report(
-                f"{self.name}: {rest_bytes} bytes from offset {expected_offset} on are no valid batch, thus cut off"
-            )
+            if any(segment.log.pread(HEADER_BYTES, position)):  # zeros are room that was taken beforehand
+                self.report(
+                    f"{self.name}: {rest_bytes} bytes from offset {expected_offset} on are no valid batch, thus cut off"
+                )
             segment.cut(position)
         segment.seal()
         return expected_offset

@@ -38,6 +38,7 @@ class Segment:
         "_index_interval_bytes",
         "_max",
         "_offset_index",
+        "_reserved",
         "_since_index_bytes",
         "_size",
         "_time_index",
@@ -76,6 +77,8 @@ class Segment:
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._since_index_bytes = 0
+        self._reserved = False
+        """Whether the ``.log`` file has zeros behind its batches: ``preallocate``, as long as it is written to."""
 
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, created_ms: int, config: LogConfig) -> "Segment":
@@ -86,6 +89,9 @@ class Segment:
             disk.create(stem + suffix).release()
         segment.log = GatheredFile(disk.create(stem + names.LOG), disk.gathering)
         segment._size = 0
+        if config.preallocate:
+            segment.log.reserve(config.segment_bytes)
+            segment._reserved = True
         segment._offset_index = OffsetIndex(disk.file(stem + names.OFFSET_INDEX), base_offset, 0)
         segment._time_index = TimeIndex(disk.file(stem + names.TIME_INDEX), base_offset, 0)
         return segment
@@ -224,10 +230,16 @@ class Segment:
             self.time_index.append_if_later(*self.max_timestamp)
         self.flush_indexes()
 
+    def trim(self) -> None:
+        """Give back the room that was taken beforehand."""
+        if self._reserved:
+            self.cut(self.size)
+
     def cut(self, position: int) -> None:
         """Cut the ``.log`` file to ``position``; the indexes are the caller's to mend."""
         self.log.truncate(position)
         self._size = position
+        self._reserved = False
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
         """Remove the batches that reach ``offset`` or beyond, and what the indexes say of them."""

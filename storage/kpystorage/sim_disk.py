@@ -30,6 +30,8 @@ class SimulatedCrash(BaseException):
 class SimDisk(MemoryDisk):
     """A disk that fails on demand. Set ``crash_at`` or ``fail_at`` to the number of a call, counted from 1."""
 
+    reserves = True
+
     def __init__(self, rng: Randomness, boot: int = 1) -> None:
         super().__init__()
         self._rng = rng

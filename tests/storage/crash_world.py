@@ -53,6 +53,7 @@ class World:
         self.rng = Random(seed)
         self.logs = logs
         self.operations = operations
+        self.config = CONFIG._replace(preallocate=seed % 3 == 2)
         self.disk = SimDisk(Random(seed + 1))
         self.disk.make_directory(PATH)
         self.disk.synchronize_directory("/")
@@ -61,9 +62,9 @@ class World:
         self.directory: LogDirectory
 
     def run(self) -> None:
-        self.directory = open_directory(self.disk, config=CONFIG)
+        self.directory = open_directory(self.disk, config=self.config)
         for partition in range(self.logs):
-            self.directory.create_log("t", partition, TOPIC_ID, CONFIG, NOW_MS)
+            self.directory.create_log("t", partition, TOPIC_ID, self.config, NOW_MS)
         for _ in range(self.operations):
             partition = self.rng.randrange(self.logs)
             self._one(self.models[partition], self.directory.logs["t", partition].open())
@@ -92,12 +93,12 @@ class World:
             self.directory.write_checkpoint(names.LOG_STARTS, self.directory.render_log_starts())
         elif choice < 0.985:
             self.directory.abandon()  # the process dies and the next one goes on, log by log
-            self.directory = open_directory(self.disk, config=CONFIG)
+            self.directory = open_directory(self.disk, config=self.config)
         else:
             self.directory.close()
             for each in self.models:
                 each.promised_end = each.acknowledged_end
-            self.directory = open_directory(self.disk, config=CONFIG)
+            self.directory = open_directory(self.disk, config=self.config)
 
     def _append(self, model: Model, log: Log) -> None:
         offset = log.end.offset

@@ -25,6 +25,7 @@ CONFIGS = {
     "size": LogConfig(segment_bytes=4000, index_interval_bytes=500, segment_index_bytes=1200),
     "index": LogConfig(segment_bytes=100_000, index_interval_bytes=200, segment_index_bytes=100),
     "time": LogConfig(segment_bytes=100_000, index_interval_bytes=300, segment_index_bytes=1200, segment_ms=3000),
+    "preallocate": LogConfig(segment_bytes=4000, index_interval_bytes=500, segment_index_bytes=1200, preallocate=True),
     "retention": LogConfig(segment_bytes=3000, index_interval_bytes=500, retention_bytes=9000, retention_ms=20_000),
 }
 
@@ -58,6 +59,7 @@ class Oracle:
             "retention.bytes": config.retention_bytes,
             "retention.ms": config.retention_ms,
             "file.delete.delay.ms": config.file_delete_delay_ms,
+            "preallocate": str(config.preallocate).lower(),
         }
         text = ",".join(f"{key}={value}" for key, value in settings.items())
         self.tell("open", path, str(clean).lower(), start, recovery, text)
@@ -142,6 +144,14 @@ class Pair:
         first = self.log.read(start, 100_000, self.log.end, min_one_batch=True)
         return headers_of_whole(first.read())[0].base_offset if first else start
 
+    def check_sizes(self) -> None:
+        """Of the ``.log`` files, with the room that is taken beforehand."""
+        kafka, ours = (
+            {each.name: each.stat().st_size for each in path.glob("*.log")}
+            for path in (self.kafka_path, self.our_path / "t-0")
+        )
+        assert ours == kafka
+
     def check_reads(self) -> None:
         """Reading, looking up times and aborted transactions, at many places."""
         log = self.log
@@ -207,6 +217,7 @@ def test_the_files_of_a_log_are_kafkas(oracle: Oracle, tmp_path: Path, name: str
         pair.step()
         if number % 20 == 19:
             pair.check_state()
+            pair.check_sizes()
             pair.check_reads()
         if name == "retention" and number % 30 == 29:
             pair.replicate()
@@ -259,11 +270,11 @@ def test_truncation_and_deleted_records_leave_what_kafka_leaves(oracle: Oracle, 
     pair.check_files()
 
 
-@pytest.mark.parametrize("damage", ["torn", "flipped", "no index", "bad index", "none"])
+@pytest.mark.parametrize("damage", ["torn", "flipped", "no index", "bad index", "preallocated", "none"])
 def test_recovery_after_a_crash_makes_of_a_directory_what_kafka_makes(
     oracle: Oracle, tmp_path: Path, damage: str
 ) -> None:
-    pair = Pair(oracle, tmp_path, CONFIGS["size"], seed=13)
+    pair = Pair(oracle, tmp_path, CONFIGS["preallocate" if damage == "preallocated" else "size"], seed=13)
     for _ in range(40):
         pair.step()
     pair.log.active.seal()
