@@ -1,4 +1,4 @@
-"""The same requests to Apache Kafka and to kpybroker: every API at every version, and random sequences with state.
+"""The same requests to Apache Kafka and to kpybroker: every answer of every API, and random sequences with state.
 
 ``--seed`` chooses the sequences. ``make differential SECONDS=3600`` plays more of them, other ones each time.
 """
@@ -9,14 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from differential.author import every_version
+from differential.coverage import table
+from differential.error_paths import PATHS, named_sequences
 from differential.known import KNOWN, Known
 from differential.pair import Pair, both, explain, findings
-from differential.steps import Step, text_of
 from kpybroker.handlers import served_versions
 from kpywire import api
 
-SECONDS = 40
+SECONDS = 25
+ERROR_PATHS = Path(__file__).with_name("expected") / "error_paths.txt"
 KNOWN_DIFFERENCES = Path(__file__).with_name("KNOWN_DIFFERENCES.md")
 
 
@@ -28,17 +29,27 @@ def pair(tmp_path_factory: pytest.TempPathFactory, target: str) -> Iterator[Pair
         yield started
 
 
-def _of(steps: list[Step]) -> str:
-    return text_of(steps[-1]).split()[2].partition("Request")[0]
-
-
 @pytest.mark.java
-@pytest.mark.parametrize("steps", every_version(), ids=_of)
-def test_an_ordinary_request_at_every_version_is_answered_alike(pair: Pair, steps: list[Step]) -> None:
+@pytest.mark.parametrize("name", named_sequences())
+def test_every_answer_of_an_api_is_the_same_at_every_version(
+    pair: Pair, name: str, request: pytest.FixtureRequest
+) -> None:
+    """And the answers that paths reach are those that they have reached before."""
+    steps = named_sequences()[name]
+    before = set(pair.reached)
+    pair.reached.clear()
     played = pair.play(steps)
+    reached = [line for line in table(pair.reached) if line.startswith(f"{name}: ")]
+    pair.reached.update(before)
     if played.at >= 0:
         found = explain(pair, steps, played)
         pytest.fail(found.text if found is not None else played.report(steps))
+    expected = [line for line in ERROR_PATHS.read_text().splitlines() if line.startswith(f"{name}: ")]
+    if request.config.getoption("--record"):
+        lines = {*ERROR_PATHS.read_text().splitlines()} - {*expected} | {*reached}
+        ERROR_PATHS.write_text("".join(f"{line}\n" for line in sorted(lines)))
+        return
+    assert reached == expected, "if it is meant: pytest compat-tests/test_differential.py --record"
 
 
 @pytest.mark.java
@@ -54,6 +65,6 @@ def test_a_difference_that_is_let_pass_is_written_down(known: Known) -> None:
     assert any(known.row in line for line in KNOWN_DIFFERENCES.read_text().splitlines())
 
 
-def test_every_api_that_is_served_is_compared() -> None:
-    compared = {_of(steps) for steps in every_version()}
-    assert compared == {api.API_KEYS[key].name for key in served_versions()}
+def test_every_api_that_is_served_has_paths() -> None:
+    """Also one that has just been added."""
+    assert [api.API_KEYS[key].name for key in served_versions() if key not in PATHS] == []

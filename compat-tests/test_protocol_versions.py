@@ -37,6 +37,7 @@ from kpywire.messages.offset_for_leader_epoch import (
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch
 from raw_client import RawClient
+from transaction_requests import plausible_transaction
 
 TOPIC_RESOURCE = 2
 
@@ -107,7 +108,8 @@ def plausible(key: int, version: int, topic: str) -> Any:
         api.DESCRIBE_CLUSTER: DescribeClusterRequest(include_cluster_authorized_operations=True),
         api.DESCRIBE_TOPIC_PARTITIONS: DescribeTopicPartitionsRequest(topics=[TopicRequest(name=topic)]),
     }
-    return (requests | plausible_admin(version, topic) | plausible_group(version, topic)).get(key)
+    others = plausible_admin(version, topic) | plausible_group(version, topic) | plausible_transaction(version, topic)
+    return (requests | others).get(key)
 
 
 def test_every_promised_version_is_answered(raw: RawClient, topic: str, target: str) -> None:

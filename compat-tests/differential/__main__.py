@@ -10,8 +10,8 @@ import tempfile
 import time
 from pathlib import Path
 
-from differential.author import every_version
 from differential.coverage import table
+from differential.error_paths import named_sequences
 from differential.pair import Pair, both, explain, findings
 
 
@@ -30,7 +30,7 @@ def main() -> int:
         both(asked.directory or Path(directory)) as pair,
     ):
         seeds = iter([asked.only]) if asked.only is not None else itertools.count(first)
-        count = 0 if asked.only is not None else _every_version(pair)
+        count = 0 if asked.only is not None else _paths(pair)
         for found in findings(pair, seeds, asked.seconds, asked.shrink_seconds, asked.length):
             count += 1
             print(f"\n{found.text}", flush=True)
@@ -41,10 +41,10 @@ def main() -> int:
     return min(count, 1)
 
 
-def _every_version(pair: Pair) -> int:
+def _paths(pair: Pair) -> int:
     count = 0
     seen = set()
-    for steps in every_version():
+    for steps in named_sequences().values():
         played = pair.play(steps)
         if played.at >= 0 and played.signature(steps) not in seen:
             seen.add(played.signature(steps))

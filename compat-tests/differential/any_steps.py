@@ -21,11 +21,13 @@ NOT_AT_RANDOM = frozenset({api.UPDATE_FEATURES, api.CREATE_TOPICS, api.CREATE_PA
 
 def advertised() -> list[tuple[int, int]]:
     """(api key, version) of all that is served."""
-    return [
-        (key, version)
-        for key, (first, last) in sorted(served_versions().items())
-        for version in range(max(first, api.API_KEYS[key].min_version), last + 1)
-    ]
+    return [(key, version) for key in sorted(served_versions()) for version in versions_of(key)]
+
+
+def versions_of(key: int) -> range:
+    """Those of an API that are served."""
+    first, last = served_versions()[key]
+    return range(max(first, api.API_KEYS[key].min_version), last + 1)
 
 
 def ordinary(key: int, version: int, topic: str) -> Any:
@@ -66,6 +68,8 @@ def harmless(actor: str, key: int, version: int, request: Any) -> Step:
         request.broker_id |= NOBODY
     if key == api.FETCH:
         request.max_wait_ms = 0
+    if key == api.ADD_PARTITIONS_TO_TXN and version >= 4 and not request.transactions:
+        request = plausible(key, version, "~t0")  # without any, Apache Kafka never answers
     if key == api.PRODUCE:
         for partition in (each for topic in request.topic_data for each in topic.partition_data):
             partition.records = partition.records or b""  # without any, Apache Kafka never answers

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from random import Random
 
-from differential import any_steps, group_steps, record_steps, topic_steps
+from differential import group_steps, record_steps, topic_steps
 from differential.any_steps import any_request
 from differential.steps import Step
 from differential.world import World
@@ -33,12 +33,3 @@ def sequence(seed: int, length: int = 40) -> list[Step]:
         (maker,) = world.rng.choices(list(makers), list(makers.values()))
         steps += maker(world)
     return steps
-
-
-def every_version() -> list[list[Step]]:
-    """An ordinary request of every API at every version, for each API a sequence."""
-    by_key: dict[int, list[Step]] = {}
-    for key, version in any_steps.advertised():
-        steps = by_key.setdefault(key, topic_steps.create_for_records(World(Random(0))))
-        steps.append(any_steps.harmless("x", key, version, any_steps.ordinary(key, version, "~t0")))
-    return list(by_key.values())

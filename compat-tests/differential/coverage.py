@@ -1,7 +1,7 @@
-"""What sequences have reached: which errors Apache Kafka answered, by API and version. Pure but for the file it reads.
+"""What sequences have reached: which errors Apache Kafka answered, by API and version. Pure.
 
-``expected/error_paths.txt`` has a line for each API: the errors that the paths in `error_paths` reach, each at how many
-of the versions. A path that is lost, or an API that appears without any, fails `test_differential`.
+``expected/error_paths.txt`` has a line for each API: the errors that the paths in `error_paths` reach, each with its
+versions. A path that is lost, or an API that appears without any, fails `test_differential`.
 """
 
 from collections import defaultdict
@@ -39,7 +39,7 @@ def _codes(value: Any) -> Iterator[int]:
 
 
 def table(reached: Iterable[tuple[int, int, int]]) -> list[str]:
-    """A line for each API that is served: how many of its versions were asked, and each error with its versions."""
+    """A line for each API that is served: each error, and the versions that answered it."""
     by_key: dict[int, dict[int, set[int]]] = defaultdict(lambda: defaultdict(set))
     for key, version, code in reached:
         by_key[key][code].add(version)

@@ -40,12 +40,8 @@ def _keys(*keys: int) -> frozenset[int]:
     return frozenset(keys)
 
 
-def _transactional(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return bool(request.transactional_id is not None)
-
-
-def _coordinator_of_other_kinds(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return bool(request.key_type != 0)
+def _coordinator_of_shares(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    return bool(request.key_type == 2)
 
 
 def _refused_by_the_log(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
@@ -93,6 +89,11 @@ def _no_replica(request: Any, difference: Difference, kafka: Any) -> bool:  # no
 
 def _never_answered(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     return isinstance(kafka, str) and kafka.startswith(("waits", "no answer"))
+
+
+def _sent_again_elsewhere(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    rebalances = isinstance(difference.kpybroker, dict) and difference.kpybroker.get("error_code") == 27
+    return kafka == "waits" and rebalances
 
 
 def _negative_session(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
@@ -145,6 +146,13 @@ KNOWN = (
         ends=True,
     ),
     Known(
+        "a member that asks again on another connection",
+        "a JoinGroup or SyncGroup that its member sends again on another connection",
+        _keys(api.JOIN_GROUP, api.SYNC_GROUP),
+        _sent_again_elsewhere,
+        ends=True,
+    ),
+    Known(
         "a resource named twice",
         "AlterConfigs that names a resource twice",
         _keys(api.ALTER_CONFIGS),
@@ -190,16 +198,10 @@ KNOWN = (
         _min_insync,
     ),
     Known(
-        "transactional ids",
-        "FindCoordinator and InitProducerId with a transactional id",
-        _keys(api.INIT_PRODUCER_ID),
-        _transactional,
-    ),
-    Known(
-        "coordinators of transactions and shares",
-        "FindCoordinator and InitProducerId with a transactional id",
+        "coordinators of shares",
+        "FindCoordinator for a share partition",
         _keys(api.FIND_COORDINATOR),
-        _coordinator_of_other_kinds,
+        _coordinator_of_shares,
     ),
     Known(
         "log start offset of what the log refused",

@@ -28,6 +28,9 @@ class Learnings:
             case api.INIT_PRODUCER_ID if answer.error_code == 0:
                 self._made_up("producer_id", actor, answer.producer_id)
                 self.memory["producer_epoch", actor] = answer.producer_epoch
+            case api.END_TXN if answer.error_code == 0 and answer.producer_id >= 0:
+                self._made_up("producer_id", actor, answer.producer_id)
+                self.memory["producer_epoch", actor] = answer.producer_epoch
             case api.JOIN_GROUP if answer.member_id and answer.member_id != request.member_id:
                 self._made_up("member_id", actor, answer.member_id)
             case api.FETCH if answer.session_id:

@@ -67,7 +67,7 @@ def _clock(value: Any, view: View) -> Any:
 
 
 def _own_topics(value: Any, view: View) -> Any:
-    return _own(value, view, ("name", "topic_name", "topic", "resource_name", "group_id"))
+    return _own(value, view, ("name", "topic_name", "topic", "resource_name", "group_id", "transactional_id"))
 
 
 def _own(value: Any, view: View, names: Sequence[str]) -> Any:
@@ -122,12 +122,14 @@ RULES = (
     Rule(
         "the broker's clock",
         "two brokers answer at two moments",
-        _fields("log_append_time_ms last_timestamp last_fetch_timestamp last_caught_up_timestamp"),
+        _fields(
+            "log_append_time_ms last_timestamp last_fetch_timestamp last_caught_up_timestamp transaction_start_time_ms"
+        ),
         _clock,
     ),
     Rule(
         "when a record was appended",
-        "where the topic takes the broker's clock; what clients write is compared",
+        "where the topic takes the broker's clock, and of markers; what clients write is compared",
         _fields("timestamp max_timestamp"),
         _clock,
     ),
@@ -162,12 +164,14 @@ RULES = (
     Rule(
         "other sequences",
         "what they left, and internal topics that brokers make when they need them",
-        _fields("topics groups config_resources"),
+        _fields("topics groups config_resources replica_election_results transaction_states"),
         _own_topics,
         frozenset(
             {
                 api.METADATA,
+                api.ELECT_LEADERS,
                 api.LIST_GROUPS,
+                api.LIST_TRANSACTIONS,
                 api.DESCRIBE_LOG_DIRS,
                 api.DESCRIBE_TOPIC_PARTITIONS,
                 api.LIST_CONFIG_RESOURCES,
@@ -235,9 +239,10 @@ def records_tree(records: Any, view: View) -> Any:
         fields.pop("crc")
         if header.codec:
             fields.pop("batch_length")
-        if header.timestamp_type:
-            fields["max_timestamp"] = _clock(header.max_timestamp, view)
-        tree.append({**fields, "records": _records(data, header, position, bool(header.timestamp_type))})
+        clock = bool(header.timestamp_type) or header.is_control
+        for name in ("base_timestamp", "max_timestamp") if clock else ():
+            fields[name] = _clock(fields[name], view)
+        tree.append({**fields, "records": _records(data, header, position, clock)})
     compressed = any("batch_length" not in each for each in tree)
     return {"batches": tree, "cut_off": "<>" if compressed else len(data) - end}
 

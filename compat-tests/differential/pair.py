@@ -13,6 +13,7 @@ from differential.playing import Play, Played, Ports, prepare
 from differential.shrinking import shrunk
 from differential.steps import Step
 from group_requests import coordinator_ready
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from oracle import SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
@@ -26,6 +27,10 @@ ALIKE = {
     "num.partitions": "2",
 }
 """Properties of both."""
+
+
+FIRST_IDS = [f"dif-0-{number}" for number in range(20)]
+"""Transactional ids that together meet all partitions of their topic."""
 
 
 class Pair:
@@ -100,8 +105,10 @@ def findings(
 
 
 def _hands_out_ids(raw: RawClient) -> bool:
-    asked = InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1000)
-    return not raw.call(asked, 4).error_code
+    """Also to transactions, whose coordinators are made ready by the first question for them."""
+    raw.call(FindCoordinatorRequest(key_type=1, coordinator_keys=["dif-0"]), 4)
+    asked = (InitProducerIdRequest(transactional_id=each, transaction_timeout_ms=1000) for each in (None, *FIRST_IDS))
+    return not any(raw.call(each, 4).error_code for each in asked)
 
 
 @contextmanager

@@ -13,8 +13,9 @@ from differential.comparison import Difference, differences
 from differential.known import KNOWN, Known, known_for
 from differential.normalisation import BACKDATED_MS
 from differential.side import ANSWER_WITHIN_S, SILENT, WAITING, Side, until
-from differential.steps import Call, Hangup, Pause, Step, text_of
+from differential.steps import Call, Hangup, Pause, Step, resolved, text_of
 from kpywire import api, error_codes
+from kpywire.messages.describe_transactions import DescribeTransactionsRequest
 from raw_client import RawClient, api_key_of
 from raw_requests import (
     SET,
@@ -178,13 +179,23 @@ def take_effect(side: Side, call: Call, answer: Any) -> None:
             until(lambda: all(_error(side, name, 0) == error_codes.UNKNOWN_TOPIC_OR_PARTITION for name in names))
             if names:
                 time.sleep(QUIET_S)  # groups forget what was committed for them
+        case api.END_TXN | api.INIT_PRODUCER_ID if call.request.transactional_id:
+            until(lambda: not _is_ending(side, call.request.transactional_id))
         case api.ALTER_CONFIGS | api.INCREMENTAL_ALTER_CONFIGS if not call.request.validate_only:
-            _configs_seen(side)
+            if not all(each.error_code for each in answer.responses):
+                _configs_seen(side)
 
 
 def _error(side: Side, topic: str, partition: int) -> int:
     (answer,) = side.call(list_offsets(topic, -1, partition=partition), 6).topics
     return int(answer.partitions[0].error_code)
+
+
+def _is_ending(side: Side, transactional_id: str) -> bool:
+    """Whether markers of a transaction that has been decided are still being written."""
+    prefixed = resolved(transactional_id, {}, side.prefix, 0)
+    (found,) = side.call(DescribeTransactionsRequest(transactional_ids=[prefixed]), 0).transaction_states
+    return str(found.transaction_state).startswith("Prepare")
 
 
 def _led(side: Side, topics: set[str]) -> None:

@@ -51,7 +51,8 @@ class Batch(NamedTuple):
     codec: int = 0
     producer: str | None = None
     """The actor whose producer id it carries."""
-    epoch: int = -1
+    epoch: Any = -1
+    """A number, or what its producer was told."""
     sequence: int = -1
     damage: str = ""
     """What is wrong with it, one of `DAMAGES`."""
@@ -129,7 +130,7 @@ def batch_bytes(batch: Batch, memory: Memory, began_ms: int) -> bytes:
         [Record(timestamp=began_ms + after, key=key, value=value) for after, key, value in batch.records],
         codec=batch.codec,
         producer_id=producer_id,
-        producer_epoch=batch.epoch,
+        producer_epoch=resolved(batch.epoch, memory, "", began_ms),
         base_sequence=batch.sequence,
         transactional=batch.transactional,
     )
@@ -163,6 +164,7 @@ DAMAGES: Mapping[str, Overwrite | None] = {
     "magic 3": Overwrite(16, ">b", 3),
     "control": Overwrite(21, ">h", 0x20),
     "unknown attribute": Overwrite(21, ">h", 0x80),
+    "unknown codec": Overwrite(21, ">h", 5),
     "log append time": Overwrite(21, ">h", 0x08),
     "delete horizon": Overwrite(21, ">h", 0x40),
     "last offset delta": Overwrite(23, ">i", 7),

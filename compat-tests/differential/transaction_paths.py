@@ -1,0 +1,272 @@
+"""Paths of the APIs of transactions: see `error_paths`. Also what only several of them together tell."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from differential.record_paths import THREE, reading, writing
+from differential.steps import Batch, Step, learned
+from differential.world import call
+from group_requests import fetching
+from kpywire import api
+from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from kpywire.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from kpywire.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from kpywire.messages.describe_transactions import DescribeTransactionsRequest
+from kpywire.messages.end_txn import EndTxnRequest
+from kpywire.messages.fetch import FetchPartition
+from kpywire.messages.init_producer_id import InitProducerIdRequest
+from kpywire.messages.list_transactions import ListTransactionsRequest
+from kpywire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from kpywire.messages.write_txn_markers import WritableTxnMarker, WritableTxnMarkerTopic, WriteTxnMarkersRequest
+from raw_requests import list_offsets
+
+MINUTE_MS = 60_000
+FIRST_BY_BROKERS = 4
+ACTOR = "t"
+PRODUCER = learned("producer_id", ACTOR)
+EPOCH = learned("producer_epoch", ACTOR)
+MINE = {"producer_id": PRODUCER, "producer_epoch": EPOCH}
+OTHERS: tuple[dict[str, Any], ...] = (
+    {"producer_id": 1 << 40, "producer_epoch": EPOCH},
+    {"producer_id": PRODUCER, "producer_epoch": 99},
+    {"producer_id": PRODUCER, "producer_epoch": -1},
+    {"producer_id": -1, "producer_epoch": -1},
+)
+"""Producers that are not the transaction's."""
+
+
+def begun(transactional_id: str) -> Step:
+    """Its producer id and epoch are those of `ACTOR` from here on."""
+    request = InitProducerIdRequest(transactional_id=transactional_id, transaction_timeout_ms=MINUTE_MS)
+    return call(ACTOR, 5, request)
+
+
+def adding(of: str, version: int, *topics: tuple[str, list[int]], verify_only: bool = False, **who: Any) -> Any:
+    wanted = [AddPartitionsToTxnTopic(name=name, partitions=partitions) for name, partitions in topics]
+    who = {**MINE, **who}
+    if version < FIRST_BY_BROKERS:
+        return AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=of,
+            v3_and_below_producer_id=who["producer_id"],
+            v3_and_below_producer_epoch=who["producer_epoch"],
+            v3_and_below_topics=wanted,
+        )
+    one = AddPartitionsToTxnTransaction(transactional_id=of, verify_only=verify_only, topics=wanted, **who)
+    return AddPartitionsToTxnRequest(transactions=[one])
+
+
+def ending(of: str, committed: bool = True, **who: Any) -> EndTxnRequest:
+    return EndTxnRequest(transactional_id=of, committed=committed, **{**MINE, **who})
+
+
+def _add_partitions(version: int) -> Iterator[Any]:
+    of = f"~adds{version}"
+    yield adding(of, version, ("~t0", [0]), producer_id=5, producer_epoch=0)
+    yield adding("", version, ("~t0", [0]), producer_id=5, producer_epoch=0)
+    yield begun(of)
+    for who in OTHERS:
+        yield adding(of, version, ("~t0", [0]), **who)
+    yield adding(of, version, ("~nowhere", [0]), ("~t0", [0]))
+    yield adding(of, version, ("~t0", [0, 7]))
+    yield adding(of, version)
+    if version >= FIRST_BY_BROKERS:
+        yield adding(of, version, ("~t0", [0]), verify_only=True)
+    yield adding(of, version, ("~t0", [0]))
+    yield adding(of, version, ("~t0", [0]), ("~compacted", [0]))
+    if version >= FIRST_BY_BROKERS:
+        yield adding(of, version, ("~t0", [0]), ("~small", [0]), verify_only=True)
+        both = adding(of, version, ("~t0", [0]))
+        both.transactions += adding("~none", version, ("~t0", [0])).transactions
+        yield both
+    yield call(ACTOR, 4, ending(of, committed=False))
+
+
+def _add_offsets(version: int) -> Iterator[Any]:
+    of = f"~offsets{version}"
+
+    def asking(transactional_id: str = of, group: str = "~g", **who: Any) -> AddOffsetsToTxnRequest:
+        return AddOffsetsToTxnRequest(transactional_id=transactional_id, group_id=group, **{**MINE, **who})
+
+    yield asking(producer_id=5, producer_epoch=0)
+    yield asking("", producer_id=5, producer_epoch=0)
+    yield begun(of)
+    for who in OTHERS:
+        yield asking(**who)
+    yield asking(group="")
+    yield asking()
+    yield asking()
+    yield call(ACTOR, 4, ending(of))
+
+
+def _end(version: int) -> Iterator[Any]:
+    for committed in (True, False):
+        of = f"~ends{version}{committed}"
+        yield call(ACTOR, version, ending(of, committed, producer_id=5, producer_epoch=0))
+        yield call(ACTOR, version, ending("", committed, producer_id=5, producer_epoch=0))
+        yield begun(of)
+        for who in OTHERS:
+            yield call(ACTOR, version, ending(of, committed, **who))
+        yield call(ACTOR, version, ending(of, committed))
+        yield begun(of)
+        yield call(ACTOR, 3, adding(of, 3, ("~t0", [0])))
+        yield call(ACTOR, version, ending(of, committed))
+        if version < 5:
+            yield call(ACTOR, version, ending(of, committed))
+            yield call(ACTOR, version, ending(of, not committed))
+        yield begun(of)
+        yield call(ACTOR, 3, adding(of, 3, ("~t0", [0])))
+        yield begun(of)
+        yield begun(of)
+        yield call(ACTOR, version, ending(of, committed))
+
+
+def _commit_offsets(version: int) -> Iterator[Any]:
+    of = f"~moves{version}"
+
+    def asking(topic: str = "~t0", partition: int = 0, metadata: str | None = "m", **fields: Any) -> Any:
+        wanted = TxnOffsetCommitRequestPartition(
+            partition_index=partition, committed_offset=3, committed_metadata=metadata
+        )
+        topics = [TxnOffsetCommitRequestTopic(name=topic, partitions=[wanted])]
+        whole = {"transactional_id": of, "group_id": f"~g{version}", "topics": topics, **MINE, **fields}
+        return TxnOffsetCommitRequest(**whole)
+
+    yield asking(producer_id=5, producer_epoch=0)
+    yield begun(of)
+    yield asking(group_id="")
+    for who in OTHERS:
+        yield asking(**who)
+    yield call(ACTOR, 3, AddOffsetsToTxnRequest(transactional_id=of, group_id=f"~g{version}", **MINE))
+    yield asking()
+    yield asking("~nowhere")
+    yield asking(partition=7)
+    yield asking(metadata="x" * 4097)
+    yield asking(topics=[])
+    if version >= 3:
+        yield asking(generation_id=3, member_id="nobody")
+        yield asking(generation_id=3)
+        yield asking(group_instance_id="~unknown")
+    for stable in (False, True):
+        yield call("c", 8, fetching((f"~g{version}", {"~t0": [0]}), require_stable=stable))
+    yield call(ACTOR, 4, ending(of))
+    yield call("c", 8, fetching((f"~g{version}", {"~t0": [0]}), require_stable=True))
+
+
+def _write_markers(version: int) -> Iterator[Any]:
+    yield begun(f"~marks{version}")
+
+    def asking(*topics: tuple[str, list[int]], epoch: Any = EPOCH, coordinator: int = 0, commit: bool = True) -> Any:
+        marker = WritableTxnMarker(
+            producer_id=PRODUCER,
+            producer_epoch=epoch,
+            transaction_result=commit,
+            topics=[WritableTxnMarkerTopic(name=name, partition_indexes=list(indexes)) for name, indexes in topics],
+            coordinator_epoch=coordinator,
+        )
+        return WriteTxnMarkersRequest(markers=[marker])
+
+    yield asking(("~nowhere", [0]))
+    yield asking(("~t0", [0]))
+    yield asking(("~t0", [0, 5]), ("~compacted", [0]), commit=False)
+    yield asking(("~t0", [0]), epoch=9, coordinator=3)
+    yield asking(("~t0", [0]), epoch=2, coordinator=3)
+    yield asking(("~t0", [0]), epoch=9, coordinator=1)
+    yield asking()
+    yield WriteTxnMarkersRequest(markers=[])
+    yield call("f", 12, reading("~t0", 12, FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)))
+
+
+def _describe(version: int) -> Iterator[Any]:  # noqa: ARG001
+    of = "~shown"
+    yield DescribeTransactionsRequest(transactional_ids=["~none", ""])
+    yield begun(of)
+    yield DescribeTransactionsRequest(transactional_ids=[of])
+    yield call(ACTOR, 3, adding(of, 3, ("~t0", [0]), ("~compacted", [0])))
+    yield DescribeTransactionsRequest(transactional_ids=[of, "~none"])
+    yield call(ACTOR, 4, ending(of))
+    yield DescribeTransactionsRequest(transactional_ids=[of, of])
+    yield DescribeTransactionsRequest(transactional_ids=[])
+
+
+def _list(version: int) -> Iterator[Any]:
+    for name, committed in (("~done", True), ("~given-up", False), ("~open", None)):
+        yield begun(f"{name}{version}")
+        yield call(ACTOR, 3, adding(f"{name}{version}", 3, ("~t0", [0])))
+        if committed is not None:
+            yield call(ACTOR, 4, ending(f"{name}{version}", committed))
+
+    def asking(states: list[str], producers: list[Any], duration: int = -1, pattern: str | None = None) -> Any:
+        request = ListTransactionsRequest(state_filters=states, producer_id_filters=producers)
+        if version >= 1:
+            request.duration_filter = duration
+        if version >= 2:
+            request.transactional_id_pattern = pattern
+        return request
+
+    for states in ([], ["Ongoing"], ["CompleteCommit", "CompleteAbort"], ["ongoing"], ["nonsense"], [""], ["Dead"]):
+        yield asking(states, [])
+    yield asking([], [PRODUCER])
+    yield asking([], [-1, 5])
+    yield asking([], [], duration=3_600_000)
+    for pattern in (".*open.*", "[", "", "none"):
+        yield asking([], [], pattern=pattern)
+    yield call(ACTOR, 4, ending(f"~open{version}"))
+
+
+def whole_transactions() -> list[Step]:
+    """What readers see before, in and after a transaction that is committed, and one that is aborted or fenced."""
+    steps: list[Step] = []
+    for version, end_version in ((9, 4), (11, 4), (12, 5), (13, 5)):
+        of = f"~whole{version}"
+        steps.append(begun(of))
+        sequence = 0
+        for committed in (True, False, None):
+            if version < 12:
+                steps.append(call(ACTOR, 3, adding(of, 3, ("~t0", [0]))))
+            for _ in range(2):
+                batch = Batch(THREE, producer=ACTOR, epoch=EPOCH, sequence=sequence, transactional=True)
+                steps.append(call(ACTOR, version, writing("~t0", version, batch, transactional_id=of)))
+                sequence += len(THREE)
+            steps.append(call("p", 9, writing("~t0", 9, Batch(THREE))))
+            steps += _looks(of)
+            if committed is None:
+                steps += [begun(of), call(ACTOR, version, writing("~t0", version, batch, transactional_id=of))]
+            else:
+                steps.append(call(ACTOR, end_version, ending(of, committed)))
+            sequence = 0 if end_version >= 5 else sequence
+            steps += _looks(of)
+    alone = Batch(THREE, producer=ACTOR, epoch=EPOCH, sequence=0, transactional=True)
+    steps += [begun("~alone"), call(ACTOR, 11, writing("~t0", 11, alone, transactional_id="~alone"))]
+    steps += [call(ACTOR, 11, writing("~t0", 11, Batch(THREE), transactional_id="~alone"))]
+    steps += [call(ACTOR, 12, writing("~t0", 12, alone, transactional_id="~other"))]
+    return [*steps, *_looks("~alone")]
+
+
+def _looks(of: str) -> list[Step]:
+    looked: list[Step] = []
+    for isolation in (0, 1):
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        request = reading("~t0", 12, wanted, session_id=0, session_epoch=-1, isolation_level=isolation)
+        looked += [call("f", 12, request), call("f", 8, list_offsets("~t0", -1, isolation=isolation))]
+    producers = DescribeProducersRequest(topics=[TopicRequest(name="~t0", partition_indexes=[0])])
+    return [*looked, call("f", 0, producers), call("f", 0, DescribeTransactionsRequest(transactional_ids=[of]))]
+
+
+PATHS: Mapping[int, Any] = {
+    api.ADD_PARTITIONS_TO_TXN: _add_partitions,
+    api.ADD_OFFSETS_TO_TXN: _add_offsets,
+    api.END_TXN: _end,
+    api.TXN_OFFSET_COMMIT: _commit_offsets,
+    api.WRITE_TXN_MARKERS: _write_markers,
+    api.DESCRIBE_TRANSACTIONS: _describe,
+    api.LIST_TRANSACTIONS: _list,
+}
+"""By api key; see `error_paths.Paths`."""
