@@ -38,6 +38,8 @@ def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
     existing = []
     for topic in asked:
         known = broker.image.topics.get(topic.name)
+        if known is None:
+            answers.partitions_of(topic.name)
         found = [each for each in topic.partitions if known is not None and each.partition_index in known.partitions]
         for each in topic.partitions:
             if known is None or each.partition_index not in known.partitions:
@@ -115,10 +117,15 @@ class _Answers:
         """The answer of one partition."""
         if code == error_codes.COORDINATOR_LOAD_IN_PROGRESS and self._version < LOADING_FROM:
             code = error_codes.COORDINATOR_NOT_AVAILABLE
+        answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
+        self.partitions_of(topic).append(answer)
+
+    def partitions_of(self, topic: str) -> list[TxnOffsetCommitResponsePartition]:
+        """The answers for a topic, which is named from here on even if there are none."""
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = TxnOffsetCommitResponseTopic(name=topic, partitions=[])
-        found.partitions.append(TxnOffsetCommitResponsePartition(partition_index=index, error_code=code))
+        return found.partitions
 
     def refuse(self, topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
         """One error for all of these."""

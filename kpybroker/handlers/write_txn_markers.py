@@ -28,7 +28,8 @@ def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Any
     """Write each marker into each of its partitions; answer when all are committed or refused."""
     writing = _Writing(broker)
     results = [writing.write(marker) for marker in request.markers]
-    writing.all_begun(WriteTxnMarkersResponse(markers=results))
+    # What names no partition is not answered (``KafkaApis.handleWriteTxnMarkersRequest``).
+    writing.all_begun(WriteTxnMarkersResponse(markers=[each for each in results if each.topics]))
     return writing.answer.response
 
 
@@ -58,7 +59,8 @@ class _Writing:
                 result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
                 partitions.append(result)
                 self._begin(topic.name, result, marker)
-            topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+            if partitions:
+                topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
         return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)
 
     def _begin(self, topic: str, result: WritableTxnMarkerPartitionResult, marker: Marker) -> None:
