@@ -15,6 +15,7 @@ from kpybroker.partition.leader import READ_COMMITTED, Leader
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError
+from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 from kpywire.messages.fetch import (
     AbortedTransaction,
@@ -184,7 +185,7 @@ class Reading:
         else:
             entry.held_back = entry.fetch_offset < end.offset
         if committed_only:
-            answer.aborted_transactions = _aborted(leader, entry.fetch_offset, end.offset) if records else []
+            answer.aborted_transactions = _aborted(leader, entry.fetch_offset, records) if records else []
         return answer
 
     def _find(self, entry: Entry) -> Replica:
@@ -352,8 +353,8 @@ def _divergence(leader: Leader, entry: Entry) -> EpochEndOffset | None:
     return None
 
 
-def _aborted(leader: Leader, offset: int, end_offset: int) -> list[AbortedTransaction]:
+def _aborted(leader: Leader, offset: int, records: LogSlice) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
-        for aborted in leader.log.aborted_transactions(offset, end_offset)
+        for aborted in leader.log.aborted_within(offset, records)
     ]

@@ -381,6 +381,13 @@ class Log:
         with self.directory.failing():
             return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
+    def aborted_within(self, offset: int, records: LogSlice) -> list[AbortedTransaction]:
+        """The aborted transactions a reader of ``records`` has to know, read at ``offset``, as Kafka finds them."""
+        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        end_position = records.position + records.length
+        with self.directory.failing():
+            return lookups.aborted_within(self.segments[first:], offset, end_position, self.end.offset)
+
     def last_stable_offset(self, high_watermark: LogOffset) -> LogOffset:
         """How far a reader of committed transactions may see: the first unstable offset or the high watermark."""
         unstable = self.producers.first_unstable

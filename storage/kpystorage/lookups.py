@@ -41,3 +41,21 @@ def aborted_transactions(segments: Sequence[Segment], offset: int, end_offset: i
         if complete:
             break
     return found
+
+
+def aborted_within(
+    segments: Sequence[Segment], offset: int, end_position: int, log_end_offset: int
+) -> list[AbortedTransaction]:
+    """The aborted transactions of a read at ``offset`` that ends at ``end_position`` of the first segment it found.
+
+    How far the read came says the offset index, so a few that begin behind it may be listed, and where there is no
+    entry all of the segment's are (Kafka: ``LocalLog.addAbortedTransactions``).
+    """
+    if all(segment.transaction_index.file is None for segment in segments):
+        return []
+    for number, segment in enumerate(segments):
+        if segment.find(offset, segment.size) is not None:
+            following = segments[number + 1].base_offset if number + 1 < len(segments) else log_end_offset
+            behind = segment.offset_index.first_from(end_position)
+            return aborted_transactions(segments[number:], offset, following if behind is None else behind)
+    return []

@@ -22,6 +22,10 @@ def _key(entries: bytes, position: int) -> int:
     return relative_offset
 
 
+def _key_of_position(entries: bytes, position: int) -> int:
+    return _key(entries, position + 4)
+
+
 class OffsetIndex:
     """The offset index of one segment."""
 
@@ -69,6 +73,11 @@ class OffsetIndex:
             return self.last_offset, self.last_position
         number = self._entries.last_not_above(offset - self._base_offset, _key)
         return self.entry(number) if number >= 0 else (self._base_offset, 0)
+
+    def first_from(self, position: int) -> int | None:
+        """The offset of the first entry that lies at or behind ``position``; None if there is none."""
+        number = self._entries.last_not_above(position - 1, _key_of_position) + 1
+        return self.entry(number)[0] if number < len(self._entries) else None
 
     def truncate_to(self, offset: int) -> None:
         """Remove the entries at and above ``offset``."""
