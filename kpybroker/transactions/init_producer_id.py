@@ -1,7 +1,7 @@
 """InitProducerId with a transactional id: a producer begins, fences whoever had the id, or recovers (KIP-98, KIP-360).
 
-(Kafka: ``TransactionCoordinator.handleInitProducerId``.) Two-phase commit (version 6, KIP-939) is not advertised by
-Kafka 4.3, nor here.
+(Kafka: ``TransactionCoordinator.handleInitProducerId``.) Two-phase commit, version 6, is not advertised by Kafka 4.3,
+nor here.
 """
 
 from kpybroker.transactions.decision import Decision

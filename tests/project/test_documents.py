@@ -20,7 +20,7 @@ CODE = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 TOP_LEVEL = {path.relative_to(ROOT).parts[0] for path in project_files()}
-PYPI_NAMES = {"kafka-python": "kafka", "python-snappy": "snappy"}
+PYPI_NAMES = {"google-re2": "re2", "kafka-python": "kafka", "python-snappy": "snappy"}
 
 by_name = pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 
