@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
+from kpybroker.cli import DEFAULT_SERVER
 from kpybroker.cli.client import Client
 from kpybroker.cli.connection import Unreachable
 from kpybroker.errors import KafkaError
@@ -20,8 +21,6 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 
 def _from_cluster(names_of: Callable[[Client], Iterable[str]]) -> Complete:
     def complete(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
-        from kpybroker.cli.options import DEFAULT_SERVER
-
         try:
             with Client(str(context.params.get("server") or DEFAULT_SERVER), TIMEOUT_S) as client:
                 return items(names_of(client), begun)

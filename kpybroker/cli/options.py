@@ -13,12 +13,12 @@ from typing import Any
 
 import click
 
+from kpybroker.cli import DEFAULT_SERVER
 from kpybroker.cli.client import Client
 from kpybroker.cli.connection import Unreachable
 from kpybroker.cli.tables import printable
 from kpybroker.errors import KafkaError
 
-DEFAULT_SERVER = "127.0.0.1:9092"
 REFUSED = 1
 UNREACHABLE = 3
 NOT_IN_ORDER = 4

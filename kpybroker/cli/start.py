@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from kpybroker.cli import DEFAULT_SERVER
 from kpybroker.cli.log_lines import LineFormatter
-from kpybroker.cli.options import DEFAULT_SERVER
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment

@@ -1,5 +1,7 @@
 """What ``kpybroker start`` makes of its options before a node exists."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -74,3 +76,9 @@ def test_a_config_that_is_refused_is_one_line(configs: list[BrokerConfig], optio
 def test_wrong_usage_is_told_apart(configs: list[BrokerConfig], options: list[str]) -> None:
     assert start(*options)[0] == 2
     assert configs == []
+
+
+def test_a_start_does_not_load_the_client_of_other_commands() -> None:
+    program = "import sys, kpybroker.cli.start; print('kpybroker.cli.client' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
