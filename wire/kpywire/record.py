@@ -10,11 +10,13 @@ raises :class:`~kpywire.errors.Malformed`; no length is believed before it is co
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from struct import Struct
+from typing import Final, NamedTuple
 
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
     CONTROL_MASK,
+    CRC_POSITION,
     CREATE_TIME,
     HEADER,
     HEADER_BYTES,
@@ -39,6 +41,15 @@ MAX_INFLATED_BYTES = 1 << 30
 """What a compressed record section may grow to when the caller sets no limit of its own."""
 
 Header = tuple[str, bytes | None]
+
+_LENGTH: Final = Struct(">i")
+_CRC: Final = Struct(">I")
+_SMALL: Final = 1024
+_SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
+"""What coordinators write is small, and each of their requests writes a record."""
+_NULL: Final = b"\x01"
+_FIRST: Final = b"\x00\x00\x00"
+"""How a record begins that is the first of its batch: attributes and both deltas are 0."""
 
 
 class Record(NamedTuple):
@@ -123,23 +134,35 @@ def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
     """One record as it stands in a record section, its length in front."""
-    parts = [b"\x00", encode_varlong(as_int64(timestamp_delta)), encode_varint(offset_delta)]
-    _encode_bytes(parts, key)
-    _encode_bytes(parts, value)
-    parts.append(encode_varint(len(headers)))
-    for header_key, header_value in headers:
-        _encode_bytes(parts, header_key.encode("utf-8"))
-        _encode_bytes(parts, header_value)
-    body = b"".join(parts)
-    return encode_varint(len(body)) + body
-
-
-def _encode_bytes(parts: list[bytes], value: bytes | None) -> None:
-    if value is None:
-        parts.append(b"\x01")
+    if timestamp_delta or offset_delta:
+        parts = [b"\x00", encode_varlong(as_int64(timestamp_delta)), encode_varint(offset_delta)]
     else:
-        parts.append(encode_varint(len(value)))
-        parts.append(value)
+        parts = [_FIRST]
+    for part in (key, value):
+        if part is None:
+            parts.append(_NULL)
+        else:
+            size = len(part)
+            parts += (_SIZES[size] if size < _SMALL else encode_varint(size), part)
+    if headers:
+        parts += (encode_varint(len(headers)), *_encoded_headers(headers))
+    else:
+        parts.append(b"\x00")
+    body = b"".join(parts)
+    size = len(body)
+    return (_SIZES[size] if size < _SMALL else encode_varint(size)) + body
+
+
+def _encoded_headers(headers: Sequence[Header]) -> Iterator[bytes]:
+    for key, value in headers:
+        encoded = key.encode("utf-8")
+        yield encode_varint(len(encoded))
+        yield encoded
+        if value is None:
+            yield _NULL
+        else:
+            yield encode_varint(len(value))
+            yield value
 
 
 def build_batch(
@@ -203,8 +226,9 @@ def build_batch(
 def assemble(header: BatchHeader, section: Buffer) -> bytes:
     """``header`` and a record section (compressed, if it says so) as a batch, its length and CRC computed anew."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
-    batch = bytearray(HEADER.pack(*header._replace(batch_length=batch_length, crc=0)))
+    batch = bytearray(HEADER.pack(*header))
     batch += section
     crc = crc32c(memoryview(batch)[ATTRIBUTES_POSITION:])
-    HEADER.pack_into(batch, 0, *header._replace(batch_length=batch_length, crc=crc))
+    _LENGTH.pack_into(batch, LENGTH_END - _LENGTH.size, batch_length)
+    _CRC.pack_into(batch, CRC_POSITION, crc)
     return bytes(batch)
