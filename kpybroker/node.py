@@ -199,6 +199,7 @@ class Node:
             broker.replicas,
             lambda: broker.config,
             lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
+            lambda: broker.producer_ids.at_once(),
             broker.marker_writer.send,
         )
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)

@@ -36,6 +36,15 @@ class ProducerIds:
         self._waiting.append(receive)
         self._serve()
 
+    def at_once(self) -> int:
+        """An id, or -1 if there is none at hand; then there will be."""
+        taken: list[int | None] = []
+        if self._next_block is not None or self._used < len(self._block):
+            self.next(taken.append)
+        else:
+            self._ask()
+        return -1 if not taken or taken[0] is None else taken[0]
+
     def _serve(self) -> None:
         while self._waiting:
             if self._used == len(self._block):

@@ -26,11 +26,13 @@ def transaction_coordinator(
     replicas: Replicas,
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
+    new_producer_id: Callable[[], int],
     send: Callable[[Shard, Send], None],
 ) -> Coordinator:
     """The coordinator of transactions. ``config`` and ``transaction_version`` are asked anew whenever it decides.
 
-    ``send`` takes what is to be written into other partitions.
+    ``new_producer_id`` gives one that nobody has, -1 if there is none. ``send`` takes what is to be written into other
+    partitions.
     """
     known: list[tuple[tuple[BrokerConfig, int, int], TransactionSettings]] = []
 
@@ -47,7 +49,7 @@ def transaction_coordinator(
         new_machine=lambda: TransactionCoordinator(settings),
         decode=decode,
         loaded=Loaded,
-        timers_due=TimersDue,
+        timers_due=lambda timestamp_ms: TimersDue(timestamp_ms, new_producer_id()),
         periodic=ExpireTransactionalIds,
         period_ms=lambda: int(config()["transaction.remove.expired.transaction.cleanup.interval.ms"]),
         topics_deleted=PartitionsDeleted,

@@ -98,7 +98,7 @@ class Loaded(NamedTuple):
 class WriteMarkers(NamedTuple):
     """The message of a send: end this producer's transaction at these partitions (WriteTxnMarkers).
 
-    The shell drops what it still tries for an older epoch of the same transactional id.
+    The shell drops what it still tries for another transaction of the same transactional id.
     """
 
     transactional_id: str

@@ -65,3 +65,14 @@ def test_a_refused_block_tells_everybody_who_waits() -> None:
     ids.next(got.append)
     controller.answer()
     assert got[2] is not None
+
+
+def test_who_cannot_wait_gets_an_id_at_once_or_none_and_the_next_time_one() -> None:
+    controller, ids, _ = make()
+    assert ids.at_once() == -1
+    assert ids.at_once() == -1
+    assert len(controller.replies) == 1
+    controller.answer()
+    assert [ids.at_once() for _ in range(10)] == list(range(1000, 1010))
+    controller.answer()
+    assert ids.at_once() == 1010

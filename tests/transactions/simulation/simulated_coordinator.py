@@ -23,6 +23,15 @@ class Markable(Protocol):
     def mark(self, markers: WriteMarkers, coordinator_epoch: int, reply: Callable[[int], None]) -> None: ...
 
 
+class Ending:
+    """A transaction whose partitions are told its outcome by one coordinator."""
+
+    def __init__(self, coordinator_epoch: int, markers: WriteMarkers) -> None:
+        self.coordinator_epoch = coordinator_epoch
+        self.markers = markers
+        self.missing = set(markers.partitions)
+
+
 class Ticket:
     """Passes on the answer, or an error code."""
 
@@ -52,7 +61,7 @@ class SimulatedCoordinator:
         self._next_producer_id = 100
         self._committed = 0
         self._crash_due = False
-        self._endings: dict[str, tuple[WriteMarkers, set[Partition]]] = {}
+        self._endings: dict[str, Ending] = {}
         self._load()
 
     def _load(self) -> None:
@@ -146,52 +155,47 @@ class SimulatedCoordinator:
     # Markers
 
     def _send(self, send: Send) -> None:
-        markers: WriteMarkers = send.message
-        self._endings[markers.transactional_id] = (markers, set(markers.partitions))
-        for partition in markers.partitions:
-            self._mark(self.epoch, markers, partition)
+        ending = Ending(self.epoch, send.message)
+        self._endings[ending.markers.transactional_id] = ending
+        for partition in ending.markers.partitions:
+            self._mark(ending, partition)
 
-    def _mark(self, epoch: int, markers: WriteMarkers, partition: Partition) -> None:
+    def _is_pursued(self, ending: Ending, partition: Partition) -> bool:
+        return self._endings.get(ending.markers.transactional_id) is ending and partition in ending.missing
+
+    def _mark(self, ending: Ending, partition: Partition) -> None:
         """Try until it is written, or somebody else decides; at times twice at once."""
-        if epoch != self.epoch or not self._is_missing(markers, partition):
+        if not self._is_pursued(ending, partition):
             return
         network = self._network
         for _ in range(1 if network.is_calm or network.rng.random() > 0.15 else 2):
-            network.deliver(self._arrive, epoch, markers, partition)
-        network.later(RETRY_MS, self._mark, epoch, markers, partition)
+            network.deliver(self._arrive, ending, partition)
+        network.later(RETRY_MS, self._mark, ending, partition)
 
-    def _arrive(self, epoch: int, markers: WriteMarkers, partition: Partition) -> None:
-        """A marker reaches its partition, of which the second generation does not mind how often or how late.
+    def _arrive(self, ending: Ending, partition: Partition) -> None:
+        """A marker reaches its partition. In the second generation, how often and how late does not matter.
 
-        In the first, one that comes when its transaction has ended would end the next one of the same epoch too: what
-        KIP-890 is for. There a connection has to keep markers in order, and a new coordinator's fence those of the old.
+        In the first, one that comes again when its transaction has ended would end the next one of the same epoch too:
+        what KIP-890 is for. There, a connection has to keep what is sent twice from coming so late.
         """
-        if markers.transaction_version < 2 and epoch == self.epoch and not self._is_missing(markers, partition):
-            return
-        network = self._network
-        self.partitions[partition].mark(
-            markers, epoch, lambda code: network.deliver(self._marked, epoch, markers, partition, code)
-        )
+        if ending.markers.transaction_version >= 2 or partition in ending.missing:
+            network = self._network
+            self.partitions[partition].mark(
+                ending.markers,
+                ending.coordinator_epoch,
+                lambda code: network.deliver(self._marked, ending, partition, code),
+            )
 
-    def _is_missing(self, markers: WriteMarkers, partition: Partition) -> bool:
-        known = self._endings.get(markers.transactional_id)
-        return known is not None and known[0] == markers and partition in known[1]
-
-    def _marked(self, epoch: int, markers: WriteMarkers, partition: Partition, code: int) -> None:
-        if epoch != self.epoch:
+    def _marked(self, ending: Ending, partition: Partition, code: int) -> None:
+        if not self._is_pursued(ending, partition):
             return
+        markers = ending.markers
         if code in FENCED:
-            if self._is_missing(markers, partition):
-                del self._endings[markers.transactional_id]
+            del self._endings[markers.transactional_id]
         elif code == error_codes.NONE:
-            if self._is_missing(markers, partition):
-                self._endings[markers.transactional_id][1].discard(partition)
+            ending.missing.discard(partition)
             written = MarkersWritten(
-                markers.transactional_id,
-                markers.producer_id,
-                markers.producer_epoch,
-                [partition],
-                self._network.now_ms,
+                markers.transactional_id, markers.producer_id, markers.producer_epoch, [partition], self._network.now_ms
             )
             self._tell(written, markers.transactional_id)
 
