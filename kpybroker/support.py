@@ -34,15 +34,6 @@ GAPS = (
         _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
     ),
     Gap(
-        "Transactions",
-        "A producer with a `transactional.id` is refused at once with an error that is not retried. Idempotent "
-        "producers work.",
-        _names(
-            "AddPartitionsToTxn AddOffsetsToTxn EndTxn WriteTxnMarkers TxnOffsetCommit DescribeTransactions "
-            "ListTransactions"
-        ),
-    ),
-    Gap(
         "More than one node",
         "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
         "partitions between nodes or directories.",
@@ -70,8 +61,7 @@ GAPS = (
     ),
     Gap(
         "Streams groups",
-        "KIP-1071's protocol. Kafka Streams by the classic protocol needs compaction, and transactions for "
-        "exactly-once.",
+        "KIP-1071's protocol. Kafka Streams works by the classic protocol, as far as its topics need no compaction.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
     Gap(
@@ -82,7 +72,11 @@ GAPS = (
 )
 
 WITHOUT_API = (
-    ("Compaction", "Topics with `cleanup.policy=compact` are accepted, and keep every record."),
+    (
+        "Compaction",
+        "Topics with `cleanup.policy=compact` are accepted, and keep every record, also `__consumer_offsets` and "
+        "`__transaction_state`.",
+    ),
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )

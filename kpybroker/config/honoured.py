@@ -8,6 +8,8 @@ from typing import Final
 
 HONOURED: Final = frozenset(
     {
+        "add.partitions.to.txn.retry.backoff.max.ms",
+        "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
         "auto.create.topics.enable",
         "broker.heartbeat.interval.ms",
@@ -96,6 +98,16 @@ HONOURED: Final = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+        "transaction.max.timeout.ms",
+        "transaction.partition.verification.enable",
+        "transaction.remove.expired.transaction.cleanup.interval.ms",
+        "transaction.state.log.load.buffer.size",
+        "transaction.state.log.min.isr",
+        "transaction.state.log.num.partitions",
+        "transaction.state.log.replication.factor",
+        "transaction.state.log.segment.bytes",
+        "transactional.id.expiration.ms",
         "unclean.leader.election.enable",
     }
 )

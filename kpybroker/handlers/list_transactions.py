@@ -6,12 +6,12 @@
 - While any shard loads, the answer as a whole is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
 """
 
-import re
 from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
 from kpybroker.transactions.events import ListTransactions
+from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.transaction import STATE_NAMES
 from kpywire import error_codes
 from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
@@ -22,8 +22,11 @@ NAMES = frozenset(STATE_NAMES.values())
 def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Any:
     """Ask every shard, and merge what they say."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
-    if request.transactional_id_pattern and not _is_pattern(request.transactional_id_pattern):
-        return _response(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
+    if request.transactional_id_pattern:
+        try:
+            whole_match(request.transactional_id_pattern)
+        except InvalidPattern:
+            return _response(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
     # No shard looks at thousands of names for each of its own.
     request.state_filters = list(set(request.state_filters) & NAMES) or request.state_filters[:1]
     timestamp_ms = broker.scheduler.now_ms()
@@ -32,14 +35,6 @@ def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> An
         lambda code: _response(coordinator_error(code), [], []),
     )
     return gathered(asked, lambda answers: _merged(answers, unknown))
-
-
-def _is_pattern(pattern: str) -> bool:
-    try:
-        re.compile(pattern)
-    except re.error:
-        return False
-    return True
 
 
 def _merged(answers: list[ListTransactionsResponse], unknown: list[str]) -> ListTransactionsResponse:
