@@ -21,6 +21,8 @@ from oracle.jars import KAFKA_VERSION
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
 ADMIN_TIMEOUT_S: Final = 30
+LEADERS_TIMEOUT_S: Final = 120
+"""A thousand partitions take a broker on a busy disk more than half a minute."""
 HOST: Final = "127.0.0.1"
 
 
@@ -122,10 +124,10 @@ class Side:
         name = f"{purpose}-{uuid.uuid4().hex[:8]}"
         topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
         self._admin.create_topics([topic])[name].result(ADMIN_TIMEOUT_S)
-        deadline = time.monotonic() + ADMIN_TIMEOUT_S
+        deadline = time.monotonic() + LEADERS_TIMEOUT_S
         while any(error for error, _ in self._ends(name, partitions)):
             if time.monotonic() > deadline:
-                raise SideError(f"{self.program}: {name} has no leaders after {ADMIN_TIMEOUT_S} s")
+                raise SideError(f"{self.program}: {name} has no leaders after {LEADERS_TIMEOUT_S} s")
             time.sleep(0.02)
         return name
 

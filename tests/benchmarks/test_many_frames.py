@@ -4,11 +4,15 @@ import struct
 from typing import Any
 
 from benchmarks.raw import frames, many
+from benchmarks.rows import topics
 from kpywire.codec import decode, encode
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
-from kpywire.messages.describe_topic_partitions import DescribeTopicPartitionsRequest
+from kpywire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsResponse,
+)
 from kpywire.messages.fetch import FetchRequest, FetchResponse
 from kpywire.messages.list_offsets import (
     ListOffsetsPartitionResponse,
@@ -154,3 +158,15 @@ def test_one_topic_and_a_page_of_all_are_described() -> None:
     assert [topic.name for topic in body(many.client_metadata(["a"]), MetadataRequest).topics] == ["a"]
     request = body(many.describe_topic_partitions(), DescribeTopicPartitionsRequest)
     assert (request.topics, request.response_partition_limit, request.cursor) == ([], 2000, None)
+
+
+def test_what_must_be_zero_in_answers_about_topics_is_their_throttle_time() -> None:
+    """Elsewhere there may be anything, such as the number of brokers."""
+    throttle_ms = 0x0201_0000
+    metadata = MetadataResponse(throttle_time_ms=throttle_ms, brokers=[], topics=[])
+    described = DescribeTopicPartitionsResponse(throttle_time_ms=throttle_ms, topics=[])
+    for response, api_key, version, place in (
+        (metadata, 3, many.CLIENT_METADATA_VERSION, topics.METADATA_THROTTLE),
+        (described, 75, many.DESCRIBE_TOPICS_VERSION, topics.DESCRIBE_THROTTLE),
+    ):
+        assert answer(response, api_key, version)[place : place + 2] == b"\x02\x01"
