@@ -18,6 +18,8 @@ RECORDS: Final = 5_000_000
 RECORD_BYTES: Final = 276
 SINK_SHARE: Final = 5
 """The sink writes so many times fewer records than the source reads, since it takes longer for each."""
+IN_MEMORY: Final = Path("/dev/shm")
+"""For Spark's checkpoints: it waits for the disk twice per micro-batch, which no broker can change."""
 BATCH = Figure("batch scan", "records/s", True)
 STREAM = Figure("streaming scan", "records/s", True)
 SINK = Figure("sink", "records/s", True)
@@ -29,7 +31,8 @@ class SparkProcess:
     """``benchmarks.clients.spark``: started once, asked line by line, ended by the end of its input."""
 
     def __init__(self) -> None:
-        self._directory = tempfile.TemporaryDirectory(prefix="kpybench-spark-", ignore_cleanup_errors=True)
+        place = IN_MEMORY if IN_MEMORY.is_dir() else None
+        self._directory = tempfile.TemporaryDirectory(prefix="kpybench-spark-", dir=place, ignore_cleanup_errors=True)
         self._output = Path(self._directory.name) / "output.log"
         command = [sys.executable, "-m", "benchmarks.clients.spark", self._directory.name]
         with open(self._output, "wb") as output:
