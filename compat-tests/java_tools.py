@@ -42,6 +42,7 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "admin-walk": "AdminWalk",
     "group-of-consumers": "GroupOfConsumers",
     "transactional-producer": "TransactionalProducer",

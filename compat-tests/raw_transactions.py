@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kpywire import error_codes
+from kpywire.batch import parse_header
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
@@ -21,7 +22,7 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitRequestPartition,
     TxnOffsetCommitRequestTopic,
 )
-from kpywire.record import Record, build_batch, read_records
+from kpywire.record import Record, build_batch, read_batch, read_records
 from raw_client import RawClient
 from raw_requests import now_ms
 from waiting import eventually
@@ -258,3 +259,25 @@ def aborted_in(data: PartitionData) -> list[tuple[int, int]] | None:
 def stable_end(raw: RawClient, topic: str, partition: int = 0) -> int:
     """The last stable offset."""
     return int(fetch(raw, topic, 0, committed=True, partition=partition).last_stable_offset)
+
+
+def committed_values(raw: RawClient, topic: str) -> list[bytes]:
+    """What a reader of committed records keeps, by the rules of KIP-98."""
+    values: list[bytes] = []
+    offset, end = 0, stable_end(raw, topic)
+    while offset < end:
+        answer = fetch(raw, topic, offset, committed=True)
+        waiting = sorted((first, producer) for producer, first in aborted_in(answer) or ())
+        aborting: set[int] = set()
+        data, position = bytes(answer.records or b""), 0
+        while position < len(data):
+            header = parse_header(data, position)
+            while waiting and waiting[0][0] <= header.last_offset:
+                aborting.add(waiting.pop(0)[1])
+            if header.is_control:
+                aborting.discard(header.producer_id)
+            elif header.producer_id not in aborting:
+                values += [record.value or b"" for record in read_batch(data, header, position)]
+            position += header.size
+            offset = header.last_offset + 1
+    return values

@@ -9,16 +9,15 @@ from conftest import NewTopic, StartBroker
 from exactly_once.clients import CLIENTS, Client, Lost, Refused
 from exactly_once.history import Position
 from kpywire import error_codes
-from kpywire.batch import parse_header
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.end_txn import EndTxnRequest
-from kpywire.record import read_batch
 from raw_client import RawClient, connect
 from raw_requests import topic_named
 from raw_transactions import (
     ADDING,
     Transactional,
     aborted_in,
+    committed_values,
     fetch,
     find_coordinator,
     stable_end,
@@ -209,7 +208,7 @@ def test_killed_in_the_middle_of_many(start_broker: StartBroker) -> None:
         last = Transactional(raw, "many")
         find_coordinator(raw, "many")
         last.init()
-        sides = [_committed(raw, topic) for topic in ("left", "right")]
+        sides = [committed_values(raw, topic) for topic in ("left", "right")]
     assert sides[0] == sides[1]
     assert set(sides[0]) >= {f"{turn}-{n}".encode() for turn in range(3) for n in range(49) if n % 5}
 
@@ -221,25 +220,3 @@ def _ending(producer: Transactional) -> EndTxnRequest:
         producer_epoch=producer.epoch,
         committed=True,
     )
-
-
-def _committed(raw: RawClient, topic: str) -> list[bytes]:
-    """What a reader of committed records keeps, by the rules of KIP-98."""
-    values: list[bytes] = []
-    offset, end = 0, stable_end(raw, topic)
-    while offset < end:
-        answer = fetch(raw, topic, offset, committed=True)
-        waiting = sorted((first, producer) for producer, first in aborted_in(answer) or ())
-        aborting: set[int] = set()
-        data, position = bytes(answer.records or b""), 0
-        while position < len(data):
-            header = parse_header(data, position)
-            while waiting and waiting[0][0] <= header.last_offset:
-                aborting.add(waiting.pop(0)[1])
-            if header.is_control:
-                aborting.discard(header.producer_id)
-            elif header.producer_id not in aborting:
-                values += [record.value or b"" for record in read_batch(data, header, position)]
-            position += header.size
-            offset = header.last_offset + 1
-    return values

@@ -203,8 +203,11 @@ class Upkeep:
     def _forget_old_producers(self) -> None:
         now_ms = self.scheduler.now_ms()
         expiration_ms = self.config().producer_id_expiration_ms
-        for found in self._open_logs():
-            found.producers.expire(now_ms, expiration_ms)
+        for replica in self.replicas:
+            leader = replica.leader
+            if leader is not None and leader.log.is_open:
+                leader.log.producers.expire(now_ms, expiration_ms)
+                leader.verifications.expire(now_ms, expiration_ms)
 
     def _open_logs(self) -> list[Log]:
         return [replica.leader.log for replica in self.replicas if replica.leader and replica.leader.log.is_open]
