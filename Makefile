@@ -108,6 +108,10 @@ hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, w
 	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/hostile/figures.py --kpybroker $(BENCHED)/bin/kpybroker
 
+.PHONY: transactions
+transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
+	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
+
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code
 	$(BIN)/python -m kpybroker.support

@@ -5,14 +5,18 @@
 version 1 even then; Kafka fails there.
 """
 
+from struct import Struct
 from typing import NamedTuple
 
 from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
+from kpybroker.transactions.usual_value import read_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_key, decode_value, encode_key, encode_value, record_type
 from kpywire.transaction_records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
 
 TRANSACTION_LOG = 0
+_KEY = Struct(">hh")
+"""Its type, and the length of the transactional id that follows."""
 _STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
 
 
@@ -52,15 +56,32 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
     """A record of the log, or None for one of a type that Kafka 4.3 does not have. Raises Malformed."""
     if len(key) >= 2 and key[:2] != b"\0\0":
         return None
-    transactional_id = decode_key(key).transactional_id
+    transactional_id = _transactional_id(key)
     if value is None:
         return Record(transactional_id)
+    transaction = read_usual(value)
+    if transaction is not None:
+        return Record(transactional_id, transaction)
+    return Record(transactional_id, _read(key, value), value[1])
+
+
+def _transactional_id(key: bytes) -> str:
+    if len(key) >= _KEY.size and _KEY.unpack_from(key) == (TRANSACTION_LOG, len(key) - _KEY.size):
+        try:
+            return key[_KEY.size :].decode()
+        except UnicodeDecodeError:
+            pass  # the decoder says what is wrong
+    return str(decode_key(key).transactional_id)
+
+
+def _read(key: bytes, value: bytes) -> Transaction:
+    """The transaction in a value of any layout. Raises Malformed."""
     decoded = decode_value(record_type(key), value)
     state = _STATES.get(decoded.transaction_status)
     if state is None:
         raise Malformed(f"a transaction in the state {decoded.transaction_status}")
     partitions = decoded.transaction_partitions or ()
-    transaction = Transaction(
+    return Transaction(
         decoded.producer_id,
         decoded.producer_epoch,
         decoded.transaction_timeout_ms,
@@ -73,7 +94,6 @@ def decode(key: bytes, value: bytes | None) -> Record | None:
         decoded.client_transaction_version,
         NO_EPOCH,
     )
-    return Record(transactional_id, transaction, value[1])
 
 
 def _by_topic(transaction: Transaction) -> list[PartitionsSchema]:

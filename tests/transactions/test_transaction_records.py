@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from transaction_world import TransactionWorld
 
-from kpybroker.transactions.record import Record, decode
+from kpybroker.transactions.record import Record, _read, decode
 from kpybroker.transactions.transaction import NO_EPOCH, State, Transaction
+from kpybroker.transactions.usual_value import read_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_value, encode_key, encode_value
 from kpywire.transaction_records.transaction_log import TransactionLogKey, TransactionLogValue
@@ -43,6 +44,22 @@ def test_a_record_is_read_as_it_was_written(transactional_id: str, transaction: 
     assert found.transactional_id == transactional_id
     kept = transaction if found.value_version else transaction._replace(previous_producer_id=-1)
     assert found.transaction == kept._replace(last_producer_epoch=NO_EPOCH)
+
+
+@given(transactions(), st.data())
+def test_what_is_recognised_by_its_layout_is_read_as_the_decoder_reads_it(
+    transaction: Transaction, data: st.DataObject
+) -> None:
+    key, value = Record("x", transaction).encoded()
+    assert value is not None
+    if data.draw(st.booleans()):
+        position = data.draw(st.integers(0, len(value) - 1))
+        value = value[:position] + data.draw(st.binary(max_size=3)) + value[position + data.draw(st.integers(0, 3)) :]
+    found = read_usual(value)
+    if found is not None:
+        assert found == _read(key, value)
+    elif transaction.next_producer_id == -1:
+        assert value != Record("x", transaction).encoded()[1]
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

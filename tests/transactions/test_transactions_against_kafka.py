@@ -4,7 +4,6 @@ Not compared: the time that Kafka writes when it completes a transaction that it
 load; ours has that of the decision), and what cannot be written in the records of level 0, where Kafka fails.
 """
 
-import os
 from random import Random
 
 import pytest
@@ -18,8 +17,6 @@ from kpywire.transaction_records import decode_value
 
 pytestmark = pytest.mark.java
 
-HISTORIES = int(os.environ.get("HISTORIES", "20"))
-"""Of each level of ``transaction.version``."""
 STEPS = 200
 STEPS_SHOWN = 30
 IDS = ("a", "b", "c")
@@ -317,8 +314,10 @@ def _markers(markers: WriteMarkers) -> str:
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])
-def test_answers_records_and_markers_are_those_of_kafka(kafka: KafkaTransactions, level: int) -> None:
-    for seed in range(HISTORIES):
+def test_answers_records_and_markers_are_those_of_kafka(
+    request: pytest.FixtureRequest, kafka: KafkaTransactions, level: int
+) -> None:
+    for seed in range(request.config.getoption("--transaction-histories")):
         twins = Twins(kafka, Random(f"{level} {seed}"), level)
         for _ in range(STEPS):
             twins.step()
