@@ -107,7 +107,7 @@ class Session:
         "id",
         "is_follower",
         "last_used_ms",
-        "stands",
+        "lasts",
         "uses_ids",
         "wake",
     )
@@ -119,17 +119,13 @@ class Session:
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.is_follower = is_follower
-        self.stands = False
-        """Whether it goes on although its client knows nothing of it (`kpybroker.fetch.standing`)."""
+        self.lasts = session_id != NO_SESSION
+        """Whether it goes on after this request, so that its entries are to be told of changes. So does one that its
+        client knows nothing of (`kpybroker.fetch.standing`)."""
         self.created_ms = self.last_used_ms = now_ms
         self.entries: dict[tuple[str | bytes, int], Entry] = {}
         self.changed: dict[Entry, None] = {}
         self.wake: Callable[[], None] | None = None
-
-    @property
-    def lasts(self) -> bool:
-        """Whether it goes on after this request, so that its entries are to be told of changes."""
-        return self.id != NO_SESSION or self.stands
 
     def add(self, topics: Iterable[Any]) -> None:
         """Add or move the partitions that a request lists; each of them has changed."""

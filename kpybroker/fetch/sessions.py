@@ -94,7 +94,7 @@ class Sessions:
         session_id = 0
         while session_id == 0 or session_id in self.sessions:
             session_id = self.rng.randrange(1, 2**31 - 1)
-        session.id = session_id
+        session.id, session.lasts = session_id, True
         self.sessions[session_id] = session
         self.partitions += len(session.entries)
 
@@ -120,7 +120,7 @@ class Sessions:
     def end(self, session: Session) -> None:
         """End a session while it is answered: the answer has session id 0, which tells the client to begin anew."""
         self.drop(session)
-        session.id = NO_SESSION
+        session.id, session.lasts = NO_SESSION, False
 
     def drop(self, session: Session) -> None:
         """End a session: its next request will be told FETCH_SESSION_ID_NOT_FOUND."""

@@ -54,7 +54,7 @@ class Standing:
         self.version = version
         self.isolation = isolation
         self.session = Session(NO_SESSION, uses_ids, 0)
-        self.session.stands = True
+        self.session.lasts = True
         self._room = room
         self._taken = 0
         self._topics: dict[str | bytes, _Known] = {}

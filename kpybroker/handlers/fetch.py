@@ -5,6 +5,7 @@ How partitions are read is in `kpybroker.handlers.reading`.
 """
 
 from collections.abc import Collection
+from functools import partial
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
@@ -47,17 +48,19 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if not incremental:
         _note_reader(session, call, is_follower=replica_id >= 0)
     reading = Reading(broker, request, session, incremental, replica_id, call)
-    return _when_opened(broker, call, reading, () if incremental else session.entries.values())
+    if incremental:
+        return reading.answer(session.changed)
+    return _when_opened(broker, call, reading, session.entries.values())
 
 
 def _when_opened(broker: Context, call: Call, reading: Reading, entries: Collection[Entry]) -> FetchResponse | Pending:
     """The answer, after logs among these were opened if they are many."""
     if len(entries) > unopened_logs.FEW:
-        new = unopened_logs.unopened(broker, [(entry.topic, entry.index) for entry in entries])
+        new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
         if new:
-            response: FetchResponse | Pending = unopened_logs.begin(broker, call, new, reading.answer)
+            response: FetchResponse | Pending = unopened_logs.begin(broker, call, new, partial(reading.answer, entries))
             return response
-    return reading.answer()
+    return reading.answer(entries)
 
 
 def _again(broker: Context, request: FetchRequest, call: Call) -> ReadingAgain | None:

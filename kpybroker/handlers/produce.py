@@ -65,11 +65,13 @@ codec = codec_for
 
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
-    topics = request.topics
-    if len(topics) > unopened_logs.FEW or (topics and len(topics[0][1]) > unopened_logs.FEW):
-        places = [(key, index) for key, partitions in topics for index, _ in partitions]
+    transactional_id, acks, timeout_ms, topics = request
+    if len(topics) == 1 and len(topics[0][1]) == 1 and transactional_id is None:
+        return _append(Appending(broker, acks, call), timeout_ms, topics)
+    if len(topics) > unopened_logs.FEW or any(len(partitions) > unopened_logs.FEW for _, partitions in topics):
+        places = [(key, [index for index, _ in partitions]) for key, partitions in topics]
         new = unopened_logs.unopened(broker, places)
-        if new or len(places) > unopened_logs.MOST_AT_ONCE:
+        if new or sum(len(indexes) for _, indexes in places) > unopened_logs.MOST_AT_ONCE:
             response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
             return response
     return _serve(broker, request, call)
@@ -77,9 +79,7 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
 
 def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     transactional_id, acks, timeout_ms, topics = request
-    overruled: Overruled = {}
-    if len(topics) != 1 or len(topics[0][1]) != 1:
-        topics, overruled = one_of_each(topics, call.api_version)
+    topics, overruled = one_of_each(topics, call.api_version)
     if transactional_id is not None:
         return _handle_transactional(broker, transactional_id, request._replace(topics=topics), call)
     appending = Appending(broker, acks, call)

@@ -203,20 +203,15 @@ class Reading:
 
     # Answering
 
-    def answer(self) -> FetchResponse | Pending:
-        """What there is, or a `Pending` of what will be."""
+    def answer(self, entries: Iterable[Entry]) -> FetchResponse | Pending:
+        """What these have to offer, or a `Pending` of what they will have."""
         session = self.session
-        if not self.begin() and self.request.max_wait_ms > 0 and session.entries:
+        if not self.collect(entries) and self.request.max_wait_ms > 0 and session.entries:
             return self.park()
         response = self.response()
         if not session.lasts:
             session.forget_all()
         return response
-
-    def begin(self) -> bool:
-        """Read what there is; whether the answer can leave."""
-        session = self.session
-        return self.collect(session.changed if self.incremental else session.entries.values())
 
     def response(self) -> FetchResponse:
         """The answer of what was collected last."""

@@ -10,6 +10,7 @@ from typing import Any
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.reading import Reading, must_not_wait, topic_response
+from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct, encode_with_records
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
@@ -26,12 +27,11 @@ class ReadingAgain(Reading):
         super().__init__(broker, request, session, False, -1, call)
         self._topics = topics
 
-    def begin(self) -> bool:
-        """Read what changed; whether the answer can leave."""
-        changed = self.session.changed
-        if not changed:
-            return self.min_bytes <= 0
-        return self.collect([entry for entries in self._topics for entry in entries if entry in changed])
+    def answer(self, entries: Iterable[Entry]) -> FetchResponse | Pending:
+        """What there is: these changed, and are read in the order of the request."""
+        changed = set(entries)
+        due = [entry for of_topic in self._topics for entry in of_topic if entry in changed] if changed else ()
+        return super().answer(due)
 
     def collect(self, entries: Iterable[Entry]) -> bool:
         """Read these partitions; those with nothing to say are settled until they change."""

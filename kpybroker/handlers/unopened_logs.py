@@ -24,15 +24,15 @@ MOST_AT_ONCE = 256
 Serve = Callable[[Context, Any, Call], Any]
 
 
-def unopened(broker: Context, places: Iterable[tuple[TopicKey, int]]) -> list[Replica]:
+def unopened(broker: Context, places: Iterable[tuple[TopicKey, Iterable[int]]]) -> list[Replica]:
     """The partitions among these whose leader's role begins with this request; none where they are few."""
     replicas = broker.replicas
-    found = []
-    for topic, index in places:
+    found: list[Replica] = []
+    for topic, indexes in places:
         held = replicas.by_id.get(topic) if isinstance(topic, bytes) else replicas.topics.get(topic)
-        replica = None if held is None else held.replicas.get(index)
-        if replica is not None and replica.leader is None and replica.is_led_here:
-            found.append(replica)
+        if held is not None:
+            of_topic = map(held.replicas.get, indexes)
+            found += [each for each in of_topic if each is not None and each.leader is None and each.is_led_here]
     return found if len(found) > FEW else []
 
 
