@@ -72,12 +72,15 @@ class TransactionCoordinator:
         self._settings = settings
         self._next_check_ms = 0
         self._sweep_due_ms = 0
+        self._retry_due_ms: int | None = None
 
     def decide(self, event: Any, now_ms: int) -> Effects:
         """What an input means. ``now_ms`` is monotonic; the wall clock comes with the event."""
         if type(event) is TooLarge:
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
+        if not shard.unfinished:
+            self._retry_due_ms = None
         new_producer_id = getattr(event, "new_producer_id", NO_ID)
         decision = Decision(now_ms, event.timestamp_ms, self._settings(), new_producer_id)
         kind = type(event)
@@ -102,6 +105,8 @@ class TransactionCoordinator:
             raise TypeError(f"The transaction coordinator is not told of {kind.__name__}")
         if shard.sweeps:
             self._sweep_due_ms = now_ms + SWEEP_PAUSE_MS
+        if shard.unfinished and self._retry_due_ms is None:
+            self._retry_due_ms = now_ms + timeouts.RETRY_MS
         return Effects(decision.records, replies=decision.replies, sends=decision.sends)
 
     def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
@@ -121,7 +126,10 @@ class TransactionCoordinator:
         if deadline_ms is not None:
             deadline_ms = max(deadline_ms, self._next_check_ms)
         if self.shard.sweeps and (deadline_ms is None or deadline_ms > self._sweep_due_ms):
-            return self._sweep_due_ms
+            deadline_ms = self._sweep_due_ms
+        retry_ms = self._retry_due_ms if self.shard.unfinished else None
+        if retry_ms is not None and (deadline_ms is None or deadline_ms > retry_ms):
+            deadline_ms = retry_ms
         return deadline_ms
 
     def _run_timers(self, decision: Decision) -> None:
@@ -134,6 +142,10 @@ class TransactionCoordinator:
                         self._next_check_ms = decision.now_ms + decision.settings.timeout_check_interval_ms
                     break
                 timeouts.look_at(shard, transactional_id, decision)
+        if self._retry_due_ms is not None and decision.now_ms >= self._retry_due_ms:
+            self._retry_due_ms = None
+            for transactional_id in list(shard.unfinished):
+                markers.complete(shard, transactional_id, decision)
         self._sweep(decision)
 
     def _sweep(self, decision: Decision) -> None:

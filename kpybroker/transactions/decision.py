@@ -19,6 +19,9 @@ RECORD_BYTES = 160
 """More than what a record needs beside its transactional id and the names of its partitions."""
 
 
+SENDS_AT_ONCE = 1_000
+
+
 class Decision:
     """Collects records, replies and sends, and knows both clocks: ``now_ms`` is monotonic, ``timestamp_ms`` the wall's.
 
@@ -40,7 +43,7 @@ class Decision:
     @property
     def is_full(self) -> bool:
         """Whether the rest is better left to another decision."""
-        return self.size > self.settings.max_batch_bytes // 2
+        return self.size > self.settings.max_batch_bytes // 2 or len(self.sends) >= SENDS_AT_ONCE
 
     def reply(self, ticket: Any, message: Any) -> None:
         """Answer a request when the records are committed."""

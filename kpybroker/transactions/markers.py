@@ -10,9 +10,6 @@ from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import MarkersWritten, Partition
 from kpybroker.transactions.shard import Shard
 
-RETRY_MS = 1_000
-"""After so long a step that nobody asked for is tried again: the log may have taken no writes."""
-
 
 def markers_written(shard: Shard, event: MarkersWritten, decision: Decision) -> None:
     """Partitions know the outcome; when all of them do, the transaction is complete."""
@@ -32,7 +29,7 @@ def partitions_deleted(shard: Shard, deleted: Iterable[Partition], decision: Dec
 
 
 def resume(shard: Shard, transactional_id: str, decision: Decision) -> None:
-    """After a load, or when the last step could not be written: go on with a transaction whose outcome is decided."""
+    """After a load: go on with a transaction whose outcome is decided."""
     prepared = shard.transactions.get(transactional_id)
     if prepared is None or not prepared.is_prepared:
         return
@@ -43,9 +40,9 @@ def resume(shard: Shard, transactional_id: str, decision: Decision) -> None:
 
 
 def complete(shard: Shard, transactional_id: str, decision: Decision) -> None:
-    """Every partition of a transaction knows its outcome."""
+    """Every partition of a transaction knows its outcome. If it cannot be written now, it is tried again."""
     prepared = shard.transactions[transactional_id]
-    shard.timers.set(transactional_id, decision.now_ms + RETRY_MS)
+    shard.unfinished.add(transactional_id)
     if not decision.is_full:
         decision.write(transactional_id, prepared.completed)
 

@@ -12,7 +12,7 @@ from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import Partition
 from kpybroker.transactions.record import Record
 from kpybroker.transactions.timers import Timers
-from kpybroker.transactions.transaction import State, Transaction
+from kpybroker.transactions.transaction import Transaction
 
 
 class Sweep:
@@ -28,18 +28,20 @@ class Sweep:
 class Shard:
     """Transactional ids, and what is to be done with them."""
 
-    __slots__ = ("sweeps", "timers", "transactions", "unmarked")
+    __slots__ = ("sweeps", "timers", "transactions", "unfinished", "unmarked")
 
     def __init__(self) -> None:
         self.transactions: dict[str, Transaction] = {}
         self.unmarked: dict[str, set[Partition]] = {}
         """The partitions that still need the marker of a transaction that is prepared."""
+        self.unfinished: set[str] = set()
+        """Transactions of which no marker is missing any more: all but their last record is written."""
         self.timers = Timers()
         self.sweeps: deque[Sweep] = deque()
 
     def watch(self, transactional_id: str, transaction: Transaction, decision: Decision) -> None:
         """Look at a transaction again when it has timed out, if it is open."""
-        if transaction.state is State.ONGOING:
+        if transaction.may_time_out:
             left_ms = transaction.start_ms + transaction.timeout_ms + 1 - decision.timestamp_ms
             self.timers.set(transactional_id, decision.now_ms + max(left_ms, 0))
 
@@ -54,3 +56,4 @@ class Shard:
                 self.unmarked[transactional_id] = set(transaction.partitions)
                 return
         self.unmarked.pop(transactional_id, None)
+        self.unfinished.discard(transactional_id)

@@ -4,21 +4,20 @@
 """
 
 from kpybroker.transactions.decision import Decision
-from kpybroker.transactions.markers import RETRY_MS, resume
 from kpybroker.transactions.outcome import fence
 from kpybroker.transactions.shard import Shard
-from kpybroker.transactions.transaction import State
+
+RETRY_MS = 1_000
+"""After so long a step that nobody asked for is tried again: the log may have taken no writes."""
 
 
 def look_at(shard: Shard, transactional_id: str, decision: Decision) -> None:
-    """The time of a transactional id has come: abort its transaction, or go on with its end."""
+    """The time of a transactional id has come: abort its transaction, if it is still the one that was meant."""
     transaction = shard.transactions.get(transactional_id)
     if transaction is None:
         return
     if transaction.is_timed_out(decision.timestamp_ms):
         shard.timers.set(transactional_id, decision.now_ms + RETRY_MS)
         fence(transactional_id, transaction, decision)
-    elif transaction.state is State.ONGOING:
+    else:
         shard.watch(transactional_id, transaction, decision)
-    elif transaction.is_prepared and not shard.unmarked[transactional_id]:
-        resume(shard, transactional_id, decision)

@@ -19,6 +19,7 @@ NO_TIME: Final = -1
 MAX_EPOCH: Final = 0x7FFF
 LAST_EPOCH: Final = MAX_EPOCH - 1
 """The last that a producer gets: one more is kept to fence it with."""
+NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
 EPOCH_BUMP_VERSION: Final = 2
 """From this ``transaction.version`` on, every transaction has an epoch of its own."""
 
@@ -72,7 +73,12 @@ class Transaction(NamedTuple):
 
     def is_timed_out(self, timestamp_ms: int) -> bool:
         """Whether the transaction has lasted too long."""
-        return self.state is State.ONGOING and self.start_ms + self.timeout_ms < timestamp_ms
+        return self.may_time_out and self.start_ms + self.timeout_ms < timestamp_ms
+
+    @property
+    def may_time_out(self) -> bool:
+        """Whether it is open, and its end not left to another coordinator (two-phase commit, in logs of others)."""
+        return self.state is State.ONGOING and self.timeout_ms != NO_TIMEOUT_MS
 
     def empty(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, timestamp_ms: int

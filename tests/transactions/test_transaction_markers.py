@@ -81,10 +81,10 @@ def test_a_completion_that_cannot_be_written_is_tried_again(world: TransactionWo
     world.refuse_with = error_codes.NOT_ENOUGH_REPLICAS
     world.mark_all()
     assert world.state() == "PrepareCommit"
-    world.advance(10_000)
+    world.advance(5_000)
     assert world.state() == "PrepareCommit"
     world.refuse_with = 0
-    world.advance(10_000)
+    world.advance(1_000)
     assert world.state() == "CompleteCommit"
 
 

@@ -5,6 +5,7 @@ from test_producer_epochs import worn
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
 from kpybroker.transactions.events import TimersDue
+from kpybroker.transactions.record import Record
 from kpybroker.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
 from kpywire import error_codes
 
@@ -127,3 +128,15 @@ def test_many_transactions_time_out_in_batches_that_the_log_takes() -> None:
     world.advance(2 * TIMEOUT_MS)
     assert {transaction.state for transaction in world.transactions.values()} == {State.PREPARE_ABORT}
     assert len(world.wanted) == 100
+
+
+def test_a_transaction_of_a_two_phase_commit_waits_for_whoever_decides_on_it(world: TransactionWorld) -> None:
+    """No client of ours can begin one, but a log may have one."""
+    producer = world.started()
+    transaction = world.transactions["x"]._replace(timeout_ms=0x7FFF_FFFF)
+    world.log.append(Record("x", transaction).encoded())
+    world.restart()
+    world.add(producer)
+    assert world.coordinator.next_deadline_ms() is None
+    world.advance(0x1_0000_0000)
+    assert world.state() == "Ongoing"
