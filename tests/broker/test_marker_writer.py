@@ -1,0 +1,173 @@
+"""Every partition of a transaction that ends gets its marker, and the coordinator hears of it once."""
+
+from types import SimpleNamespace
+from typing import Any
+
+from kpybroker.hosting.marker_writer import RETRY_MS, MarkerWriter
+from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.journal import Send
+from kpybroker.partition.leader import Marker
+from kpybroker.transactions.events import TO_LEADERS, MarkersWritten, Partition, WriteMarkers
+from kpywire import error_codes
+
+A, B, C = ("a", 0), ("a", 1), ("b", 0)
+
+
+class World:
+    """The writer with partitions that answer as the test says, and one coordinator's shard."""
+
+    def __init__(self) -> None:
+        self.scheduler = ManualScheduler()
+        self.codes: dict[Partition, int] = {}
+        """What partitions answer that do not take their marker."""
+        self.held: list[Any] = []
+        """Answers that are not given yet, of partitions whose code is None."""
+        self.holding: set[Partition] = set()
+        self.written: list[tuple[Partition, Marker]] = []
+        self.told: list[MarkersWritten] = []
+        self.topics = {"a": SimpleNamespace(partitions={0: 1, 1: 1}), "b": SimpleNamespace(partitions={0: 1})}
+        self.shard: Any = SimpleNamespace(epoch=7, is_over=False, has_enough_in_sync=True, submit=self._submit)
+        image: Any = SimpleNamespace(topics=self.topics)
+        self.writer = MarkerWriter(self.scheduler, self, lambda: image, lambda: 30_000)  # type: ignore[arg-type]
+
+    def write(self, topic: str, index: int, marker: Marker, _timeout_ms: int, done: Any) -> None:
+        partition = (topic, index)
+        code = self.codes.get(partition, error_codes.NONE)
+        if partition in self.holding:
+            self.held.append(done)
+            return
+        if code == error_codes.NONE:
+            self.written.append((partition, marker))
+        done(code)
+
+    def _submit(self, event: MarkersWritten, ticket: object, key: str) -> None:
+        assert (ticket, key) == (None, event.transactional_id)
+        self.told.append(event)
+
+    def end(self, *partitions: Partition, epoch: int = 1, transactional_id: str = "t", commit: bool = True) -> None:
+        message = WriteMarkers(transactional_id, 9, epoch, commit, partitions, 2)
+        self.writer.send(self.shard, Send(TO_LEADERS, message))
+        self.scheduler.run()
+
+    def where(self) -> list[Partition]:
+        return [partition for partition, _ in self.written]
+
+    def reported(self) -> list[set[Partition]]:
+        return [set(event.partitions) for event in self.told]
+
+
+def test_all_markers_are_reported_at_once() -> None:
+    world = World()
+    world.end(A, B, C)
+    assert set(world.where()) == {A, B, C}
+    assert {marker for _, marker in world.written} == {Marker(9, 1, True, 7, 2)}
+    assert world.reported() == [{A, B, C}]
+    assert (world.told[0].producer_id, world.told[0].producer_epoch) == (9, 1)
+    world.writer.look_again()
+    world.scheduler.run()
+    assert len(world.written) == 3
+
+
+def test_nothing_happens_before_the_coordinator_has_answered() -> None:
+    world = World()
+    world.writer.send(world.shard, Send(TO_LEADERS, WriteMarkers("t", 9, 1, True, [A], 2)))
+    assert world.written == []
+
+
+def test_what_cannot_be_written_is_tried_again() -> None:
+    world = World()
+    world.codes[B] = error_codes.NOT_LEADER_OR_FOLLOWER
+    world.end(A, B)
+    assert world.reported() == [{A}]
+    world.scheduler.advance(RETRY_MS)
+    assert world.where() == [A]
+    del world.codes[B]
+    world.scheduler.advance(RETRY_MS)
+    assert world.reported() == [{A}, {B}]
+    world.scheduler.advance(10 * RETRY_MS)
+    assert world.where() == [A, B]
+
+
+def test_a_change_of_the_metadata_is_a_reason_to_try() -> None:
+    world = World()
+    world.codes[A] = error_codes.KAFKA_STORAGE_ERROR
+    world.end(A)
+    del world.codes[A]
+    world.writer.look_again()
+    world.scheduler.run()
+    assert world.reported() == [{A}]
+
+
+def test_a_deleted_partition_needs_no_marker() -> None:
+    world = World()
+    world.codes[C] = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+    world.end(A, C, ("gone", 0))
+    assert world.reported() == [{A, ("gone", 0)}]
+    del world.topics["b"]
+    world.writer.look_again()
+    world.scheduler.run()
+    assert world.reported() == [{A, ("gone", 0)}, {C}]
+
+
+def test_an_answer_that_comes_late_is_reported_then_and_not_asked_for_twice() -> None:
+    world = World()
+    world.holding.add(B)
+    world.end(A, B)
+    world.writer.look_again()
+    world.scheduler.run()
+    assert (world.reported(), len(world.held)) == ([{A}], 1)
+    world.held[0](error_codes.NONE)
+    world.scheduler.run()
+    assert world.reported() == [{A}, {B}]
+
+
+def test_a_fenced_marker_is_given_up() -> None:
+    world = World()
+    world.codes[A] = error_codes.INVALID_PRODUCER_EPOCH
+    world.end(A)
+    del world.codes[A]
+    world.writer.look_again()
+    world.scheduler.advance(10 * RETRY_MS)
+    assert (world.written, world.told) == ([], [])
+
+
+def test_the_next_end_replaces_the_last() -> None:
+    world = World()
+    world.holding.add(A)
+    world.end(A, epoch=1)
+    world.holding.clear()
+    world.end(A, epoch=2, commit=False)
+    assert [event.producer_epoch for event in world.told] == [2]
+    world.held[0](error_codes.NONE)
+    world.scheduler.run()
+    assert [event.producer_epoch for event in world.told] == [2]
+
+
+def test_a_coordinator_that_is_over_is_told_nothing() -> None:
+    world = World()
+    world.codes[A] = error_codes.NOT_LEADER_OR_FOLLOWER
+    world.end(A)
+    world.shard.is_over = True
+    del world.codes[A]
+    world.scheduler.advance(RETRY_MS)
+    assert (world.written, world.told) == ([], [])
+
+
+def test_a_coordinator_that_cannot_write_hears_of_it_when_it_can() -> None:
+    world = World()
+    world.shard.has_enough_in_sync = False
+    world.end(A)
+    assert (world.where(), world.told) == ([A], [])
+    world.shard.has_enough_in_sync = True
+    world.scheduler.advance(RETRY_MS)
+    assert (world.where(), world.reported()) == ([A], [{A}])
+
+
+def test_after_the_stop_nothing_is_tried() -> None:
+    world = World()
+    world.codes[A] = error_codes.NOT_LEADER_OR_FOLLOWER
+    world.end(A)
+    world.writer.stop()
+    del world.codes[A]
+    world.scheduler.advance(10 * RETRY_MS)
+    assert world.written == []
