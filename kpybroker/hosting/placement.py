@@ -1,5 +1,12 @@
 """Which partition of a coordinator's topic keeps a key (Kafka: ``GroupCoordinatorService.partitionFor``)."""
 
+from functools import lru_cache
+from typing import Final
+
+_SHORT: Final = 64
+"""Names up to this length are remembered: a group's is asked for again with every heartbeat."""
+_REMEMBERED: Final = 4096
+
 
 def partition_for(key: str, partitions: int) -> int:
     """The partition, of so many, that keeps what is known of a group or a transactional id."""
@@ -8,6 +15,10 @@ def partition_for(key: str, partitions: int) -> int:
 
 def java_hash(text: str) -> int:
     """``Utils.abs(text.hashCode())`` of Java: over UTF-16 units, wrapped to 32 bits, never negative."""
+    return _remembered(text) if len(text) <= _SHORT else _hashed(text)
+
+
+def _hashed(text: str) -> int:
     value = 0
     encoded = text.encode("utf-16-be", "surrogatepass")
     for index in range(0, len(encoded), 2):
@@ -15,3 +26,6 @@ def java_hash(text: str) -> int:
     if value == 0x8000_0000:
         return 0
     return 0x1_0000_0000 - value if value > 0x8000_0000 else value
+
+
+_remembered = lru_cache(_REMEMBERED)(_hashed)
