@@ -81,7 +81,8 @@ def test_read_committed_leaves_out_what_was_aborted(
     served = raw.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 3).api_keys
     if api.END_TXN not in {entry.api_key for entry in served}:
         pytest.skip("the broker's ApiVersions has no EndTxn: it has no transactions yet")
-    producer = confluent_kafka.Producer({"bootstrap.servers": confluent.bootstrap_servers, "transactional.id": topic})
+    patient = {"transactional.id": topic, "transaction.timeout.ms": 600_000}
+    producer = confluent_kafka.Producer({"bootstrap.servers": confluent.bootstrap_servers, **patient})
     producer.init_transactions(PATIENCE_S)
     for start, end in ((0, producer.commit_transaction), (10, producer.abort_transaction)):
         producer.begin_transaction()
