@@ -73,7 +73,7 @@ def test_the_version_of_a_value_follows_transaction_version(level: int) -> None:
 
 
 def test_what_needs_room_in_a_record_gets_it_even_after_a_downgrade() -> None:
-    """Kafka fails with UNKNOWN_SERVER_ERROR: version 0 of the value cannot say how the client works."""
+    """Kafka refuses to write it: version 0 of the value cannot say how the client works."""
     world = TransactionWorld()
     producer = world.started()
     world.add(producer)

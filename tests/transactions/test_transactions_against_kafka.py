@@ -291,10 +291,12 @@ class Twins:
 
 
 def _shown(key: bytes, value: bytes | None) -> str:
-    """A record, its topics in one order: Kafka has that of its hash table."""
+    """A record: its bytes, or its fields with topics in one order, since Kafka has that of its hash table."""
     if value is None:
         return f"{key!r} forgotten"
     decoded = decode_value(0, value)
+    if sum(len(topic.partition_ids) for topic in decoded.transaction_partitions or ()) < 2:
+        return f"{key!r} {value!r}"
     for topic in decoded.transaction_partitions or ():
         topic.partition_ids.sort()
     if decoded.transaction_partitions:
