@@ -80,7 +80,7 @@ def test_read_committed_leaves_out_what_was_aborted(
 ) -> None:
     served = raw.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 3).api_keys
     if api.END_TXN not in {entry.api_key for entry in served}:
-        pytest.skip("the broker's ApiVersions has no EndTxn: it has no transactions yet")
+        pytest.skip("the broker's ApiVersions has no EndTxn: it serves no transactions")
     patient = {"transactional.id": topic, "transaction.timeout.ms": 600_000}
     producer = confluent_kafka.Producer({"bootstrap.servers": confluent.bootstrap_servers, **patient})
     producer.init_transactions(PATIENCE_S)
