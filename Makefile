@@ -103,6 +103,12 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently
 	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS)
 
+.PHONY: parity
+parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and here; docs/parity.md says what differs
+	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target apache-kafka -m "not slow" || true
+	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker -m "not slow" || true
+	$(MAKE) --no-print-directory tables
+
 .PHONY: hostile
 hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, with other requests each time; what an honest client notices
 	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
@@ -118,6 +124,7 @@ tables: setup ## write the tables in docs/ that are made from the code
 	$(BIN)/python -m kpybroker.config.document
 	$(BIN)/python -m kpybroker.metrics.document
 	$(BIN)/python -m kpybroker.cli.document
+	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
 
 .PHONY: clean
 clean: ## remove caches and what was built; .venv and data stay

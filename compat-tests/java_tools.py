@@ -42,8 +42,20 @@ TOOLS: Final[Mapping[str, str]] = {
     "kafka-consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "kafka-groups": "org.apache.kafka.tools.GroupsCommand",
     "kafka-consumer-perf-test": "org.apache.kafka.tools.ConsumerPerformance",
+    "kafka-console-share-consumer": "org.apache.kafka.tools.consumer.ConsoleShareConsumer",
+    "kafka-e2e-latency": "org.apache.kafka.tools.EndToEndLatency",
+    "kafka-share-consumer-perf-test": "org.apache.kafka.tools.ShareConsumerPerformance",
+    "kafka-share-groups": "org.apache.kafka.tools.consumer.group.ShareGroupCommand",
+    "kafka-streams-application-reset": "org.apache.kafka.tools.StreamsResetter",
+    "kafka-streams-groups": "org.apache.kafka.tools.streams.StreamsGroupCommand",
+    "kafka-verifiable-consumer": "org.apache.kafka.tools.VerifiableConsumer",
+    "kafka-verifiable-producer": "org.apache.kafka.tools.VerifiableProducer",
+    "kafka-verifiable-share-consumer": "org.apache.kafka.tools.VerifiableShareConsumer",
+    "client-compatibility-test": "org.apache.kafka.tools.ClientCompatibilityTest",
+    "log-compaction-tester": "org.apache.kafka.tools.LogCompactionTester",
     "transactional-message-copier": "org.apache.kafka.tools.TransactionalMessageCopier",
     "admin-walk": "AdminWalk",
+    "tools-list": "ToolsList",
     "group-of-consumers": "GroupOfConsumers",
     "transactional-producer": "TransactionalProducer",
 }
@@ -69,7 +81,7 @@ class JavaTools:
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
-        names = ("Tools", "TransactionalProducer", "AdminWalk", "GroupOfConsumers")
+        names = ("Tools", "TransactionalProducer", "AdminWalk", "GroupOfConsumers", "ToolsList")
         classes = [compile_java(SOURCES / f"{name}.java") for name in names]
         command = ["java", "-Xmx192m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
         command += ["-cp", classpath(*classes), "Tools"]

@@ -41,7 +41,8 @@ import org.apache.kafka.common.resource.ResourceType;
 
 /**
  * Walks every method of Java's Admin on a broker: arguments are its address and a name for what it creates. Prints a
- * line for each step, its name, a tabulator and what came of it; at last the methods that no step has called.
+ * line for each step: its name, the methods it calls and what came of it, with tabulators between; at last the methods
+ * that no step has called.
  */
 public final class AdminWalk {
     private interface Step {
@@ -49,6 +50,7 @@ public final class AdminWalk {
     }
 
     private static final Set<String> called = new TreeSet<>();
+    private static final Set<String> calledInStep = new TreeSet<>();
     private final Admin admin;
     private final String name;
     private final String topic;
@@ -78,12 +80,13 @@ public final class AdminWalk {
             .filter(method -> !Modifier.isStatic(method.getModifiers()))
             .map(Method::getName).filter(method -> !called.contains(method) && !method.equals("close"))
             .collect(Collectors.toCollection(TreeSet::new));
-        System.out.println("not walked\t" + missed);
+        System.out.println("not walked\t\t" + missed);
     }
 
     private static Admin noting(Admin real) {
         return (Admin) Proxy.newProxyInstance(Admin.class.getClassLoader(), new Class<?>[] {Admin.class}, (proxy, method, given) -> {
             called.add(method.getName());
+            calledInStep.add(method.getName());
             try {
                 return method.invoke(real, given);
             } catch (InvocationTargetException thrown) {
@@ -340,12 +343,14 @@ public final class AdminWalk {
 
     private static void step(String what, Step step) {
         Object outcome;
+        calledInStep.clear();
         try {
             outcome = step.run();
         } catch (Exception thrown) {
             outcome = thrown;
         }
-        System.out.println(what + "\t" + render(outcome));
+        String rendered = render(outcome);
+        System.out.println(what + "\t" + String.join(" ", calledInStep) + "\t" + rendered);
     }
 
     private static String render(Object value) {

@@ -1,0 +1,123 @@
+"""Commands of Kafka's Java tools, one after another on one broker, and what of their output is no difference.
+
+The commands are in ``java/commands.txt``. Not here: who runs them (`test_java_commands`), and how (`java_tools`). Every
+tool that talks to a broker has a command; those that do not are in `WITHOUT_A_BROKER`, those that another test runs in
+`RUN_ELSEWHERE`, each with its reason.
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+TOPIC: Final = "tools-of-java"
+COMMANDS: Final = (Path(__file__).resolve().parent / "java" / "commands.txt").read_text().splitlines()
+"""Words in capitals are files, but for SERVER; what follows ``<<<`` are lines of standard input."""
+WITHOUT_A_BROKER: Final[Mapping[str, str]] = {
+    "kafka.Kafka": "is the broker",
+    "kafka.docker.KafkaDockerWrapper": "starts the broker in its container",
+    "kafka.server.KafkaConfig": "writes its documentation",
+    "kafka.tools.StorageTool": "formats log directories",
+    "kafka.tools.TestRaftServer": "is a server",
+    "org.apache.kafka.tools.ConnectPluginPath": "looks at Connect's plugins on disk",
+    "org.apache.kafka.tools.DumpLogSegments": "reads files",
+    "org.apache.kafka.tools.JmxTool": "speaks JMX to a JVM",
+    "org.apache.kafka.tools.OAuthCompatibilityTool": "speaks to an OAuth provider",
+}
+"""By class."""
+RUN_ELSEWHERE: Final[Mapping[str, str]] = {
+    "org.apache.kafka.tools.LogCompactionTester": "`test_java_commands.py`: it sleeps for 20 s, so only in long runs",
+    "org.apache.kafka.tools.ReplicaVerificationTool": "`test_java_commands.py`: it never ends by itself",
+}
+NEEDS: Final[Mapping[str, str]] = {
+    "kafka-verifiable-share-consumer": "SHARE_GROUP_HEARTBEAT",
+    "kafka-console-share-consumer": "SHARE_GROUP_HEARTBEAT",
+    "kafka-configs --describe --entity-type users": "ALTER_CLIENT_QUOTAS",
+    "kafka-configs --alter --entity-type users --entity-name somebody --delete-config producer": "ALTER_CLIENT_QUOTAS",
+}
+"""What commands that begin so do not say, or undo: the API without which they cannot do their work."""
+SERVER_FIRST: Final = {"kafka-features", "kafka-metadata-quorum", "kafka-transactions"}
+"""Their options come before the name of what to do."""
+MEASURED: Final = {
+    "kafka-producer-perf-test",
+    "kafka-consumer-perf-test",
+    "kafka-e2e-latency",
+    "kafka-share-consumer-perf-test",
+    "transactional-message-copier",
+}
+"""They print times and rates: of those only the words are compared."""
+API_VERSIONS: Final = "kafka-broker-api-versions"
+READ_ONLY: Final = {"--describe", "--list"}
+
+
+def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence[str], str]:
+    """The tool with its arguments, and its standard input."""
+    line, _, given = line.partition(" <<< ")
+    words = [bootstrap_servers if word == "SERVER" else word for word in line.split()]
+    tool, *arguments = (str(files / word) if word.isupper() and (files / word).exists() else word for word in words)
+    server = ["--bootstrap-server", bootstrap_servers]
+    if "SERVER" in line.split():
+        server = []
+    stdin = "".join(f"{each}\n" for each in given.split())
+    return [tool, *server, *arguments] if tool in SERVER_FIRST else [tool, *arguments, *server], stdin
+
+
+TRACED: Final = re.compile(
+    r"\s+at |Caused by: |\t\.\.\. |Tools\$Ended|.*with args '|.*deprecated|The consumer rebalance pro"
+)
+REPLACED: Final = (
+    (r"127\.0\.0\.1(:| +)\d+ *", "ADDRESS "),
+    (r', "endpoints": \[.*?\]', ""),
+    (r"(HighWatermark: +|Cluster ?I[dD]: +)\S+", r"\1SOME"),
+    (r'("directoryId": )"\S+"', r"\1SOME"),
+    (r"(?m)^1 +\t\S+\t\d+ +\t0 .*", "1 SOME SOME 0 NOW NOW Leader"),
+    (r'("logDir":|"log_dirs":\[)"/.*?"', r"\1DIRECTORY"),
+    (r'("timestamp":|"time":")\d[\d/: ]*', r"\1NOW"),
+    (r"(Epoch: )\d+", r"\1N"),
+    (r"(directoryId=)[\w-]{22}", r"\1SOME"),
+    (r"\b[\w-]+-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b", "MEMBER"),
+    (r"/tmp/\S+", "FILE"),
+)
+
+
+def normalised(tool: str, text: str) -> str:
+    """Without what differs from broker to broker and from run to run, and without stack traces."""
+    if tool == API_VERSIONS:
+        text = re.sub(r"(?m)^\t\w+\(\d+\): UNSUPPORTED,?$|,$", "", text)
+    text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip() and not TRACED.match(line))
+    for pattern, replacement in REPLACED:
+        text = re.sub(pattern, replacement, text)
+    if tool in MEASURED:
+        text = re.sub(r"\d[\d.,:/-]*", "N", text)
+    return text
+
+
+class Outcome(NamedTuple):
+    """A command and what became of it: what it printed, and its exit code in the last line."""
+
+    line: str
+    printed: str
+
+
+def transcript(text: str) -> dict[str, str]:
+    """What became of each command; one that comes several times has its number behind it."""
+    found: dict[str, str] = {}
+    for entry in text.split("$ ")[1:]:
+        line, _, outcome = entry.partition("\n")
+        found[numbered(line, found)] = outcome.rstrip("\n")
+    return found
+
+
+def numbered(line: str, before: Mapping[str, str]) -> str:
+    """A name for the command that none before it has."""
+    count = 1
+    name = line
+    while name in before:
+        count += 1
+        name = f"{line} ({count})"
+    return name
+
+
+def written(outcomes: Mapping[str, str]) -> str:
+    """A transcript, as `transcript` reads it."""
+    return "".join(f"$ {line}\n{outcome}\n" for line, outcome in outcomes.items())

@@ -1,0 +1,205 @@
+"""What Java's tools and its Admin find different on kpybroker: recorded results, and docs/parity.md made from them.
+
+``expected/`` holds what Apache Kafka did in full, and of kpybroker what is not the same. ``python -m parity`` writes
+the page; a test holds it against the results. Nothing here talks to a broker.
+"""
+
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from java_commands import API_VERSIONS, NEEDS, RUN_ELSEWHERE, WITHOUT_A_BROKER, transcript, written
+from java_tools import TOOLS
+from kpybroker.handlers import served_versions
+from kpywire.api import API_KEYS
+
+EXPECTED: Final = Path(__file__).resolve().parent / "expected"
+COMMANDS: Final = EXPECTED / "java_commands.txt"
+COMMANDS_HERE: Final = EXPECTED / "java_commands_kpybroker.txt"
+WALK: Final = EXPECTED / "admin_walk.txt"
+WALK_HERE: Final = EXPECTED / "admin_walk_kpybroker.txt"
+PAGE: Final = Path(__file__).resolve().parent.parent / "docs" / "parity.md"
+HOW_TO_RECORD: Final = "if it is meant, or became equal: make parity"
+KPYBROKER: Final = "kpybroker"
+UNSUPPORTED: Final = re.compile(r"does not support ([A-Z_]{4,})|share group protocol using (\w+) API")
+
+
+class Step(NamedTuple):
+    """One step of the walk through Admin."""
+
+    methods: tuple[str, ...]
+    outcome: str
+
+
+def commands_expected(target: str) -> dict[str, str]:
+    """What each command leaves behind on this target."""
+    expected = transcript(COMMANDS.read_text()) if COMMANDS.exists() else {}
+    here = transcript(COMMANDS_HERE.read_text()) if COMMANDS_HERE.exists() and target == KPYBROKER else {}
+    if target == KPYBROKER and API_VERSIONS in expected:
+        here = {API_VERSIONS: _of_what_is_served(expected[API_VERSIONS]), **here}
+    return {line: here.get(line, outcome) for line, outcome in expected.items()}
+
+
+def _of_what_is_served(listed: str) -> str:
+    """What a broker lists, without the APIs that are not served here: those are in docs/support.md."""
+    served = {API_KEYS[key].name for key in served_versions()}
+    lines = (line for line in listed.splitlines() if not (named := re.match(r"\t(\w+)\(", line)) or named[1] in served)
+    return "\n".join(lines)
+
+
+def record_commands(target: str, found: Mapping[str, str]) -> None:
+    if target == KPYBROKER:
+        kafka = commands_expected("apache-kafka")
+        kafka[API_VERSIONS] = _of_what_is_served(kafka[API_VERSIONS])
+        found = {line: outcome for line, outcome in found.items() if kafka.get(line) != outcome}
+    (COMMANDS_HERE if target == KPYBROKER else COMMANDS).write_text(written(found))
+
+
+def steps_expected(target: str) -> dict[str, Step]:
+    """What each step of the walk finds on this target."""
+    expected = steps_of(WALK.read_text()) if WALK.exists() else {}
+    here = steps_of(WALK_HERE.read_text()) if WALK_HERE.exists() and target == KPYBROKER else {}
+    return {name: here.get(name, step) for name, step in expected.items()}
+
+
+def steps_of(text: str) -> dict[str, Step]:
+    lines = (line.split("\t", 2) for line in text.splitlines())
+    return {name: Step(tuple(methods.split()), outcome) for name, methods, outcome in lines}
+
+
+def record_steps(target: str, found: Mapping[str, Step]) -> None:
+    if target == KPYBROKER:
+        kafka = steps_expected("apache-kafka")
+        found = {name: step for name, step in found.items() if kafka.get(name) != step}
+    lines = (f"{name}\t{' '.join(step.methods)}\t{step.outcome}\n" for name, step in found.items())
+    (WALK_HERE if target == KPYBROKER else WALK).write_text("".join(lines))
+
+
+# The page
+
+
+class Verdict(NamedTuple):
+    """``missing``: the APIs that the client was told are not there; ``differing``: what else is not the same."""
+
+    steps: int
+    missing: tuple[str, ...]
+    differing: tuple[str, ...]
+
+    def __str__(self) -> str:
+        if not self.missing and not self.differing:
+            return "equal"
+        said = []
+        if self.missing:
+            said.append(f"not advertised yet: {', '.join(f'`{name}`' for name in sorted({*self.missing}))}")
+        if self.differing:
+            said.append(f"differs: {'; '.join(self.differing)}")
+        return "; ".join(said)
+
+
+def unserved_of(name: str, outcome: str) -> str | None:
+    """The API whose absence made this outcome; None if it was something else."""
+    refused = UNSUPPORTED.search(outcome)
+    if refused is not None:
+        return refused[1] or re.sub(r"(?<=[a-z])(?=[A-Z])", "_", refused[2]).upper()
+    served = {API_KEYS[key].module.upper() for key in served_versions()}
+    needed = (api for begin, api in NEEDS.items() if name.strip("`").startswith(begin))
+    return next((api for api in needed if api not in served), None)
+
+
+def verdict(steps: Iterable[tuple[str, str, str]]) -> Verdict:
+    """Of (name, outcome on Apache Kafka, outcome here)."""
+    count, missing, differing = 0, [], []
+    for name, kafka, here in steps:
+        count += 1
+        if kafka == here:
+            continue
+        unserved = unserved_of(name, here)
+        if unserved is None:
+            differing.append(name)
+        else:
+            missing.append(unserved)
+    return Verdict(count, tuple(missing), tuple(differing))
+
+
+HEAD: Final = """# Java's tools and Java's Admin, on kpybroker and on Apache Kafka
+
+Made by `make parity` from what both did, step by step, with the jars of Apache Kafka 4.3.1; do not edit. *Equal* means:
+the same output and exit code, or the same result or exception, but for ids, ports, paths and times. What an API that is
+not advertised means for you is in [support.md](support.md).
+"""
+
+
+def page() -> str:
+    """The content of docs/parity.md."""
+    return "".join([HEAD, _tools(), _methods(), _what_differs()])
+
+
+def _tools() -> str:
+    kafka, here = commands_expected("apache-kafka"), commands_expected(KPYBROKER)
+    by_tool: dict[str, list[tuple[str, str, str]]] = {}
+    for line, outcome in kafka.items():
+        expected = _of_what_is_served(outcome) if line == API_VERSIONS else outcome
+        by_tool.setdefault(line.split()[0], []).append((f"`{_short(line)}`", expected, here[line]))
+    verdicts = {tool: verdict(steps) for tool, steps in sorted(by_tool.items())}
+    equal = sum(str(each) == "equal" for each in verdicts.values())
+    lines = [f"\n## Tools: {equal} of {len(verdicts)} equal\n\n| tool | class | commands | |\n|---|---|---:|---|\n"]
+    for tool, found in verdicts.items():
+        lines.append(f"| `{tool}` | `{TOOLS[tool].rpartition('.')[2]}` | {found.steps} | {found} |\n")
+    for name, where in sorted(RUN_ELSEWHERE.items()):
+        lines.append(f"| | `{name.rpartition('.')[2]}` | 1 | equal ({where}) |\n")
+    lines.append("\nNot here, since they do not talk to a broker as a client: ")
+    without = (f"`{name.rpartition('.')[2]}` {reason}" for name, reason in sorted(WITHOUT_A_BROKER.items()))
+    lines.append("; ".join(without) + ".\n")
+    return "".join(lines)
+
+
+def _short(line: str, limit: int = 110) -> str:
+    line = line.partition(" <<< ")[0]
+    return line if len(line) <= limit else f"{line[:limit]}..."
+
+
+def _methods() -> str:
+    kafka, here = steps_expected("apache-kafka"), steps_expected(KPYBROKER)
+    by_method: dict[str, list[tuple[str, str, str]]] = {}
+    for name, step in kafka.items():
+        for method in step.methods:
+            by_method.setdefault(method, []).append((name, step.outcome, here[name].outcome))
+    verdicts = {method: verdict(steps) for method, steps in sorted(by_method.items())}
+    equal = sum(str(each) == "equal" for each in verdicts.values())
+    lines = [f"\n## Methods of Admin: {equal} of {len(verdicts)} equal\n\n| method | steps | |\n|---|---:|---|\n"]
+    lines += [f"| `{method}` | {found.steps} | {found} |\n" for method, found in verdicts.items()]
+    return "".join(lines)
+
+
+def _what_differs() -> str:
+    """Side by side, what is there on both and not the same."""
+    rows = []
+    commands, steps = commands_expected(KPYBROKER), steps_expected(KPYBROKER)
+    kafka_commands = {**commands_expected("apache-kafka"), API_VERSIONS: commands[API_VERSIONS]}
+    pairs = [(f"`{_short(line)}`", outcome, commands[line]) for line, outcome in kafka_commands.items()]
+    pairs += [(name, step.outcome, steps[name].outcome) for name, step in steps_expected("apache-kafka").items()]
+    for name, kafka, ours in pairs:
+        if kafka != ours and unserved_of(name, ours) is None:
+            rows.append(f"| {name} | {_cell(kafka)} | {_cell(ours)} |\n")
+    if not rows:
+        return "\nWhere an API is there on both, nothing differs.\n"
+    return "".join(
+        ["\n## What differs where both answer\n\n| step | Apache Kafka | kpybroker |\n|---|---|---|\n", *rows]
+    )
+
+
+def _cell(text: str, limit: int = 300) -> str:
+    text = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return text if len(text) <= limit else f"{text[:limit]}..."
+
+
+def main() -> None:
+    """Write the page."""
+    path = Path(sys.argv[1]) if len(sys.argv) > 1 else PAGE
+    path.write_text(page(), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,126 @@
+"""Every Java tool that talks to a broker prints what it prints on Apache Kafka.
+
+What that is stands in ``expected/java_commands.txt``; where kpybroker does otherwise, or does not serve what is asked
+for, in ``expected/java_commands_kpybroker.txt``, which may only become shorter. Both are written by ``make parity``.
+Commands follow one another on one broker (`java_commands`); ``test_java_tools.py`` looks closer at the daily ones.
+"""
+
+import json
+import subprocess
+import time
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+import parity
+from java_commands import (
+    COMMANDS,
+    READ_ONLY,
+    RUN_ELSEWHERE,
+    TOPIC,
+    WITHOUT_A_BROKER,
+    command_of,
+    normalised,
+    numbered,
+)
+from java_tools import TOOLS, JavaTools
+from oracle import classpath, jars_directory
+from oracle.jars import LOGGING
+from oracle.process import die_with_parent
+from targets import EXTERNAL
+
+pytestmark = pytest.mark.java
+
+ATTEMPTS: Final = 10
+"""For what changes nothing: a broker takes a change over soon after the controller has answered."""
+JARS: Final = ("kafka-tools-*.jar", "kafka_2.*.jar")
+
+
+def files_for_commands(directory: Path) -> Path:
+    moves = [{"topic": TOPIC, "partition": 0, "replicas": [1]}]
+    offsets = [{"topic": "tools-of-values", "partition": 0, "offset": 0}]
+    contents = {
+        "TOPICS": {"version": 1, "topics": [{"topic": TOPIC}]},
+        "MOVES": {"version": 1, "partitions": moves},
+        "OFFSETS": {"version": 1, "partitions": offsets},
+    }
+    for name, content in contents.items():
+        (directory / name).write_text(json.dumps(content))
+    (directory / "EMPTY").write_text("")
+    return directory
+
+
+@pytest.fixture(scope="module")
+def printed(
+    request: pytest.FixtureRequest,
+    java_tools: JavaTools,
+    bootstrap_servers: str,
+    target: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, str]:
+    """What each command left behind, in their order."""
+    if target == EXTERNAL:
+        pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
+    files = files_for_commands(tmp_path_factory.mktemp("plans"))
+    recording = request.config.getoption("--record")
+    wanted = {} if recording else parity.commands_expected(target)
+    found: dict[str, str] = {}
+    for line in COMMANDS:
+        command, stdin = command_of(line, bootstrap_servers, files)
+        name = numbered(line, found)
+        for attempt in range(1, ATTEMPTS + 1):
+            finished = java_tools.run(*command, stdin=stdin)
+            text = normalised(command[0], finished.text)
+            found[name] = f"{text}\nexit {finished.exit_code}" if text else f"exit {finished.exit_code}"
+            if found[name] == wanted.get(name) or not READ_ONLY & set(command) or (recording and attempt > 1):
+                break
+            time.sleep(0.05)
+    if recording:
+        parity.record_commands(target, found)
+    return found
+
+
+def test_every_command_is_recorded(printed: dict[str, str], target: str) -> None:
+    assert list(printed) == list(parity.commands_expected(target))
+
+
+@pytest.mark.parametrize("line", parity.commands_expected("apache-kafka"))
+def test_a_command_prints_what_it_prints_on_apache_kafka(printed: dict[str, str], line: str, target: str) -> None:
+    assert printed[line] == parity.commands_expected(target)[line], parity.HOW_TO_RECORD
+
+
+def test_every_tool_is_run(java_tools: JavaTools) -> None:
+    """None of the classes that can be started is forgotten."""
+    jars = [str(jar) for pattern in JARS for jar in jars_directory().glob(pattern)]
+    listed = {*java_tools.run("tools-list", *jars).out.split()}
+    ran = {TOOLS[line.split()[0]] for line in COMMANDS}
+    assert len(listed) > 30
+    assert listed - ran == {*WITHOUT_A_BROKER, *RUN_ELSEWHERE}
+
+
+@pytest.mark.slow
+def test_the_log_compaction_tester_finds_no_mistake(java_tools: JavaTools, bootstrap_servers: str) -> None:
+    command = ["log-compaction-tester", "--bootstrap-server", bootstrap_servers, "--messages", "200", "--topics", "1"]
+    tested = java_tools.run(*command, "--sleep", "20", "--duplicates", "5", timeout_s=120)
+    assert "Data verification is completed" in tested.out, tested.text
+    assert ", 0 mismatches" in tested.out
+
+
+def test_the_replica_verification_tool_finds_every_replica_alike(
+    bootstrap_servers: str, topic: str, tmp_path: Path
+) -> None:
+    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath()]
+    command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", bootstrap_servers]
+    with open(tmp_path / "errors", "wb") as errors:
+        process = subprocess.Popen(
+            [*command, "--report-interval-ms", "200", "--topics-include", topic],
+            stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=die_with_parent,
+        )  # fmt: skip
+    try:
+        assert process.stdout is not None
+        assert "verification process is started" in process.stdout.readline()
+        assert "max lag is 0 for partition" in process.stdout.readline()
+    finally:
+        process.kill()
+        process.communicate()
