@@ -4,6 +4,7 @@ Python's own ``re`` knows another syntax, and lets a client choose a pattern tha
 """
 
 from collections.abc import Callable
+from functools import lru_cache
 
 _MAX_BYTES = 1 << 20
 """What a pattern may need of memory."""
@@ -13,8 +14,12 @@ class InvalidPattern(Exception):
     """Not a pattern, or one that is too large."""
 
 
+@lru_cache(4)
 def whole_match(pattern: str) -> Callable[[str], bool]:
-    """Whether the whole of a text matches. Raises InvalidPattern."""
+    """Whether the whole of a text matches. Raises InvalidPattern.
+
+    The last ones are kept: a request is put to every shard, and a large pattern takes milliseconds to be understood.
+    """
     import re2
 
     options = re2.Options()
