@@ -23,7 +23,7 @@ from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
-from kpybroker.producer_ids import ProducerIds
+from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpybroker.replicas.directories import EVERY_DIRECTORY
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
@@ -116,6 +116,11 @@ class Broker:
         if hasattr(self, "lifecycle"):
             self.lifecycle.report()
         self.when_reconfigured(self.config)
+
+    @property
+    def epoch(self) -> int:
+        """Of its registration; -1 before."""
+        return self.lifecycle.broker_epoch if hasattr(self, "lifecycle") else UNREGISTERED
 
     @property
     def is_ready(self) -> bool:

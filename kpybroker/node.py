@@ -187,7 +187,7 @@ class Node:
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
         broker.replicas.assignments = Assignments(
-            self.scheduler, host.send, config.node_id, lambda: broker.lifecycle.broker_epoch
+            self.scheduler, host.send, config.node_id, lambda: broker.epoch
         )
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
@@ -202,7 +202,7 @@ class Node:
             lambda: broker.producer_ids.at_once(),
             broker.marker_writer.send,
         )
-        broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.lifecycle.broker_epoch)
+        broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
         server = broker.server = Server(
             self.loop, self.scheduler, broker.dispatcher, socket_limits(config), directories

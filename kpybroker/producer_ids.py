@@ -11,6 +11,8 @@ from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 
 PREFETCH_AT = 0.9
+UNREGISTERED = -1
+"""The epoch of a broker that is not registered yet: the controller would give it no ids."""
 
 Receiver = Callable[[int | None], object]
 """Gets a producer id, or None when there is none for now."""
@@ -58,18 +60,25 @@ class ProducerIds:
             self._ask()
 
     def _ask(self) -> None:
-        if not self._asking:
-            self._asking = True
-            self._send(
-                AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=self._broker_epoch()), self._answered
-            )
+        if self._asking:
+            return
+        broker_epoch = self._broker_epoch()
+        if broker_epoch == UNREGISTERED:
+            self._refuse()
+            return
+        self._asking = True
+        request = AllocateProducerIdsRequest(broker_id=self._node_id, broker_epoch=broker_epoch)
+        self._send(request, self._answered)
+
+    def _refuse(self) -> None:
+        waiting, self._waiting = self._waiting, deque()
+        for receive in waiting:
+            receive(None)
 
     def _answered(self, response: Any) -> None:
         self._asking = False
         if response.error_code != error_codes.NONE:
-            waiting, self._waiting = self._waiting, deque()
-            for receive in waiting:
-                receive(None)
+            self._refuse()
             return
         start = response.producer_id_start
         self._next_block = range(start, start + response.producer_id_len)

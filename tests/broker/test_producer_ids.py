@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from kpybroker.producer_ids import ProducerIds
+from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsResponse
 
@@ -76,3 +76,17 @@ def test_who_cannot_wait_gets_an_id_at_once_or_none_and_the_next_time_one() -> N
     assert [ids.at_once() for _ in range(10)] == list(range(1000, 1010))
     controller.answer()
     assert ids.at_once() == 1010
+
+
+def test_before_its_registration_a_broker_has_no_ids_and_asks_for_none() -> None:
+    controller, got = FakeController(), list[int | None]()
+    epoch = UNREGISTERED
+    ids = ProducerIds(controller.send, 1, lambda: epoch)
+    assert ids.at_once() == -1
+    ids.next(got.append)
+    assert got == [None]
+    assert controller.replies == []
+    epoch = 7
+    assert ids.at_once() == -1
+    controller.answer()
+    assert ids.at_once() == 1000
