@@ -13,7 +13,6 @@ from benchmarks.rows.requesting import request_rows
 from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.rows.spark import SparkScanAndSink
-from benchmarks.rows.spark import SparkScanAndSink
 from benchmarks.rows.topics import topic_rows
 from benchmarks.rows.wide import wide_rows
 
@@ -36,17 +35,12 @@ def speed_rows(effort: Effort) -> list[Row]:
     ]
 
 
-def spark_rows(effort: Effort) -> list[Row]:
-    """What Spark makes of one broker: it takes much of the machine for itself, and so has a suite of its own."""
-    return [SparkScanAndSink(effort)]
-
-
 def scale_rows(effort: Effort) -> list[Row]:
     """What one broker does with much of everything."""
     return [*wide_rows(effort), *restart_rows(effort), IdleConnections(effort), *topic_rows(effort)]
 
 
-SUITES: Final[Mapping[str, RowsOf]] = {"speed": speed_rows, "spark": spark_rows, "scale": scale_rows}
+SUITES: Final[Mapping[str, RowsOf]] = {"speed": speed_rows, "scale": scale_rows}
 """In the order in which they are played: what leaves much behind comes last."""
 
 QUICK_ROWS: Final = (
