@@ -79,6 +79,10 @@ spark-all: setup ## the same with every version, each against both brokers
 	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
+.PHONY: foreign
+foreign: setup ## test suites of public clients at pinned versions (SUITE=librdkafka, TARGET=apache-kafka)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m foreign $(SUITE) --target $(TARGET)
+
 .PHONY: wheel
 wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (needs a C compiler)
 	$(COMPILED) --outdir dist

@@ -1,0 +1,88 @@
+"""Runs foreign suites against a broker and holds what passes against the committed lists.
+
+``python -m foreign [SUITE …]`` starts kpybroker, ``--target apache-kafka`` the oracle. It exits with 1 when a test of
+a list did not pass, or when a suite that was named cannot run here.
+"""
+
+import argparse
+import sys
+import time
+
+from foreign import outcomes
+from foreign.outcomes import Outcomes
+from foreign.packages import BUILD, Unavailable
+from foreign.suite import Suite
+from foreign.suites import SUITES
+from targets import TARGETS
+
+
+def play(suite: Suite, target: str, only: list[str] | None) -> Outcomes:
+    """Run the suite on a new broker; what should have passed and did not is tried once more, alone."""
+    directory = BUILD / "runs" / f"{suite.name}-{target}-{int(time.time())}"
+    directory.mkdir(parents=True)
+    with TARGETS[target](dict(suite.broker), directory=directory / "broker") as broker:
+        found = suite.run(broker.bootstrap_servers, directory, only)
+        again = outcomes.missing(only or outcomes.expected(suite.name), found.by_test)
+        if again:
+            print(
+                f"{suite.name}: a second try of {len(again)} tests, as they did not pass: {' '.join(again)}", flush=True
+            )
+            second = directory / "second-try"
+            second.mkdir()
+            found.update(suite.run(broker.bootstrap_servers, second, again))
+    print(f"{suite.name}: logs are in {directory}")
+    return found
+
+
+def report(suite: Suite, target: str, found: Outcomes, seconds: float) -> None:
+    passed, failed, skipped = (found.those(outcome) for outcome in ("passed", "failed", "skipped"))
+    counts = f"{len(passed)} passed, {len(failed)} failed, {len(skipped)} skipped"
+    print(f"{suite.name} on {target}: {counts} in {seconds:.0f} s")
+    listed = set(outcomes.expected(suite.name))
+    for test in (*failed, *skipped):
+        mark = "ON THE LIST, " if test in listed else ""
+        print(f"  {mark}{found.by_test[test]}: {test}: {found.reasons.get(test, '')}")
+
+
+def judge(suite: Suite, target: str, found: Outcomes, *, may_record: bool) -> bool:
+    """Whether all tests of the list passed; says which ones the list lacks, or adds them."""
+    new = sorted(set(found.those("passed")) - set(outcomes.expected(suite.name)))
+    if may_record and target == "kpybroker":
+        outcomes.record(suite.name, new)
+        print(f"{suite.name}: {len(new)} tests added to the list")
+    elif new:
+        where = "pass and are not on the list yet" if target == "kpybroker" else "pass here and are not on the list"
+        print(f"{suite.name}: {len(new)} tests {where}: {' '.join(new)}")
+    lost = outcomes.missing(outcomes.expected(suite.name), found.by_test)
+    for test in lost:
+        print(f"{suite.name}: on the list and not passed: {test}")
+    return not lost
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="foreign", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
+    parser.add_argument("--target", choices=sorted(TARGETS), default="kpybroker")
+    parser.add_argument("--record", action="store_true", help="add what passes on kpybroker to its list")
+    options = parser.parse_args()
+    unknown = sorted(set(options.suites) - set(SUITES))
+    if unknown:
+        parser.error(f"no such suite: {' '.join(unknown)}; there are {' '.join(SUITES)}")
+    good = [_one(SUITES[name], options) for name in options.suites or SUITES]
+    return 0 if all(good) else 1
+
+
+def _one(suite: Suite, options: argparse.Namespace) -> bool:
+    try:
+        suite.prepare()
+    except Unavailable as reason:
+        print(f"{suite.name}: cannot run here: {reason}")
+        return suite.name not in options.suites
+    began = time.monotonic()
+    found = play(suite, options.target, None)
+    report(suite, options.target, found, time.monotonic() - began)
+    return judge(suite, options.target, found, may_record=options.record)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,135 @@
+"""librdkafka's own regression tests, written in C and C++, which Confluent's npm package carries with its sources.
+
+They are built as they are; each runs in a process of its own, since a failed assertion ends the process. Left out is
+what needs no broker, and what its authors mark as a known issue or as needing a proxy between client and broker.
+"""
+
+import os
+import re
+import subprocess
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from foreign.outcomes import Outcomes
+from foreign.packages import call, needed, npm_package
+from oracle.jars import LOGGING, classpath
+
+PACKAGE: Final = "@confluentinc/kafka-javascript@1.10.1"
+ARCHIVE: Final = "confluentinc-kafka-javascript-1.10.1.tgz"
+SHA256: Final = "ada7d703bb1d3237e2292bfabf438d663b6160c9f1ac2a2406b5dc4257c81b66"
+DECLARED: Final = re.compile(r"_TEST\((\d{4}_\w+),\s*(\w+(?:\s*\|\s*\w+)*)(.*)")
+ELSEWHERE: Final = ("TEST_F_LOCAL", "TEST_F_KNOWN_ISSUE", "TEST_F_SOCKEM")
+APART: Final = re.compile(r"^[1-9]|_mock|_share_")
+"""Tests with needs of their own, those on librdkafka's mock broker without the flag that says so, and share groups."""
+RESULT: Final = re.compile(r"\| (\d{4}_\w+) +\| +(PASSED|FAILED|SKIPPED|RUNNING) +\|[^|\n]*\|(.*)")
+FAILURE: Final = re.compile(r"### Test \"\w+\" failed at ([^#]*(?:###\s[^\[]*)?)")
+COLOUR: Final = re.compile(r"\x1b\[[0-9;]*m")
+SCRIPTS: Final = {
+    "kafka-topics": "org.apache.kafka.tools.TopicCommand",
+    "kafka-acls": "org.apache.kafka.tools.AclCommand",
+    "kafka-configs": "kafka.admin.ConfigCommand",
+}
+AT_ONCE = 3
+LIMIT_S = 240.0
+
+
+@dataclass(frozen=True, slots=True)
+class Librdkafka:
+    """``scenario`` is librdkafka's word for what a group of tests expects of the broker's configuration."""
+
+    name: str
+    scenario: str
+    broker: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def _source(self) -> Path:
+        return npm_package(PACKAGE, ARCHIVE, SHA256) / "deps" / "librdkafka"
+
+    def prepare(self) -> None:
+        source = self._source
+        if not (source / "tests" / "test-runner").exists():
+            make, processors = needed("make"), str(os.cpu_count() or 1)
+            needed("g++")
+            call(["./configure", "--disable-sasl", "--disable-curl"], cwd=source)
+            call([make, f"-j{processors}", "libs"], cwd=source)
+            call([make, f"-j{processors}", "-C", "tests", "build"], cwd=source)
+
+    def run(self, bootstrap_servers: str, directory: Path, only: Collection[str] | None = None) -> Outcomes:
+        tests = self._source / "tests"
+        (directory / "test.conf").write_text(f"metadata.broker.list={bootstrap_servers}\ntest.topic.random=true\n")
+        chosen = sorted(only) if only else broker_tests((tests / "test.c").read_text(), self.scenario)
+        write_scripts(directory / "kafka" / "bin")
+        outcomes = Outcomes()
+        with ThreadPoolExecutor(AT_ONCE if len(chosen) > AT_ONCE else 1) as pool:
+            for found in pool.map(lambda test: self._run_one(test, tests, directory, bootstrap_servers), chosen):
+                outcomes.update(found)
+        return outcomes
+
+    def _run_one(self, test: str, tests: Path, directory: Path, bootstrap_servers: str) -> Outcomes:
+        log = directory / f"{test}.log"
+        environment = {
+            **os.environ,
+            "LD_LIBRARY_PATH": os.pathsep.join(str(tests.parent / part) for part in ("src", "src-cpp")),
+            "RDKAFKA_TEST_CONF": str(directory / "test.conf"),
+            "TEST_KAFKA_VERSION": "4.3.1",
+            "TESTS": test,
+            "KAFKA_PATH": str(directory / "kafka"),
+            "BROKERS": bootstrap_servers,
+        }
+        with open(log, "wb") as output:
+            try:
+                subprocess.run(
+                    [str(tests / "test-runner"), "-L", "-p1", "-s", self.scenario],
+                    cwd=tests,
+                    env=environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    timeout=LIMIT_S,
+                    check=False,
+                )
+            except subprocess.TimeoutExpired:
+                output.write(f"\nended after {LIMIT_S:g} s\n".encode())
+        return read_summary(test, COLOUR.sub("", log.read_text(errors="replace")))
+
+
+def write_scripts(directory: Path) -> None:
+    """Kafka's shell scripts that a few tests call, around the classes in its jars."""
+    directory.mkdir(parents=True)
+    for name, main_class in SCRIPTS.items():
+        script = directory / f"{name}.sh"
+        script.write_text(f'#!/bin/sh\nexec java -Xmx128m {LOGGING} -cp "{classpath()}" {main_class} "$@"\n')
+        script.chmod(0o755)
+
+
+def broker_tests(declarations: str, scenario: str) -> list[str]:
+    """The tests in the table of test.c that talk to a real broker and belong to the scenario."""
+    chosen = []
+    for declared in declarations.split("struct test tests[]", 1)[-1].split("_TEST(")[1:]:
+        found = DECLARED.match("_TEST(" + " ".join(declared.partition("_TEST(")[0].split()))
+        if found is None or any(flag in found[2] for flag in ELSEWHERE) or APART.search(found[1]):
+            continue
+        wants = re.search(r'\.scenario = "(\w+)"', found[3])
+        if (wants[1] if wants else "default") == scenario:
+            chosen.append(found[1])
+    return chosen
+
+
+def read_summary(test: str, log: str) -> Outcomes:
+    """A test's row of the closing table; without one it ended otherwise, and has failed."""
+    outcomes = Outcomes()
+    rows = {name: (result, text.strip()) for name, result, text in RESULT.findall(log)}
+    result, reason = rows.get(test, ("FAILED", (log.strip().splitlines() or ["it wrote nothing"])[-1]))
+    where = FAILURE.search(log)
+    words: Final = {"PASSED": "passed", "SKIPPED": "skipped"}
+    outcomes.add(test, words.get(result, "failed"), where[1] if where else reason)  # type: ignore[arg-type]
+    return outcomes
+
+
+LIBRDKAFKA: Final = Librdkafka("librdkafka", "default", {"num.partitions": "4"})
+LIBRDKAFKA_NO_AUTO_CREATE: Final = Librdkafka(
+    "librdkafka-noautocreate", "noautocreate", {"num.partitions": "4", "auto.create.topics.enable": "false"}
+)

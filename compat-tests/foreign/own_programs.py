@@ -1,0 +1,39 @@
+"""Programs of our own with clients whose packages carry no tests: pytest files in programs/ and beside this folder."""
+
+import sys
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from foreign.suite import HERE, Pytest, PytestSuite
+
+ROOT: Final = HERE.parents[1]
+BESIDE: Final = HERE.parent.relative_to(ROOT)
+
+
+def programs(name: str, files: Collection[str]) -> PytestSuite:
+    """A suite of files, named from compat-tests on; they run in this environment."""
+
+    def describe(bootstrap_servers: str) -> Pytest:
+        return Pytest(
+            python=Path(sys.executable),
+            root=ROOT,
+            tests=[str(BESIDE / file) for file in files],
+            options=["--bootstrap-server", bootstrap_servers],
+        )
+
+    return PytestSuite(name, describe, lambda: None, {"num.partitions": "1"})
+
+
+AIOKAFKA: Final = programs(
+    "aiokafka", [f"foreign/programs/test_aiokafka_{part}.py" for part in ("producer", "consumer", "groups", "admin")]
+)
+CONFLUENT_KAFKA: Final = programs(
+    "confluent-kafka",
+    [
+        *(f"foreign/programs/test_confluent_{part}.py" for part in ("producer", "groups", "operations")),
+        "test_confluent_consumer.py",
+        "test_confluent_admin.py",
+    ],
+)
+TRANSACTIONS: Final = programs("transactions", ["foreign/programs/test_transactions.py"])

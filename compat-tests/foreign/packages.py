@@ -1,0 +1,95 @@
+"""Obtaining what foreign suites consist of: from package registries, by their ordinary clients, checked by hash.
+
+Everything lands below build/foreign and is kept there. What cannot be had here raises Unavailable, with the reason.
+"""
+
+import hashlib
+import shutil
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+BUILD: Final = Path(__file__).parents[2] / "build" / "foreign"
+PATIENCE_S = 1200.0
+
+
+class Unavailable(Exception):
+    """A suite cannot run on this machine; the text says what is missing."""
+
+
+def needed(program: str) -> str:
+    """The path of a program; raises Unavailable where the machine has none."""
+    path = shutil.which(program)
+    if path is None:
+        raise Unavailable(f"there is no {program} on this machine")
+    return path
+
+
+def call(command: Sequence[str | Path], *, cwd: Path, env: Mapping[str, str] | None = None) -> str:
+    """Run a program to its end and return what it wrote; raises Unavailable with its last lines if it fails."""
+    words = [str(word) for word in command]
+    result = subprocess.run(
+        words,
+        cwd=cwd,
+        env=env,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+        timeout=PATIENCE_S,
+        check=False,
+    )
+    if result.returncode:
+        last = " / ".join(result.stdout.strip().splitlines()[-3:])
+        raise Unavailable(f"{Path(words[0]).name} {words[1] if len(words) > 1 else ''} failed: {last[:500]}")
+    return result.stdout
+
+
+def python_source(requirement: str, archive: str, sha256: str) -> Path:
+    """The unpacked source distribution of a Python package, such as ``kafka-python==3.0.12``."""
+    name = requirement.partition("==")[0]
+    pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name, requirement)
+    return _unpacked(archive, sha256, [*pip, "--dest", "."])
+
+
+def npm_package(package: str, archive: str, sha256: str) -> Path:
+    """The unpacked tarball of an npm package, such as ``kafkajs@2.2.4``; none of its scripts is run."""
+    return _unpacked(archive, sha256, [needed("npm"), "pack", "--silent", package])
+
+
+def python_environment(name: str, requirements: Sequence[str]) -> Path:
+    """The interpreter of a virtual environment with these packages, made once for this list of them."""
+    directory = BUILD / "environments" / name
+    wanted = "\n".join(requirements)
+    stamp = directory / "requirements.txt"
+    python = directory / "bin" / "python"
+    if not stamp.exists() or stamp.read_text() != wanted:
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.parent.mkdir(parents=True, exist_ok=True)
+        call([sys.executable, "-m", "venv", directory], cwd=directory.parent)
+        call([python, "-m", "pip", "install", "--quiet", *requirements], cwd=directory)
+        stamp.write_text(wanted)
+    return python
+
+
+def _unpacked(archive: str, sha256: str, download: Sequence[str]) -> Path:
+    """The one folder in an archive that ``download`` brings into its working directory, if it has the right hash."""
+    directory = BUILD / "sources" / archive
+    done = directory / "unpacked"
+    if not done.exists():
+        shutil.rmtree(directory, ignore_errors=True)
+        directory.mkdir(parents=True)
+        call(download, cwd=directory)
+        content = (directory / archive).read_bytes()
+        found = hashlib.sha256(content).hexdigest()
+        if found != sha256:
+            raise Unavailable(f"{archive} has the SHA-256 {found} and not the pinned one")
+        with tarfile.open(directory / archive) as tar:
+            tar.extractall(directory / "content", filter="data")
+        done.touch()
+    (folder,) = (directory / "content").iterdir()
+    return folder

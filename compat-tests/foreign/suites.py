@@ -1,0 +1,22 @@
+"""Every suite there is, by its name."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from foreign.franz_go import FranzGo
+from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3
+from foreign.librdkafka import LIBRDKAFKA, LIBRDKAFKA_NO_AUTO_CREATE
+from foreign.own_programs import AIOKAFKA, CONFLUENT_KAFKA, TRANSACTIONS
+from foreign.suite import Suite
+
+ALL: Final = (
+    KAFKA_PYTHON_3,
+    KAFKA_PYTHON_2,
+    AIOKAFKA,
+    CONFLUENT_KAFKA,
+    TRANSACTIONS,
+    LIBRDKAFKA,
+    LIBRDKAFKA_NO_AUTO_CREATE,
+    FranzGo(),
+)
+SUITES: Final[Mapping[str, Suite]] = {suite.name: suite for suite in ALL}

@@ -1,0 +1,99 @@
+"""The short form: kafka-python's own tests against kpybroker, and what the lists and their readers promise."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from foreign import outcomes
+from foreign.franz_go import read_events
+from foreign.kafka_python import KAFKA_PYTHON_3
+from foreign.librdkafka import broker_tests, read_summary
+from foreign.outcomes import Outcomes
+from foreign.packages import Unavailable
+from foreign.suites import SUITES
+from targets import TARGETS
+
+
+@pytest.fixture
+def kafka_pythons_tests(target: str, tmp_path: Path) -> Iterator[Outcomes]:
+    """What became of the tests on kafka-python's list."""
+    if target == "external":
+        pytest.skip("counts on a broker of its own")
+    try:
+        KAFKA_PYTHON_3.prepare()
+    except Unavailable as reason:
+        pytest.skip(str(reason))
+    with TARGETS[target](dict(KAFKA_PYTHON_3.broker), directory=tmp_path / "broker") as broker:
+        wanted = outcomes.expected(KAFKA_PYTHON_3.name)
+        yield KAFKA_PYTHON_3.run(broker.bootstrap_servers, tmp_path, wanted)
+
+
+def test_kafka_pythons_own_tests_pass(kafka_pythons_tests: Outcomes) -> None:
+    wanted = outcomes.expected(KAFKA_PYTHON_3.name)
+    assert len(wanted) >= 50
+    assert outcomes.missing(wanted, kafka_pythons_tests.by_test) == [], kafka_pythons_tests.reasons
+
+
+@pytest.mark.parametrize("suite", sorted(SUITES))
+def test_every_suite_has_a_sorted_list_without_repetitions(suite: str) -> None:
+    listed = outcomes.expected(suite)
+    assert listed
+    assert listed == sorted(set(listed))
+
+
+def test_lists_grow_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(outcomes, "LISTS", tmp_path)
+    assert outcomes.expected("new") == []
+    assert outcomes.record("new", ["b", "a"]) == ["a", "b"]
+    assert outcomes.record("new", ["c"]) == ["c"]
+    assert outcomes.expected("new") == ["a", "b", "c"]
+
+
+def test_what_did_not_run_has_not_passed() -> None:
+    assert outcomes.missing(["a", "b", "c"], {"a": "passed", "b": "skipped"}) == ["b", "c"]
+
+
+def test_a_second_run_replaces_what_the_first_brought() -> None:
+    found, again = Outcomes(), Outcomes()
+    found.add("a", "failed", "timed\nout")
+    found.add("b", "failed", "broken")
+    again.add("a", "passed")
+    found.update(again)
+    assert (found.those("passed"), found.reasons) == (["a"], {"b": "broken"})
+
+
+def test_librdkafkas_table_names_tests_of_each_scenario() -> None:
+    table = """
+    struct test tests[] = {
+        _TEST(0001_plain, 0),
+        _TEST(0002_local, TEST_F_LOCAL),
+        _TEST(0003_wide,
+              0,
+              TEST_BRKVER(1, 0, 0, 0), .scenario = "special"),
+        _TEST(0004_known, TEST_F_KNOWN_ISSUE | TEST_F_SOCKEM), _TEST(0005_mock, 0), _TEST(1000_apart, 0),
+    };"""
+    assert broker_tests(table, "default") == ["0001_plain"]
+    assert broker_tests(table, "special") == ["0003_wide"]
+
+
+@pytest.mark.parametrize(
+    ("log", "outcome"),
+    [
+        ("| 0001_plain     |     PASSED |   0.1s |", "passed"),
+        ("| 0001_plain     |    SKIPPED |   0.0s | no broker of version 9", "skipped"),
+        ("| 0001_plain     |     FAILED |   0.1s |", "failed"),
+        ("test-runner: test.c:7706: Assertion `0' failed.", "failed"),
+        ("", "failed"),
+    ],
+)
+def test_librdkafkas_summary_is_read(log: str, outcome: str) -> None:
+    assert read_summary("0001_plain", log).by_test == {"0001_plain": outcome}
+
+
+def test_a_go_test_that_never_ended_has_failed(tmp_path: Path) -> None:
+    events = tmp_path / "events"
+    events.write_text(
+        '{"Action":"run","Test":"TestA"}\n{"Action":"pass","Test":"TestA"}\n{"Action":"run","Test":"TestB"}\n'
+    )
+    assert read_events(events).by_test == {"TestA": "passed", "TestB": "failed"}
