@@ -186,9 +186,7 @@ class Node:
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
-        broker.replicas.assignments = Assignments(
-            self.scheduler, host.send, config.node_id, lambda: broker.epoch
-        )
+        broker.replicas.assignments = Assignments(self.scheduler, host.send, config.node_id, lambda: broker.epoch)
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
         broker.marker_writer = MarkerWriter(
