@@ -67,7 +67,7 @@ class ProducePython(Produce):
 class ProduceJava(Produce):
     """Kafka's ProducerPerformance with the Java producer's defaults, a fresh JVM each round that warms up first."""
 
-    client, words = "java", "ProducerPerformance (acks=all, idempotent)"
+    client, words = "java", "ProducerPerformance"
     usual = Shape(acks="all", idempotent=True)
 
     def send(self, bootstrap: str, topic: str) -> tuple[int, float]:
