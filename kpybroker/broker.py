@@ -27,7 +27,6 @@ from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpybroker.replicas.directories import EVERY_DIRECTORY
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
-from kpybroker.server.slices import Slices
 
 log = logging.getLogger("kpybroker.config")
 
@@ -72,7 +71,6 @@ class Broker:
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
-        self.slices = Slices(scheduler)
         self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
         """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng

@@ -6,6 +6,8 @@ table searched, and a quantile read from the buckets is off by less than half. N
 Invariant: counts only grow.
 """
 
+from collections.abc import Sequence
+from time import perf_counter_ns
 from typing import Final
 
 BUCKETS: Final = 160
@@ -69,6 +71,25 @@ class ApiCounters:
 Due = tuple[ApiCounters, int, int, int]
 """What is known of a request whose answer is on its way: its counters, and when it was readable, left to wait, and
 answered, in ns of ``perf_counter_ns``. The last two are the same where it was answered at once."""
+
+
+def count_sent(unsent: Sequence[Due], began_ns: int) -> None:
+    """Count requests whose answers have just left, together: they took the same time to leave."""
+    now_ns = perf_counter_ns()
+    send_ns = now_ns - began_ns
+    sent_bucket = (send_ns * send_ns).bit_length()
+    for counters, arrived_ns, parked_ns, answered_ns in unsent:
+        remote_ns = answered_ns - parked_ns
+        if remote_ns > 0:
+            counters.remote[(remote_ns * remote_ns).bit_length()] += 1
+        waiting_ns = began_ns - answered_ns
+        if waiting_ns > BRIEF_NS:
+            counters.waiting[(waiting_ns * waiting_ns).bit_length()] += 1
+        if send_ns > BRIEF_NS:
+            counters.send[sent_bucket] += 1
+        total_ns = now_ns - arrived_ns
+        counters.total[(total_ns * total_ns).bit_length()] += 1
+
 
 UNCOUNTED: Final = ApiCounters().prepare()
 """For what no dispatcher has served."""

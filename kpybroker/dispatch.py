@@ -7,7 +7,7 @@ ApiVersions, and a body that cannot be decoded.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
 from inspect import isgeneratorfunction
 from struct import Struct
 from struct import error as StructError  # noqa: N812
@@ -17,13 +17,15 @@ from typing import Any
 from kpybroker.answered_errors import Errors, errors_in
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, ApiCounters, Due
 from kpybroker.handlers.context import Call, Handle
-from kpybroker.server.connection import CloseConnection, Connection
+from kpybroker.server.connection import Connection
+from kpybroker.server.frames import LARGE_BYTES, WHOLE, CloseConnection
+from kpybroker.server.line import PIECE_NS
 from kpybroker.server.newcomers import Newcomers
 from kpybroker.server.outbox import Reply
 from kpybroker.server.pending import Pending
-from kpybroker.server.slices import Slices
+from kpybroker.server.slices import Work, at_once
 from kpywire import api
-from kpywire.codec import decoder, encoder
+from kpywire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from kpywire.errors import Malformed
 from kpywire.header import decode_request_header, response_header_version
 
@@ -50,7 +52,7 @@ Intercept = Callable[[int, Handle], Handle]
 class Served:
     """One (api key, version) that is served: how its body is read, what answers it, how the answer is written."""
 
-    __slots__ = ("counters", "decode", "encode", "errors_in", "handle", "header_v1", "requests")
+    __slots__ = ("counters", "decode", "encode", "errors_in", "handle", "header_v1", "requests", "work")
 
     def __init__(
         self,
@@ -60,14 +62,17 @@ class Served:
         header_v1: bool,
         counters: ApiCounters,
         errors: Errors | None,
+        work: Callable[..., Work] | None = None,
     ) -> None:
-        """``errors`` finds Kafka's errors in its answers, where the handler does not count them itself."""
+        """``errors`` finds Kafka's errors in its answers, where the handler does not count them itself; ``work`` is a
+        handler that works in pieces, as long as nothing stands before it."""
         self.decode = decode
         self.handle = handle
         self.encode = encode
         self.header_v1 = header_v1
         self.counters = counters
         self.errors_in = errors
+        self.work = work
         self.requests = 0
 
 
@@ -114,7 +119,6 @@ class Dispatcher:
             self.counters.setdefault(key, ApiCounters())
         self.served: dict[tuple[int, int], Served] = {}
         """By api key and version, as far as they were used."""
-        self._slices: Slices | None = None
         self.slow_ns = SLOW_NS
         """What the longest request of late took. Whoever reads it sets it back."""
         self.slowest: tuple[int, str] | None = None
@@ -130,8 +134,8 @@ class Dispatcher:
                 served, call, position = known.served, known.call, known.header_end
             else:
                 served, call, correlation_id, position = self._read_header(connection, frame)
-                if served is None:
-                    return self._unsupported_api_versions(connection, correlation_id)
+            if served is None or (len(frame) > LARGE_BYTES and api_key not in WHOLE):
+                return self._begin(frame, call, correlation_id, position, started_ns)
             request, _ = served.decode(frame, position)
         except (Malformed, StructError, IndexError) as why:
             raise CloseConnection(f"a request that cannot be read: {why}") from None
@@ -161,8 +165,8 @@ class Dispatcher:
         counters.local_ns += local_ns
         connection.counters = counters
         connection.answered_ns = now_ns
-        if local_ns > self.slow_ns:
-            self.slow_ns, self.slowest = local_ns, (api_key, str(connection))
+        if local_ns > PIECE_NS:
+            self._took(connection, api_key, local_ns)
         if reply is response:
             _unsent((counters, connection.arrived_ns, now_ns, now_ns), reply)
         return reply
@@ -172,8 +176,8 @@ class Dispatcher:
         this kind finds the first two on its connection."""
         header = decode_request_header(frame, 0)
         key = (header.api_key, header.api_version)
-        served = self.served.get(key) or self._find(*key)
-        counters = UNCOUNTED if served is None else served.counters
+        served = self.served.get(key)
+        counters = self.counters.get(header.api_key, UNCOUNTED).prepare()
         call = Call(header.api_key, header.api_version, header.client_id, connection, self.versions, counters)
         self.newcomers.seen(
             connection.client_host,
@@ -187,7 +191,76 @@ class Dispatcher:
             known[key] = KnownCall(served, call, frame, header.end)
         return served, call, header.correlation_id, header.end
 
-    def _find(self, api_key: int, api_version: int) -> Served | None:
+    def _took(self, connection: Connection, api_key: int, local_ns: int) -> None:
+        """A request kept all others waiting."""
+        connection.slow_key = api_key
+        connection.costs(local_ns, is_long=False)
+        if local_ns > self.slow_ns:
+            self.slow_ns, self.slowest = local_ns, (api_key, str(connection))
+
+    # In pieces
+
+    def _begin(
+        self, frame: memoryview, call: Call, correlation_id: int, position: int, started_ns: int
+    ) -> Reply | Pending | None:
+        """As above, for a large request, or the first of its kind: others are served between its pieces."""
+        connection, counters = call.connection, call.counters
+        # What all connections read into is used again; the buffer of a larger request is its own.
+        kept = memoryview(bytearray(frame)) if frame.obj is connection.server.scratch else frame
+        work = self._work(kept, call, correlation_id, position)
+        size = len(frame) if len(frame) > LARGE_BYTES and call.api_key not in WHOLE else 0
+        reply: Reply | Pending | None = connection.server.slices.begin(work, connection, size)
+        now_ns = perf_counter_ns()
+        queue_ns = started_ns - connection.arrived_ns
+        local_ns = now_ns - started_ns
+        counters.queue[(queue_ns * queue_ns).bit_length()] += queue_ns > BRIEF_NS
+        counters.local[(local_ns * local_ns).bit_length()] += 1
+        counters.local_ns += local_ns
+        connection.counters = counters
+        connection.answered_ns = now_ns
+        if local_ns > PIECE_NS:
+            self._took(connection, call.api_key, local_ns)
+        if reply is None or isinstance(reply, Pending):
+            _unsent((counters, connection.arrived_ns, now_ns, now_ns), reply)
+        return reply
+
+    def _work(self, frame: memoryview, call: Call, correlation_id: int, position: int) -> Work:
+        """Everything that is done for a request, to its reply."""
+        key = call.api_key, call.api_version
+        served = self.served.get(key) or (yield from self._find(*key))
+        if served is None:
+            return self._unsupported_api_versions(call.connection, correlation_id)
+        try:
+            if len(frame) > LARGE_BYTES and call.api_key not in WHOLE:
+                decode = decoder_in_steps(api.request_class(call.api_key), call.api_version)
+                yield None
+                request, _ = yield from decode(frame, position)
+            else:
+                request, _ = served.decode(frame, position)
+        except (Malformed, StructError, IndexError) as why:
+            raise CloseConnection(f"a request that cannot be read: {why}") from None
+        counters = served.counters
+        served.requests += 1
+        counters.request_bytes += len(frame)
+        try:
+            if served.work is not None:
+                response = yield from served.work(self.broker, request, call)
+            else:
+                response = served.handle(self.broker, request, call)
+            del request
+            if isinstance(response, Pending):
+                response = yield response
+            if response is None:
+                return None
+            return (yield from _encode_in_steps(served, correlation_id, response, call))
+        except CloseConnection:
+            counters.failures += 1
+            raise
+        except Exception as error:
+            counters.failures += 1
+            raise _failed(*key, error) from None
+
+    def _find(self, api_key: int, api_version: int) -> Generator[None, None, Served | None]:
         """Compile what serves this key and version; None asks for ApiVersions' own way of refusing a version."""
         versions = self.versions.get(api_key)
         if versions is None:
@@ -201,14 +274,19 @@ class Dispatcher:
                 f"a request that is not served: {name} version {api_version} (only {first} to {last})"
             )
         module = self.load(api_key)
+        yield
         if hasattr(module, "codec"):
             codec = module.codec(api_version)
             decode, encode, errors = codec.decode, codec.encode, None
         else:
             errors = errors_in(api.response_class(api_key)) if api_key != FETCH else None
+            yield
             decode = decoder(api.request_class(api_key), api_version)
+            yield
             encode = encoder(api.response_class(api_key), api_version)
-        handle = self._in_slices(module.handle) if isgeneratorfunction(module.handle) else module.handle
+            yield
+        works = isgeneratorfunction(module.handle)
+        handle = self._in_slices(module.handle) if works else module.handle
         served = Served(
             decode,
             handle if self.intercept is None else self.intercept(api_key, handle),
@@ -216,18 +294,17 @@ class Dispatcher:
             response_header_version(api_key, api_version) == 1,
             self.counters[api_key].prepare(),
             errors,
+            module.handle if works and self.intercept is None else None,
         )
         self.served[(api_key, api_version)] = served
         return served
 
     def _in_slices(self, handle: Handle) -> Handle:
         """A handler that yields between the elements of a request, as one that answers or returns a `Pending`."""
-        if self._slices is None:
-            self._slices = Slices(self.broker.scheduler)
-        begin = self._slices.begin
 
         def handle_in_slices(broker: Any, request: Any, call: Call) -> Any:
-            return begin(handle(broker, request, call), call.connection.close)
+            connection = call.connection
+            return connection.server.slices.begin(handle(broker, request, call), connection)
 
         return handle_in_slices
 
@@ -235,7 +312,7 @@ class Dispatcher:
         """KIP-511: an unknown ApiVersions version is answered in version 0 with the range we know."""
         from kpybroker.handlers import api_versions
 
-        served = self._find(API_VERSIONS, 0)
+        served = at_once(self._find(API_VERSIONS, 0))
         assert served is not None
         call = Call(API_VERSIONS, 0, None, connection, self.versions)
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
@@ -251,14 +328,18 @@ def _unsent(due: Due, pending: Any) -> None:
     counters.total[(total_ns * total_ns).bit_length()] += 1
 
 
-def _encode(served: Served, correlation_id: int, response: Any) -> Reply:
-    if served.errors_in is not None:
-        codes: list[int] = []
-        served.errors_in(response, codes)
-        for code in codes:
-            served.counters.count_error(code)
-    parts: list[Any] = []
-    served.encode(response, parts)
+def _encode(served: Served, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
+    """The reply, with its header and size; ``encoded`` is the response where that was done in steps."""
+    if encoded is None:
+        if served.errors_in is not None:
+            codes: list[int] = []
+            served.errors_in(response, codes)
+            for code in codes:
+                served.counters.count_error(code)
+        parts: list[Any] = []
+        served.encode(response, parts)
+    else:
+        parts = encoded
     if len(parts) == 1 and type(parts[0]) is bytes:
         body = parts[0]
         size = len(body)
@@ -276,6 +357,22 @@ def _encode(served: Served, correlation_id: int, response: Any) -> Reply:
         parts[0] = _HEADER_V0.pack(size + 4, correlation_id)
     served.counters.response_bytes += size
     return parts
+
+
+def _encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
+    """As `_encode`, with pauses where the answer has many elements."""
+    if served.errors_in is None:
+        return _encode(served, correlation_id, response)
+    codes: list[int] = []
+    served.errors_in(response, codes)
+    for code in codes:
+        served.counters.count_error(code)
+    yield None
+    encode = encoder_in_steps(type(response), call.api_version)
+    yield None
+    parts: list[Any] = []
+    yield from encode(response, parts)
+    return _encode(served, correlation_id, response, parts)
 
 
 def _encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> Reply | None:

@@ -15,7 +15,6 @@ from kpybroker.metadata.image import MetadataImage
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.connection import Connection
-from kpybroker.server.slices import Slices
 
 
 class Call:
@@ -68,8 +67,6 @@ class Context(Protocol):
     fetch_sessions: Sessions
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
-    slices: Slices
-    """For requests that turn out to take long."""
     controller: Controller
     producer_ids: ProducerIds
     groups: Coordinator

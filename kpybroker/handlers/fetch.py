@@ -58,7 +58,7 @@ def _when_opened(broker: Context, call: Call, reading: Reading, entries: Collect
     if len(entries) > unopened_logs.FEW:
         new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
         if new:
-            response: FetchResponse | Pending = unopened_logs.begin(broker, call, new, partial(reading.answer, entries))
+            response: FetchResponse | Pending = unopened_logs.begin(call, new, partial(reading.answer, entries))
             return response
     return reading.answer(entries)
 

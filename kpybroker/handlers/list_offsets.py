@@ -57,6 +57,7 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generato
         answers = []
         for partition in topic.partitions:
             which = (topic.name, partition.partition_index)
+            yield
             if which in told:
                 continue
             if which in repeated:

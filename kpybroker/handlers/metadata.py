@@ -9,12 +9,13 @@
 - v8: authorized operations, answered only when asked for (KIP-430).
 """
 
-from collections.abc import Sequence
+from collections.abc import Generator, Sequence
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import auto_create
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.metadata import (
@@ -34,9 +35,11 @@ TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
 """CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 NOT_ASKED = -(2**31)
+STEP_TOPICS = 64
+"""Whose answers are put together in a step; most are kept from earlier ones."""
 
 
-def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataResponse:
+def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[None, None, MetadataResponse]:
     """Answer from the committed metadata."""
     image = broker.image
     version = call.api_version
@@ -46,13 +49,13 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> MetadataRes
         return _refused(wanted or [], code)
     topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
-        answers = [topics.known(topic) for topic in image.topics.values()]
+        answers = yield from each(image.topics.values(), topics.known, STEP_TOPICS)
     elif any(one.topic_id != ZERO_UUID for one in wanted):
         ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
-        answers = [topics.by_id(topic_id) for topic_id in ids]
+        answers = yield from each(ids, topics.by_id)
     else:
         names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-        answers = [topics.by_name(name) for name in names]
+        answers = yield from each(names, topics.by_name)
         if request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]:
             auto_create(broker, topics.missing)
     asked = request.include_cluster_authorized_operations

@@ -3,7 +3,7 @@
 Not handlers: those of the API keys use it, one module per key.
 """
 
-from kpybroker.server.connection import CloseConnection
+from kpybroker.server.frames import CloseConnection
 from kpywire import error_codes
 
 PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"

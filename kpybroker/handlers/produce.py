@@ -27,7 +27,7 @@ from kpybroker.handlers.transaction_verification import (
 from kpybroker.partition.validation import sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
 from kpybroker.replicas.replica import HeldTopic
-from kpybroker.server.connection import CloseConnection
+from kpybroker.server.frames import CloseConnection
 from kpybroker.server.pending import Pending
 from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError

@@ -10,7 +10,7 @@ from typing import Any
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
 from kpybroker.replicas.replica import Replica
-from kpybroker.server.connection import CloseConnection
+from kpybroker.server.frames import CloseConnection
 from kpybroker.server.pending import Pending
 from kpystorage.errors import StorageError
 from kpywire.produce import Answers, Produce, TopicKey
@@ -45,19 +45,19 @@ def bring_up(replicas: Iterable[Replica]) -> Generator[None, None, None]:
             yield
 
 
-def begin(broker: Context, call: Call, replicas: Iterable[Replica], then: Callable[[], Any]) -> Any:
+def begin(call: Call, replicas: Iterable[Replica], then: Callable[[], Any]) -> Any:
     """What ``then`` answers, or a `Pending` of it, when these roles are taken up."""
 
     def work() -> Generator[None, None, Any]:
         yield from bring_up(replicas)
         return then()
 
-    return broker.slices.begin(work(), call.connection.close)
+    return call.connection.server.slices.begin(work(), call.connection)
 
 
 def produce(broker: Context, request: Produce, call: Call, replicas: Iterable[Replica], serve: Serve) -> Any:
     """The answer of a Produce to these and others, or a `Pending` of it: appended to a few partitions at a time."""
-    return broker.slices.begin(_produce(broker, request, call, replicas, serve), call.connection.close)
+    return call.connection.server.slices.begin(_produce(broker, request, call, replicas, serve), call.connection)
 
 
 def _produce(

@@ -11,13 +11,22 @@ import logging
 import socket
 from collections import deque
 from contextlib import suppress
-from struct import Struct
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due
+from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due, count_sent
 from kpybroker.server.backlog import Held
-from kpybroker.server.large_requests import FREE_FETCH_MS, FREE_MS, LARGE_BYTES
+from kpybroker.server.frames import (
+    LARGE_BYTES,
+    PRODUCE,
+    SIZE,
+    SMALLEST_FRAME_BYTES,
+    WHOLE,
+    CloseConnection,
+    api_key_at,
+    checked_size,
+)
+from kpybroker.server.line import PIECE_NS, Debtor
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.pending import Pending
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
@@ -28,23 +37,15 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kpybroker.server")
 
-_SIZE = Struct(">i")
-_API_KEY = Struct(">h")
-PRODUCE = 0
-FETCH = 1
-SMALLEST_FRAME_BYTES = 8
-"""Api key, version and correlation id: less is not a request."""
 FIRST_BODY_BYTES = 64 * 1024
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
-FRAMES_PER_TURN = 16
+FRAMES_PER_PIECE = 16
 """After so many frames of one connection the others get their turn."""
+RESUME = 32
+"""Beside the events of the poller: there is something to serve that was read before."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
-
-
-class CloseConnection(Exception):
-    """The peer broke the protocol: close, with this one line in the log. Kafka answers such input the same way."""
 
 
 class Dispatch(Protocol):
@@ -57,14 +58,17 @@ class Dispatch(Protocol):
     def __call__(self, connection: "Connection", frame: memoryview) -> Reply | Pending | None: ...
 
 
-class Connection:
+class Connection(Debtor):
     """A socket, what is half read from it, what is half written to it, and the replies that are still due."""
 
     __slots__ = (
         "_body",
         "_body_filled",
         "_body_size",
+        "_due_events",
         "_held_back",
+        "_is_in_line",
+        "_is_watched",
         "_paused",
         "_reading",
         "_send_began_ns",
@@ -81,7 +85,6 @@ class Connection:
         "closed",
         "counters",
         "dispatch",
-        "is_light",
         "last_active_ms",
         "listener_name",
         "outbox",
@@ -109,8 +112,10 @@ class Connection:
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
-        self.is_light = False
-        """Whether its large requests are of the kind that takes no time to speak of."""
+        super().__init__(server.line)
+        self._due_events = 0
+        """What it waits in the line for."""
+        self._is_in_line = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
         self._body_filled = 0
@@ -130,6 +135,7 @@ class Connection:
         self._reading = True
         self._writing = False
         self._wants_writable = False
+        self._is_watched = True
         server.poller.add(sock.fileno(), self._on_event)
 
     def __str__(self) -> str:
@@ -140,15 +146,71 @@ class Connection:
             # Nobody is left to answer, and what was read before this is not waited for.
             self.close()
             return
+        if self.owed_ns:
+            self._line_up(events)
+            return
         if events & WRITABLE:
             self._on_writable()
         if events & READABLE and not self.closed:
+            self.arrived_ns = self.server.poller.turn_ns
             self._on_readable()
 
     def _watch(self) -> None:
         """Ask to be told of what matters now."""
-        events = (READABLE if self._reading else 0) | (WRITABLE if self._wants_writable else 0)
-        self.server.poller.change(self.sock.fileno(), events)
+        if self._is_watched:
+            self.server.poller.change(self.sock.fileno(), self._events())
+
+    def _events(self) -> int:
+        return (READABLE if self._reading else 0) | (WRITABLE if self._wants_writable else 0)
+
+    # In the line
+
+    def _line_up(self, events: int) -> None:
+        """Be served when it is its turn, and not be looked at before."""
+        self._due_events |= events
+        if self._is_in_line:
+            # Found to be readable again: it will be every time, so it is not looked at until it was served.
+            if self._is_watched:
+                self._is_watched = False
+                self.server.poller.remove(self.sock.fileno())
+            return
+        self._is_in_line = True
+        self.arrived_ns = self.server.poller.turn_ns
+        if self.is_long:
+            self.server.line.join_long(self)
+        else:
+            self.server.line.join(self.serve_piece)
+
+    def serve_piece(self) -> None:
+        """It is this one's turn in the line."""
+        self._is_in_line = False
+        if self.closed:
+            return
+        began_ns, answered_ns = thread_time_ns(), self.answered_ns
+        was_long, self.is_long = self.is_long, False
+        events, self._due_events = self._due_events, 0
+        if events & RESUME:
+            self.resume()
+        if events & WRITABLE and not self.closed:
+            self._on_writable()
+        if events & READABLE and not self.closed:
+            self._on_readable()
+        self.settle(thread_time_ns() - began_ns)
+        if was_long and self.answered_ns == answered_ns:
+            self.is_long = True  # what it asks has not come as a whole
+        self._watch_again()
+
+    def _watch_again(self) -> None:
+        if not (self._is_watched or self._is_in_line or self.closed):
+            self._is_watched = True
+            self.server.poller.add(self.sock.fileno(), self._on_event, self._events())
+
+    def resume_soon(self) -> None:
+        """`resume`, when it is its turn."""
+        if self.owed_ns:
+            self._line_up(RESUME)
+        else:
+            self.server.loop.call_soon(self.resume)
 
     # Reading
 
@@ -156,9 +218,7 @@ class Connection:
         if self._paused:
             self._stop_reading()
             return
-        poller = self.server.poller
-        self.last_active_ms = poller.now_ms
-        self.arrived_ns = poller.turn_ns
+        self.last_active_ms = self.server.poller.now_ms
         try:
             if self._body is None:
                 self._read_frames()
@@ -167,7 +227,7 @@ class Connection:
         except (BlockingIOError, InterruptedError):
             return
         except Exception as error:
-            self._end_with(error)
+            self.end_with(error)
 
     def _read_frames(self) -> None:
         server = self.server
@@ -178,10 +238,11 @@ class Connection:
             return
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing):
-            (size,) = _SIZE.unpack_from(view)
+            (size,) = SIZE.unpack_from(view)
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
-                if size > LARGE_BYTES and _is_large(view, 4):
-                    self._serve_or_keep(view, count)
+                if size > LARGE_BYTES and not self._may_begin(view, 4, count):
+                    self._keep(view[:count])
+                    self._pause()
                     return
                 self._serve_alone(view[4:count])
                 return
@@ -213,7 +274,7 @@ class Connection:
         try:
             self._send_at_once(reply)
         except Exception as error:
-            self._end_with(error)
+            self.end_with(error)
 
     def _send_at_once(self, reply: bytes) -> None:
         """Send a reply that nothing stands before; what the socket does not take waits in the outbox."""
@@ -312,11 +373,7 @@ class Connection:
         body.extend(bytes(wanted - len(body)))
 
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
-        size: int = _SIZE.unpack_from(buffer, position)[0]
-        if size < SMALLEST_FRAME_BYTES or size > self.server.max_request_bytes:
-            hint = _looks_like(bytes(buffer[position : position + 4]))
-            raise CloseConnection(f"not a request: its frame claims {size} bytes{hint}")
-        return size
+        return checked_size(buffer, position, self.server.max_request_bytes)
 
     # Serving
 
@@ -333,18 +390,16 @@ class Connection:
             if (self.waiting or self._writing) and not self._may_start(view, position + 4):
                 self._pause()
                 break
-            if frames == FRAMES_PER_TURN:
+            if frames == FRAMES_PER_PIECE:
                 self._pause()
-                self.server.loop.call_soon(self.resume)
+                self.owed_ns = max(self.owed_ns, PIECE_NS)
+                self._line_up(RESUME)
+                break
+            if stop - position > LARGE_BYTES and not self._may_begin(view, position + 4, stop):
+                self._pause()
                 break
             frames += 1
-            if stop - position > LARGE_BYTES and _is_large(view, position + 4):
-                if not self.server.large_requests.may_start(self, stop - position):
-                    self._pause()
-                    break
-                reply = self._serve_large(view[position + 4 : stop])
-            else:
-                reply = dispatch(self, view[position + 4 : stop])
+            reply = dispatch(self, view[position + 4 : stop])
             position = stop
             if reply is not None:
                 if isinstance(reply, Pending):
@@ -362,14 +417,9 @@ class Connection:
             self._flush()
         return position
 
-    def _serve_large(self, frame: memoryview) -> Reply | Pending | None:
-        server = self.server
-        free_ms = FREE_FETCH_MS if _API_KEY.unpack_from(frame)[0] == FETCH else FREE_MS
-        began_ms = server.scheduler.monotonic_ms()
-        try:
-            return self.dispatch(self, frame)
-        finally:
-            server.large_requests.took(self, server.scheduler.monotonic_ms() - began_ms, free_ms)
+    def _may_begin(self, view: memoryview, start: int, stop: int) -> bool:
+        """Whether there is room for the work on a large request. The bytes of a Produce or a Fetch are no such work."""
+        return api_key_at(view, start) in WHOLE or self.server.slices.may_begin(self, stop - start)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""
@@ -377,8 +427,7 @@ class Connection:
             return False
         if not self.waiting:
             return True
-        api_key: int = _API_KEY.unpack_from(view, header)[0]
-        return api_key == PRODUCE and all(pending.overlaps for pending in self.waiting)
+        return api_key_at(view, header) == PRODUCE and all(pending.overlaps for pending in self.waiting)
 
     def _queue_resolved(self, reply: "Reply") -> None:
         behind = Pending(overlaps=True)
@@ -397,12 +446,12 @@ class Connection:
                     counters, arrived_ns, parked_ns, _ = pending.due
                     self._put(pending.response, (counters, arrived_ns, parked_ns, pending.resolved_ns))
         except Exception as error:
-            self._end_with(error)
+            self.end_with(error)
             return
         if self.outbox:
             self._flush()
         if self._paused and not self.closed:
-            self.server.loop.call_soon(self.resume)
+            self.resume_soon()
 
     def _pause(self) -> None:
         self._paused = True
@@ -431,7 +480,7 @@ class Connection:
             if self._body is not None:
                 self._serve_or_grow()
         except Exception as error:
-            self._end_with(error)
+            self.end_with(error)
             return
         if not self._paused and not self._reading and not self.closed:
             self._reading = True
@@ -470,7 +519,7 @@ class Connection:
                 self._writing = False
                 self._want_writable(False)
                 if self._paused:
-                    self.server.loop.call_soon(self.resume)
+                    self.resume_soon()
         else:
             self._writing = self._held_back = True
             # While a thread reads for the outbox there is nothing to write.
@@ -483,22 +532,9 @@ class Connection:
         return not turn.is_on or turn.settle()
 
     def _count_sent(self) -> None:
-        """The outbox is empty: its requests are done. Replies that left together took the same time to leave."""
-        now_ns = perf_counter_ns()
-        began_ns, self._send_began_ns = self._send_began_ns, 0
-        send_ns = now_ns - began_ns
-        sent_bucket = (send_ns * send_ns).bit_length()
-        for counters, arrived_ns, parked_ns, answered_ns in self._unsent:
-            remote_ns = answered_ns - parked_ns
-            if remote_ns > 0:
-                counters.remote[(remote_ns * remote_ns).bit_length()] += 1
-            waiting_ns = began_ns - answered_ns
-            if waiting_ns > BRIEF_NS:
-                counters.waiting[(waiting_ns * waiting_ns).bit_length()] += 1
-            if send_ns > BRIEF_NS:
-                counters.send[sent_bucket] += 1
-            total_ns = now_ns - arrived_ns
-            counters.total[(total_ns * total_ns).bit_length()] += 1
+        """The outbox is empty: its requests are done."""
+        count_sent(self._unsent, self._send_began_ns)
+        self._send_began_ns = 0
         self._unsent.clear()
 
     def _want_writable(self, wanted: bool) -> None:
@@ -513,7 +549,7 @@ class Connection:
 
     # The end
 
-    def _end_with(self, error: Exception) -> None:
+    def end_with(self, error: Exception) -> None:
         """Close because of what came up while the client was served."""
         if isinstance(error, CloseConnection):
             self._say_why(logging.INFO, str(error))
@@ -562,18 +598,3 @@ class Connection:
         self.server.budget.release(self)
         self.server.backlog.release(self)
         self.server.forget(self)
-
-
-def _is_large(view: memoryview, header: int) -> bool:
-    """Of many bytes that must be taken apart. Those of a Produce are records, which are not."""
-    api_key: int = _API_KEY.unpack_from(view, header)[0]
-    return api_key != PRODUCE
-
-
-def _looks_like(start: bytes) -> str:
-    """A hint for the log: what the first four bytes are when they are not the size of a request."""
-    if start[:2] == b"\x16\x03":
-        return " (a TLS handshake on a plaintext listener?)"
-    if start in (b"GET ", b"POST", b"HEAD", b"PUT ", b"OPTI", b"PRI "):
-        return " (HTTP on a Kafka listener?)"
-    return ""

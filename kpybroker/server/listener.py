@@ -20,9 +20,10 @@ from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection, Dispatch
 from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from kpybroker.server.creation_rate import CreationRate
-from kpybroker.server.large_requests import LargeRequests
+from kpybroker.server.line import Line
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.poller import poller_for
+from kpybroker.server.slices import Slices
 from kpybroker.server.turn import NoWrites, Turn, Writes
 
 log = logging.getLogger("kpybroker.server")
@@ -33,7 +34,8 @@ SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
 EVERY_INTERFACE = "::"
 """Of IPv4 too."""
-ACCEPTS_PER_TURN = 64
+ACCEPTS_PER_TURN = 4
+"""Between which others are served."""
 ACCEPT_RETRY_MS = 100
 MEMORY_CHECK_MS = 250
 BODY_PATIENCE_MS = 5_000
@@ -87,7 +89,8 @@ class Server:
         self.scratch_view = memoryview(self.scratch)
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn)
-        self.large_requests = LargeRequests(scheduler, lambda: self.poller.events)
+        self.line = Line(scheduler, lambda: self.poller.events)
+        self.slices = Slices(self.line)
         self.connections: set[Connection] = set()
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0

@@ -38,8 +38,8 @@ class Poller(Protocol):
     def events(self) -> int:
         """How often a socket was readable or writable so far."""
 
-    def add(self, descriptor: int, on_event: OnEvent) -> None:
-        """Watch a socket for being readable."""
+    def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
+        """Watch a socket."""
 
     def change(self, descriptor: int, events: int) -> None:
         """Watch it for these events from now on; 0 for none."""
@@ -73,9 +73,9 @@ class EpollPoller:
     def now_ms(self) -> float:
         return self._now_ms
 
-    def add(self, descriptor: int, on_event: OnEvent) -> None:
+    def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         self._on_event[descriptor] = on_event
-        self._epoll.register(descriptor, select.EPOLLIN)
+        self._epoll.register(descriptor, events)
 
     def change(self, descriptor: int, events: int) -> None:
         self._epoll.modify(descriptor, events)
@@ -128,9 +128,9 @@ class LoopPoller:
     def turn_ns(self) -> int:
         return perf_counter_ns()
 
-    def add(self, descriptor: int, on_event: OnEvent) -> None:
+    def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         self._on_event[descriptor] = on_event
-        self.change(descriptor, READABLE)
+        self.change(descriptor, events)
 
     def change(self, descriptor: int, events: int) -> None:
         on_event = self._on_event[descriptor]

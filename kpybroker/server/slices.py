@@ -1,114 +1,166 @@
-"""Work on a request with many elements, a millisecond at a time, so that nobody else waits for the whole of it.
+"""Work on a request with many elements in pieces, so that nobody else waits for the whole of it.
 
-A handler that is a generator yields between its elements and returns the response. What does not end within one slice
-goes on in later turns of the loop, all such requests taking turns, one slice a turn.
+Work is a generator: it yields between pieces, or yields a `Pending` to go on with what that resolves to, and returns
+the response. What does not end with its first piece goes on by turns with all who wait (`kpybroker.server.line`).
 
-Invariant: however many requests are worked on, a turn of the loop spends at most one slice on them, or one element.
+Work holds a request and what was made of it, so what large requests are worked on at the same time is bounded by their
+size; the others wait for their beginning, the smallest first.
+
+Invariant: a turn spends one piece on a request, or one step of it; the bytes of large requests under work are at most
+`WORK_BYTES`, or one request.
 """
 
-import logging
-from collections import deque
 from collections.abc import Callable, Generator, Iterable
-from typing import Any, TypeVar
+from heapq import heappop, heappush
+from time import perf_counter_ns, thread_time_ns
+from typing import Any, Final, Protocol, TypeVar
 
-from kpybroker.io.scheduler import Scheduler
+from kpybroker.server.line import LONG_NS, PIECE_NS, Line
 from kpybroker.server.pending import Pending
 
-log = logging.getLogger("kpybroker.server")
-
-SLICE_MS = 1.0
-REST = 2
-"""So many times what a turn took beyond its slice, such as to write a long answer, the others wait for the next."""
+WORK_BYTES: Final = 4 << 20
 
 T = TypeVar("T")
 E = TypeVar("E")
-Work = Generator[None, None, Any]
+Work = Generator[Pending | None, Any, Any]
 
 
-def each(elements: Iterable[E], work: Callable[[E], T]) -> Generator[None, None, list[T]]:
-    """What ``work`` makes of each element: for ``yield from`` in a handler."""
-    results = []
-    for element in elements:
-        results.append(work(element))
+class Client(Protocol):
+    """Whose request is worked on: a connection."""
+
+    closed: bool
+
+    def costs(self, took_ns: int, *, is_long: bool) -> None:
+        """A piece of its work took more than it should."""
+
+    def end_with(self, error: Exception) -> None:
+        """Its work failed."""
+
+    def resume_soon(self) -> None:
+        """Its large request may begin."""
+
+
+def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Generator[None, None, list[T]]:
+    """What ``work`` makes of each element: for ``yield from`` in a handler. ``at_once``: how many make a step."""
+    results: list[T] = []
+    left = list(elements)
+    for start in range(0, len(left), at_once):
+        results += [work(element) for element in left[start : start + at_once]]
         yield
     return results
 
 
 class _Job:
-    """A request that is worked on: its work, its place among the connection's replies, what ends the connection."""
+    """A request that is worked on: its work, its place among the connection's replies, whose it is."""
 
-    __slots__ = ("cancelled", "fail", "pending", "work")
+    __slots__ = ("cancelled", "client", "held_bytes", "pending", "work")
 
-    def __init__(self, work: Work, pending: Pending, fail: Callable[[], object]) -> None:
+    def __init__(self, work: Work, client: Client, held_bytes: int) -> None:
         self.work = work
-        self.pending = pending
-        self.fail = fail
+        self.client = client
+        self.held_bytes = held_bytes
+        self.pending = Pending()
         self.cancelled = False
-        pending.when_cancelled(self._cancel)
-
-    def _cancel(self) -> None:
-        self.cancelled = True
 
 
 class Slices:
     """The requests that are worked on now."""
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._jobs: deque[_Job] = deque()
-        self._is_due = False
+    def __init__(
+        self,
+        line: Line,
+        now_ns: Callable[[], int] = perf_counter_ns,
+        worked_ns: Callable[[], int] = thread_time_ns,
+    ) -> None:
+        """``worked_ns`` is the time that this thread has computed for."""
+        self._line = line
+        self._now_ns = now_ns
+        self._worked_ns = worked_ns
+        self._held_bytes = 0
+        self._waiting: list[tuple[int, int, Client]] = []
+        self._order = 0
 
-    def begin(self, work: Work, fail: Callable[[], object]) -> Any:
-        """The response, if the work ends within a slice or fails; else a `Pending` that resolves to it.
+    def may_begin(self, client: Client, size_bytes: int) -> bool:
+        """Whether a large request may be worked on now; if not, its client is resumed when it should ask again."""
+        if self._has_room(size_bytes):
+            return True
+        self._order += 1
+        heappush(self._waiting, (size_bytes, self._order, client))
+        return False
 
-        ``fail`` ends the connection, if the work raises later on.
+    def _has_room(self, size_bytes: int) -> bool:
+        return not self._held_bytes or self._held_bytes + size_bytes <= WORK_BYTES
+
+    def _release(self, job: _Job) -> None:
+        if job.held_bytes:
+            self._held_bytes -= job.held_bytes
+            job.held_bytes = 0
+            self._wake()
+
+    def _wake(self) -> None:
+        while self._waiting and self._has_room(self._waiting[0][0]):
+            client = heappop(self._waiting)[2]
+            if not client.closed:
+                client.resume_soon()
+                self._line.join(self._wake)  # once that one has begun, there may be room for another
+                return
+
+    def begin(self, work: Work, client: Client, size_bytes: int = 0) -> Any:
+        """The response, if the work ends with its first piece or fails; else a `Pending` that resolves to it.
+
+        ``size_bytes`` of a large request are counted until its work has ended, or waits for somebody else's.
         """
         try:
-            self._advance(work)
+            waits_for = self._advance(work, None)
         except StopIteration as end:
             return end.value
-        pending = Pending()
-        self._jobs.append(_Job(work, pending, fail))
-        self._turn_soon()
-        return pending
+        job = _Job(work, client, size_bytes)
+        self._held_bytes += size_bytes
+        self._later(job, waits_for)
+        return job.pending
 
-    def _advance(self, work: Work) -> None:
-        """Raises StopIteration at the end, and whatever the work raises."""
-        clock = self._scheduler.monotonic_ms
-        until_ms = clock() + SLICE_MS
-        next(work)
-        while clock() < until_ms:
-            next(work)
+    def _advance(self, work: Work, value: Any) -> Pending | None:
+        """A piece; a `Pending` if it cannot go on before that. StopIteration at the end, and what the work raises."""
+        now_ns = self._now_ns
+        until_ns = now_ns() + PIECE_NS
+        waits_for = work.send(value)
+        while waits_for is None:
+            if now_ns() >= until_ns:
+                return None
+            waits_for = next(work)
+        return waits_for
 
-    def _turn_soon(self, rest_ms: float = 0.0) -> None:
-        if self._jobs and not self._is_due:
-            self._is_due = True
-            if rest_ms:
-                self._scheduler.call_later(rest_ms, self._turn)
-            else:
-                self._scheduler.call_soon(self._turn)
+    def _later(self, job: _Job, waits_for: Pending | None) -> None:
+        def cancel() -> None:
+            job.cancelled = True
+            self._release(job)
+            if waits_for is not None:
+                waits_for.cancel()
 
-    def _turn(self) -> None:
-        self._is_due = False
-        job = self._jobs.popleft()
-        began_ms = self._scheduler.monotonic_ms()
-        try:
-            if not job.cancelled:
-                self._go_on(job)
-        finally:
-            over_ms = self._scheduler.monotonic_ms() - began_ms - 2 * SLICE_MS
-            self._turn_soon(max(0.0, over_ms) * REST)
-
-    def _go_on(self, job: _Job) -> None:
-        try:
-            self._advance(job.work)
-        except StopIteration as end:
-            _answer(job.pending, end.value)
-        except Exception:
-            log.exception("a request of many elements failed")
-            job.fail()
+        job.pending.when_cancelled(cancel)
+        if waits_for is None:
+            self._line.join(lambda: self._go_on(job, None))
         else:
-            self._jobs.append(job)
+            self._release(job)
+            waits_for.when_resolved(lambda value: self._line.join(lambda: self._go_on(job, value)))
+
+    def _go_on(self, job: _Job, value: Any) -> None:
+        if job.cancelled:
+            return
+        began_ns = self._worked_ns()
+        try:
+            waits_for = self._advance(job.work, value)
+        except StopIteration as end:
+            self._release(job)
+            _answer(job.pending, end.value)
+        except Exception as error:
+            self._release(job)
+            job.client.end_with(error)
+        else:
+            self._later(job, waits_for)
+        took_ns = self._worked_ns() - began_ns
+        if took_ns > LONG_NS:
+            job.client.costs(took_ns, is_long=True)
 
 
 def _answer(pending: Pending, value: Any) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from kpybroker.handlers.context import Call, Handle
-from kpybroker.server.connection import CloseConnection
+from kpybroker.server.frames import CloseConnection
 from kpybroker.server.pending import Pending
 from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_response
 from kpybroker.testing.request_topics import merged, names_a_topic, split

@@ -1,45 +1,62 @@
-"""Requests of many elements: worked on in slices, by turns, answered once, ended with their connections."""
+"""Requests of many elements: worked on in pieces, by turns, answered once, ended with their connections."""
 
-from collections.abc import Generator, Iterator
-from typing import Any
+from collections.abc import Callable, Generator
 
 import pytest
 
-from kpybroker.server import slices
+from kpybroker.server.line import LONG_NS, PIECE_NS, Line
 from kpybroker.server.pending import Pending
-from kpybroker.server.slices import Slices, each
+from kpybroker.server.slices import WORK_BYTES, Slices, Work, each
 
 
 class Turns:
     """Time that passes a step with every look at it, and a loop that is turned by hand."""
 
-    def __init__(self, step_ms: float) -> None:
-        self.step_ms = step_ms
-        self.time_ms = 0.0
-        self.soon: list[Any] = []
-        self.rests_ms: list[float] = []
+    def __init__(self, step_ns: int) -> None:
+        self.step_ns = step_ns
+        self.time_ns = 0
+        self.soon: list[Callable[[], object]] = []
+        self.slices = Slices(Line(self, lambda: 0, self.now_ns), self.now_ns, self.now_ns)  # type: ignore[arg-type]
 
-    def monotonic_ms(self) -> float:
-        self.time_ms += self.step_ms
-        return self.time_ms
+    def now_ns(self) -> int:
+        self.time_ns += self.step_ns
+        return self.time_ns
 
-    def call_soon(self, callback: Any, *arguments: Any) -> None:
-        self.soon.append((callback, arguments))
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.soon.append(callback)
 
-    def call_later(self, delay_ms: float, callback: Any, *arguments: Any) -> None:
-        self.rests_ms.append(delay_ms)
-        self.soon.append((callback, arguments))
+    def call_later(self, _delay_ms: float, callback: Callable[[], object]) -> None:
+        self.soon.append(callback)
 
     def turn(self) -> bool:
         due, self.soon = self.soon, []
-        for callback, arguments in due:
-            callback(*arguments)
+        for callback in due:
+            callback()
         return bool(due)
+
+
+class Client:
+    def __init__(self) -> None:
+        self.closed = False
+        self.owed_ns = 0
+        self.long_ns: list[int] = []
+        self.errors: list[Exception] = []
+        self.resumed = 0
+
+    def costs(self, took_ns: int, *, is_long: bool) -> None:
+        assert is_long
+        self.long_ns.append(took_ns)
+
+    def end_with(self, error: Exception) -> None:
+        self.errors.append(error)
+
+    def resume_soon(self) -> None:
+        self.resumed += 1
 
 
 @pytest.fixture
 def turns() -> Turns:
-    return Turns(slices.SLICE_MS / 4)
+    return Turns(PIECE_NS // 4)
 
 
 def counting(count: int, seen: list[int]) -> Generator[None, None, list[int]]:
@@ -50,35 +67,46 @@ def counting(count: int, seen: list[int]) -> Generator[None, None, list[int]]:
     return (yield from each(range(count), see))
 
 
-def begin(turns: Turns, work: Iterator[Any]) -> Any:
-    return Slices(turns).begin(work, lambda: None)  # type: ignore[arg-type]
-
-
 def test_what_is_short_is_answered_at_once(turns: Turns) -> None:
-    assert begin(turns, counting(3, [])) == [0, 1, 2]
+    assert turns.slices.begin(counting(3, []), Client()) == [0, 1, 2]
     assert not turns.soon
 
 
 def test_what_is_long_is_answered_in_later_turns(turns: Turns) -> None:
     seen: list[int] = []
-    pending = begin(turns, counting(1000, seen))
+    pending = turns.slices.begin(counting(1000, seen), Client())
     assert isinstance(pending, Pending)
     most = len(seen)
     while turns.soon:
         before = len(seen)
         turns.turn()
-        assert len(seen) - before <= most, "a turn works on more than one slice"
+        assert len(seen) - before <= most, "a turn works on more than one piece"
     assert pending.response == list(range(1000))
 
 
 def test_several_take_turns(turns: Turns) -> None:
-    together = Slices(turns)  # type: ignore[arg-type]
     first: list[int] = []
     second: list[int] = []
-    pendings = [together.begin(counting(100, seen), lambda: None) for seen in (first, second)]
+    pendings = [turns.slices.begin(counting(100, seen), Client()) for seen in (first, second)]
     while turns.turn():
         assert abs(len(first) - len(second)) <= 8
     assert [pending.response for pending in pendings] == [list(range(100))] * 2
+
+
+def waiting_for(inner: Pending) -> Work:
+    value = yield inner
+    return f"answered {value}"
+
+
+def test_work_goes_on_with_what_it_waited_for(turns: Turns) -> None:
+    inner = Pending()
+    pending = turns.slices.begin(waiting_for(inner), Client())
+    while turns.turn():
+        assert not pending.resolved
+    inner.resolve("late")
+    while turns.turn():
+        pass
+    assert pending.response == "answered late"
 
 
 def test_an_answer_that_comes_later_still_is_waited_for(turns: Turns) -> None:
@@ -88,32 +116,24 @@ def test_an_answer_that_comes_later_still_is_waited_for(turns: Turns) -> None:
         yield from each(range(100), str)
         return inner
 
-    pending = begin(turns, work())
+    pending = turns.slices.begin(work(), Client())
     while turns.turn():
         assert not pending.resolved
     inner.resolve("late")
     assert pending.response == "late"
 
 
-def test_after_an_answer_that_took_long_to_write_others_get_the_loop_for_longer(turns: Turns) -> None:
-    together = Slices(turns)  # type: ignore[arg-type]
-    first = together.begin(counting(100, []), lambda: None)
-    together.begin(counting(10_000, []), lambda: None)
-
-    def write(_response: Any) -> None:
-        turns.time_ms += 50
-
-    first.encode_with(write)
-    while not first.resolved:
-        assert not turns.rests_ms
-        turns.turn()
-    (rest_ms,) = turns.rests_ms
-    assert rest_ms > 50
+def test_what_work_waits_for_is_cancelled_with_it(turns: Turns) -> None:
+    forgotten: list[bool] = []
+    inner = Pending()
+    inner.when_cancelled(lambda: forgotten.append(True))
+    turns.slices.begin(waiting_for(inner), Client()).cancel()
+    assert forgotten == [True]
 
 
 def test_who_is_gone_is_not_worked_for(turns: Turns) -> None:
     seen: list[int] = []
-    pending = begin(turns, counting(1000, seen))
+    pending = turns.slices.begin(counting(1000, seen), Client())
     pending.cancel()
     done = len(seen)
     while turns.turn():
@@ -121,20 +141,19 @@ def test_who_is_gone_is_not_worked_for(turns: Turns) -> None:
     assert len(seen) == done
 
 
-def test_work_that_fails_ends_its_connection_and_nothing_else(turns: Turns, caplog: pytest.LogCaptureFixture) -> None:
+def test_work_that_fails_ends_its_connection_and_nothing_else(turns: Turns) -> None:
     def failing() -> Generator[None, None, None]:
         yield from each(range(50), str)
         raise ValueError("a mistake of ours")
 
-    ended: list[str] = []
-    together = Slices(turns)  # type: ignore[arg-type]
-    together.begin(failing(), lambda: ended.append("connection"))
-    other = together.begin(counting(100, []), lambda: ended.append("other"))
+    failed, honest = Client(), Client()
+    turns.slices.begin(failing(), failed)
+    other = turns.slices.begin(counting(100, []), honest)
     while turns.turn():
         pass
-    assert ended == ["connection"]
+    assert [str(error) for error in failed.errors] == ["a mistake of ours"]
+    assert not honest.errors
     assert other.response == list(range(100))
-    assert "a mistake of ours" in caplog.text
 
 
 def test_work_that_fails_at_once_raises(turns: Turns) -> None:
@@ -143,4 +162,53 @@ def test_work_that_fails_at_once_raises(turns: Turns) -> None:
         raise ValueError("a mistake of ours")
 
     with pytest.raises(ValueError, match="a mistake of ours"):
-        begin(turns, failing())
+        turns.slices.begin(failing(), Client())
+
+
+def test_a_step_that_takes_long_is_charged_to_its_client(turns: Turns) -> None:
+    def slow() -> Generator[None, None, None]:
+        yield from each(range(50), str)
+        turns.time_ns += 10 * LONG_NS
+        yield
+
+    client = Client()
+    turns.slices.begin(slow(), client)
+    while turns.turn():
+        pass
+    assert len(client.long_ns) == 1
+    assert client.long_ns[0] > 10 * LONG_NS
+
+
+def test_large_requests_begin_when_there_is_room_the_smallest_first(turns: Turns) -> None:
+    slices = turns.slices
+    assert slices.may_begin(Client(), 2 * WORK_BYTES), "one may always begin"
+    pending = slices.begin(counting(100, []), Client(), 2 * WORK_BYTES)
+    large, small, gone = Client(), Client(), Client()
+    gone.closed = True
+    assert not slices.may_begin(large, WORK_BYTES // 2)
+    assert not slices.may_begin(small, 10)
+    assert not slices.may_begin(gone, 1)
+    resumed_at: dict[str, int] = {}
+    for turn in range(1000):
+        turns.turn()
+        for name, client in (("large", large), ("small", small)):
+            if client.resumed:
+                resumed_at.setdefault(name, turn)
+        if not pending.resolved:
+            assert not resumed_at
+    assert (large.resumed, small.resumed, gone.resumed) == (1, 1, 0)
+    assert resumed_at["small"] <= resumed_at["large"]
+    assert slices.may_begin(large, WORK_BYTES)
+
+
+def test_work_that_waits_for_others_keeps_nobody_from_beginning(turns: Turns) -> None:
+    inner = Pending()
+    turns.slices.begin(waiting_for(inner), Client(), WORK_BYTES)
+    assert turns.slices.may_begin(Client(), WORK_BYTES)
+
+
+def test_work_that_is_cancelled_makes_room(turns: Turns) -> None:
+    pending = turns.slices.begin(counting(1000, []), Client(), WORK_BYTES)
+    assert not turns.slices.may_begin(Client(), 1)
+    pending.cancel()
+    assert turns.slices.may_begin(Client(), 1)

@@ -252,10 +252,11 @@ def test_without_faults_nothing_stands_before_a_handler() -> None:
     from kpybroker.dispatch import Dispatcher
     from kpybroker.handlers import load, served_versions
     from kpybroker.handlers import metadata as metadata_handler
+    from kpybroker.server.slices import at_once
 
-    served = Dispatcher(None, load, served_versions())._find(3, 12)
+    served = at_once(Dispatcher(None, load, served_versions())._find(3, 12))
     assert served is not None
-    assert served.handle is metadata_handler.handle
+    assert served.work is metadata_handler.handle
 
 
 def test_a_fault_of_every_api_is_met_by_whatever_is_asked(broker: Broker, client: Connection) -> None:

@@ -5,7 +5,7 @@ The first use of a (message, version) compiles one function for it (`kpywire.dec
 Invariant: whatever the bytes, decoding returns a message or raises `Malformed`, with memory in proportion to them.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import Any, TypeVar
 
 from kpywire.decoding import compile_decoder
@@ -13,12 +13,24 @@ from kpywire.encoding import EncodedStructs, compile_encoder
 from kpywire.errors import UnsupportedVersion
 from kpywire.varint import Buffer
 
-__all__ = ["EncodedStructs", "decode", "decoder", "encode", "encode_struct", "encode_with_records", "encoder"]
+__all__ = [
+    "EncodedStructs",
+    "decode",
+    "decoder",
+    "decoder_in_steps",
+    "encode",
+    "encode_struct",
+    "encode_with_records",
+    "encoder",
+    "encoder_in_steps",
+]
 
 T = TypeVar("T")
 
 _decoders: dict[tuple[type, int], Any] = {}
 _encoders: dict[tuple[type, int], Any] = {}
+_decoders_in_steps: dict[tuple[type, int], Any] = {}
+_encoders_in_steps: dict[tuple[type, int], Any] = {}
 _struct_encoders: dict[tuple[type, type, int], Any] = {}
 
 
@@ -47,6 +59,25 @@ def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
         flexible = version in cls.FLEXIBLE  # type: ignore[attr-defined]
         found = _encoders[cls, version] = compile_encoder(cls, version, flexible)
     return found
+
+
+def decoder_in_steps(cls: type[T], version: int) -> Callable[[Buffer, int], Generator[None, None, tuple[T, int]]]:
+    """As `decoder`, of what may have many elements: it yields now and then, and returns what a decoder returns."""
+    found: Any = _decoders_in_steps.get((cls, version))
+    if found is None:
+        _check(cls, version)
+        found = _decoders_in_steps[cls, version] = compile_decoder(cls, version, in_steps=True)
+    return found  # type: ignore[no-any-return]
+
+
+def encoder_in_steps(cls: type[T], version: int) -> Callable[[T, list[Any]], Generator[None, None, None]]:
+    """As `encoder`, of what may have many elements: it yields now and then."""
+    found: Any = _encoders_in_steps.get((cls, version))
+    if found is None:
+        _check(cls, version)
+        flexible = version in cls.FLEXIBLE  # type: ignore[attr-defined]
+        found = _encoders_in_steps[cls, version] = compile_encoder(cls, version, flexible, in_steps=True)
+    return found  # type: ignore[no-any-return]
 
 
 def decode(cls: type[T], version: int, buffer: Buffer, position: int = 0) -> T:

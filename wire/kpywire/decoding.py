@@ -24,15 +24,16 @@ from kpywire.sizes import (
     least_bytes,
     short_arrays,
 )
-from kpywire.source import Source, compile_function
+from kpywire.source import STEP_ELEMENTS, Source, compile_function
 from kpywire.varint import decode_unsigned_varint
 
 
 class DecoderSource(Source):
     """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
 
-    def __init__(self, cls: Any, version: int) -> None:
+    def __init__(self, cls: Any, version: int, in_steps: bool = False) -> None:
         super().__init__()
+        self.in_steps = in_steps
         self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
         self.title = f"{cls.__name__} v{version}"
         self.run: list[tuple[str, str]] = []
@@ -44,7 +45,7 @@ class DecoderSource(Source):
         }  # fmt: skip
 
     def compile(self) -> Any:
-        """The decoder: ``(buffer, position) -> (message, position after it)``."""
+        """The decoder: ``(buffer, position) -> (message, position after it)``; in steps it is a generator."""
         self.add("def decode(buffer, pos):")
         self.indentation = 1
         self.add("limit = len(buffer)")
@@ -60,6 +61,8 @@ class DecoderSource(Source):
         self.add(f"    raise Malformed({self.title + ' is cut off'!r}) from None")
         self.add("if pos > limit:")
         self.add(f"    raise Malformed({self.title + ' is cut off'!r})")
+        if self.in_steps:
+            self.add("yield")
         self.add("return message, pos")
         return compile_function(f"decode {self.title}", self.text(), self.names)
 
@@ -224,8 +227,11 @@ class DecoderSource(Source):
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
         self.add(f"{target} = {items} = []")
-        self.add("for _ in range(n):")
+        step = f"step_{self.depth}"
+        self.add(f"for {step if self.in_steps else '_'} in range(n):")
         self.indentation += 1
+        if self.in_steps:
+            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
         self.value(element, name, item, flexible, False)
         self.flush()
         self.add(f"{items}.append({item})")
@@ -253,6 +259,6 @@ class DecoderSource(Source):
             self.indentation -= 1
 
 
-def compile_decoder(cls: type, version: int) -> Any:
-    """A decoder of ``cls`` at ``version``, freshly compiled."""
-    return DecoderSource(cls, version).compile()
+def compile_decoder(cls: type, version: int, *, in_steps: bool = False) -> Any:
+    """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements."""
+    return DecoderSource(cls, version, in_steps).compile()

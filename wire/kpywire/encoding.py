@@ -14,7 +14,7 @@ from kpywire.errors import UnsupportedVersion
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.schema import Field, Shape, fields_of, holds_records, shared_default
 from kpywire.sizes import FORMATS, SHORT_ARRAY_LENGTH, short_arrays
-from kpywire.source import Source, compile_function
+from kpywire.source import STEP_ELEMENTS, Source, compile_function
 from kpywire.varint import encode_unsigned_varint
 
 
@@ -38,8 +38,9 @@ class EncodedStructs(list[Any]):
 class EncoderSource(Source):
     """The source of one encoder. ``run``: values of fixed size that wait to be written together, format and value."""
 
-    def __init__(self, cls: type, version: int, flexible: bool) -> None:
+    def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
         super().__init__()
+        self.in_steps = in_steps
         self.cls, self.version, self.flexible = cls, version, flexible
         self.title = f"{cls.__name__} v{version}"
         self.run: list[tuple[str, str]] = []
@@ -51,7 +52,7 @@ class EncoderSource(Source):
         }  # fmt: skip
 
     def compile(self) -> Any:
-        """The encoder: ``(message, parts) -> None``, which appends to ``parts``."""
+        """The encoder: ``(message, parts) -> None``, which appends to ``parts``; in steps it is a generator."""
         self.add("def encode(message, parts):")
         self.indentation = 1
         self.add("out = bytearray()")
@@ -64,6 +65,8 @@ class EncoderSource(Source):
         self.add("except StructError as cause:")
         self.add(f"    raise ValueError(f'{self.title}: {{cause}}') from cause")
         self.add("parts.append(out)")
+        if self.in_steps:
+            self.add("yield")
         return compile_function(f"encode {self.title}", self.text(), self.names)
 
     def packed(self, run: list[tuple[str, str]]) -> str:
@@ -249,8 +252,11 @@ class EncoderSource(Source):
         self.indentation -= 1
 
     def elements(self, element: Shape, name: str, items: str, item: str, flexible: bool) -> None:
-        self.add(f"for {item} in {items}:")
+        step = f"step_{self.depth}"
+        self.add(f"for {step}, {item} in enumerate({items}):" if self.in_steps else f"for {item} in {items}:")
         self.indentation += 1
+        if self.in_steps:
+            self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
         self.value(element, name, item, flexible, False)
         self.flush()
         self.indentation -= 1
@@ -277,6 +283,6 @@ class EncoderSource(Source):
         self.depth -= 1
 
 
-def compile_encoder(cls: type, version: int, flexible: bool) -> Any:
-    """An encoder of a message or a struct at ``version``, freshly compiled."""
-    return EncoderSource(cls, version, flexible).compile()
+def compile_encoder(cls: type, version: int, flexible: bool, *, in_steps: bool = False) -> Any:
+    """An encoder of a message or a struct at ``version``, freshly compiled; ``in_steps``: a generator."""
+    return EncoderSource(cls, version, flexible, in_steps).compile()

@@ -5,6 +5,9 @@ from collections.abc import Callable
 from itertools import count
 from typing import Any
 
+STEP_ELEMENTS = 32
+"""What codes in steps yields after so many elements of an array."""
+
 _numbers = count()
 
 

@@ -1,0 +1,194 @@
+"""Who is served next: who costs little at once, all others a piece at a time, in turns.
+
+A connection that has cost much, or that is new, owes. When it is readable it takes its place in a line, and so do
+requests that are worked on in pieces (`kpybroker.server.slices`). A turn of the loop serves one piece of the line, and
+before the next one the poller is asked again: so who owes nothing waits for one piece, however long the line is.
+
+What cannot be cut into pieces (`LONG_NS`) is paid out of an account over all connections. An administrator's request
+after request never notices it, since a pause fills it. When a flood has used it up, it fills slowly, and those whose
+last request was long wait until there is something in it, or nobody else wants to be served.
+
+Invariant: between two pieces, all who owe nothing are served; while others are served without a pause, what takes
+long takes at most `SHARE` of the time beyond `SAVED_NS`, each counted as `LEAST_CHARGE_NS` at least.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from time import perf_counter_ns
+from typing import Final, Protocol
+
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.server.frames import WHOLE
+
+PIECE_NS: Final = 500_000
+"""What may keep the loop at a stretch. What takes longer is owed."""
+SHORT_NS: Final = 150_000
+"""Pieces that are done in less share a turn."""
+LONG_NS: Final = 1_000_000
+"""A piece that takes longer could not be cut."""
+LONG_WHOLE_NS: Final = 50_000_000
+"""The same of a Produce or Fetch, of which those of honest clients may take tens of milliseconds all day."""
+CREDIT_NS: Final = PIECE_NS // 8
+"""What a short piece pays back of what is owed."""
+NEWCOMER_OWES_NS: Final = 2 * CREDIT_NS
+"""What a client will cost shows with its first requests."""
+MOST_OWED_NS: Final = 16 * CREDIT_NS
+"""Who was expensive once is soon served at once again: a moment without the processor looks the same."""
+SHARE: Final = 0.02
+SAVED_NS: Final = 1_000_000_000
+"""What the account holds when nothing takes long."""
+OVERDRAWN_NS: Final = 100_000_000
+"""What it is short of at most: the wait of who is next, if nobody goes before."""
+LEAST_CHARGE_NS: Final = 5_000_000
+"""So that many that are a little too long are as rare as few that are much too long."""
+PAUSE_NS: Final = 100_000_000
+"""So long after the last long piece the account fills as fast as time passes."""
+LOOK_MS: Final = 20.0
+QUIET_EVENTS: Final = 3
+"""In `LOOK_MS`, so few connections are readable where nobody else wants to be served."""
+
+
+class Waiting(Protocol):
+    """Somebody whose next piece may take long."""
+
+    closed: bool
+
+    def serve_piece(self) -> object:
+        """Serve a piece."""
+
+
+class Account:
+    """The time that what takes long may have. Times are those of ``now_ns``."""
+
+    def __init__(self, now_ns: int) -> None:
+        self._left_ns = float(SAVED_NS)
+        self._at_ns = now_ns
+        self._last_ns = now_ns - PAUSE_NS
+        """When something took long."""
+
+    def charge(self, now_ns: int, took_ns: int, *, is_waited_for: bool = False) -> None:
+        """Something took long."""
+        self.left_ns(now_ns, is_waited_for=is_waited_for)
+        self._left_ns = max(self._left_ns - max(took_ns, LEAST_CHARGE_NS), -float(OVERDRAWN_NS))
+        self._last_ns = now_ns
+
+    def left_ns(self, now_ns: int, *, is_waited_for: bool = False) -> float:
+        """What is left of the time, less than 0 if it is overdrawn. It is no pause since the last call where somebody
+        has waited."""
+        paused_ns = 0 if is_waited_for else max(0, now_ns - max(self._at_ns, self._last_ns + PAUSE_NS))
+        busy_ns = now_ns - self._at_ns - paused_ns
+        self._left_ns = min(float(SAVED_NS), self._left_ns + paused_ns + busy_ns * SHARE)
+        self._at_ns = now_ns
+        return self._left_ns
+
+
+class Line:
+    """The line, and those who wait for the account before they take their place in it."""
+
+    def __init__(
+        self, scheduler: Scheduler, events: Callable[[], int], now_ns: Callable[[], int] = perf_counter_ns
+    ) -> None:
+        """``events``: how often a connection was found to be readable or writable, so far."""
+        self._scheduler = scheduler
+        self._events = events
+        self._now_ns = now_ns
+        self._queue: deque[Callable[[], object]] = deque()
+        self._is_due = False
+        self._account = Account(now_ns())
+        self._long: deque[Waiting] = deque()
+        self._admitted = False
+        self._is_timed = False
+        self._seen_events = 0
+
+    def join(self, serve_piece: Callable[[], object]) -> None:
+        """Have a piece served when it is its turn. It joins again if there is more."""
+        self._queue.append(serve_piece)
+        if not self._is_due:
+            self._is_due = True
+            self._scheduler.call_soon(self._turn)
+
+    def _turn(self) -> None:
+        now_ns, queue = self._now_ns, self._queue
+        began_ns = now_ns()
+        try:
+            for _ in range(len(queue)):
+                queue.popleft()()
+                if now_ns() - began_ns > SHORT_NS:
+                    break
+        finally:
+            self._is_due = bool(queue)
+            if queue:
+                self._scheduler.call_soon(self._turn)
+
+    # What takes long
+
+    def charge(self, took_ns: int) -> None:
+        """A piece took long."""
+        self._account.charge(self._now_ns(), took_ns, is_waited_for=bool(self._long))
+
+    def join_long(self, waiting: Waiting) -> None:
+        """As `join`, for somebody whose next piece is likely to take long: when the account has time for it."""
+        self._left_ns()
+        self._long.append(waiting)
+        self._admit(is_quiet=False)
+
+    def _left_ns(self) -> float:
+        return self._account.left_ns(self._now_ns(), is_waited_for=bool(self._long))
+
+    def _admit(self, *, is_quiet: bool) -> None:
+        """Let the next into the line, one at a time."""
+        while self._long and not self._admitted:
+            if not is_quiet and self._left_ns() <= 0:
+                self._look_later()
+                return
+            waiting = self._long.popleft()
+            if not waiting.closed:
+                self._admitted = True
+                self.join(partial(self._serve_long, waiting))
+
+    def _serve_long(self, waiting: Waiting) -> None:
+        try:
+            waiting.serve_piece()
+        finally:
+            self._admitted = False
+            self._admit(is_quiet=False)
+
+    def _look_later(self) -> None:
+        """See soon whether there is something in the account, or nobody else to be served."""
+        if not self._is_timed:
+            self._is_timed = True
+            self._seen_events = self._events()
+            self._scheduler.call_later(LOOK_MS, self._look)
+
+    def _look(self) -> None:
+        self._is_timed = False
+        self._admit(is_quiet=self._events() - self._seen_events <= QUIET_EVENTS)
+
+
+class Debtor:
+    """A client with what it has cost beyond its share. Who owes something is served in the line."""
+
+    __slots__ = ("_line", "is_long", "owed_ns", "slow_key")
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self.owed_ns = NEWCOMER_OWES_NS
+        self.is_long = False
+        """Whether what it asked last took long and could not be cut into pieces."""
+        self.slow_key = -1
+        """The api key of its last request that took longer than a piece should."""
+
+    def settle(self, took_ns: int) -> None:
+        """A piece took so much of the processor: the time on the clock is longer where others use it too."""
+        if took_ns <= PIECE_NS:
+            self.owed_ns = max(0, self.owed_ns - CREDIT_NS)
+        else:
+            self.costs(took_ns, is_long=took_ns > (LONG_WHOLE_NS if self.slow_key in WHOLE else LONG_NS))
+
+    def costs(self, took_ns: int, *, is_long: bool) -> None:
+        """It has kept the others waiting; ``is_long``: with something that cannot be cut into pieces."""
+        self.owed_ns = min(self.owed_ns + took_ns, MOST_OWED_NS)
+        if is_long:
+            self.is_long = True
+            self._line.charge(took_ns)

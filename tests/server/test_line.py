@@ -1,0 +1,272 @@
+"""The line: pieces by turns, the loop in between, and an account for what cannot be cut into pieces."""
+
+from collections.abc import Callable
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kpybroker.server.line import (
+    CREDIT_NS,
+    LEAST_CHARGE_NS,
+    LONG_NS,
+    LONG_WHOLE_NS,
+    LOOK_MS,
+    MOST_OWED_NS,
+    NEWCOMER_OWES_NS,
+    OVERDRAWN_NS,
+    PAUSE_NS,
+    PIECE_NS,
+    QUIET_EVENTS,
+    SAVED_NS,
+    SHARE,
+    SHORT_NS,
+    Account,
+    Debtor,
+    Line,
+)
+
+SECOND_NS = 1_000_000_000
+
+
+class World:
+    """A loop that is turned by hand, and a clock that stands still between pieces."""
+
+    def __init__(self, *, busy: bool = True) -> None:
+        self.time_ns = 0
+        self.busy = busy
+        self.soon: list[Callable[[], object]] = []
+        self.timers: list[tuple[int, Callable[[], object]]] = []
+        self.line = Line(self, self.events, lambda: self.time_ns)  # type: ignore[arg-type]
+
+    def events(self) -> int:
+        return self.time_ns // 1_000_000 if self.busy else 0
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        self.soon.append(callback)
+
+    def call_later(self, delay_ms: float, callback: Callable[[], object]) -> None:
+        self.timers.append((self.time_ns + int(delay_ms * 1e6), callback))
+
+    def turn(self) -> bool:
+        due, self.soon = self.soon, []
+        for callback in due:
+            callback()
+        return bool(due)
+
+    def pass_time(self, ns: int) -> None:
+        """Let time pass, and everything happen that is due meanwhile."""
+        until_ns = self.time_ns + ns
+        while True:
+            while self.turn():
+                pass
+            self.timers.sort(key=lambda timer: timer[0])
+            if not self.timers or self.timers[0][0] > until_ns:
+                break
+            at_ns, callback = self.timers.pop(0)
+            self.time_ns = max(self.time_ns, at_ns)
+            callback()
+        self.time_ns = max(self.time_ns, until_ns)
+
+
+class Client:
+    """Whose every request takes ``takes_ns``, and who asks again at once."""
+
+    def __init__(self, world: World, takes_ns: int) -> None:
+        self.world, self.takes_ns = world, takes_ns
+        self.closed = False
+        self.asks_again = True
+        self.served_ns: list[int] = []
+
+    def serve_piece(self) -> None:
+        self.served_ns.append(self.world.time_ns)
+        self.world.time_ns += self.takes_ns
+        if self.takes_ns > LONG_NS:
+            self.world.line.charge(self.takes_ns)
+            if self.asks_again:
+                self.world.line.join_long(self)
+
+
+def test_a_turn_serves_one_piece_and_the_loop_comes_between() -> None:
+    world = World()
+    clients = [Client(world, PIECE_NS) for _ in range(3)]
+    for client in clients:
+        world.line.join(client.serve_piece)
+    for count in (1, 2, 3):
+        assert world.turn()
+        assert sum(len(client.served_ns) for client in clients) == count
+    assert not world.turn(), "nobody waits, and the loop is left alone"
+
+
+def test_who_waits_is_served_in_the_order_of_coming() -> None:
+    world = World()
+    served: list[str] = []
+
+    def again() -> None:
+        served.append("again")
+        world.time_ns += PIECE_NS
+        if len(served) < 4:
+            world.line.join(again)
+
+    def other() -> None:
+        served.append("other")
+        world.time_ns += PIECE_NS
+
+    world.line.join(again)
+    world.line.join(other)
+    while world.turn():
+        pass
+    assert served == ["again", "other", "again", "again"]
+
+
+def test_pieces_that_are_short_share_a_turn() -> None:
+    world = World()
+    clients = [Client(world, SHORT_NS // 4) for _ in range(20)]
+    for client in clients:
+        world.line.join(client.serve_piece)
+    world.turn()
+    served = sum(len(client.served_ns) for client in clients)
+    assert 4 <= served <= 6
+
+
+def test_a_piece_that_fails_takes_nobody_elses_turn() -> None:
+    world = World()
+    client = Client(world, PIECE_NS)
+
+    def failing() -> None:
+        raise ValueError("a mistake of ours")
+
+    world.line.join(failing)
+    world.line.join(client.serve_piece)
+    try:
+        world.turn()
+    except ValueError:
+        world.turn()
+    assert client.served_ns
+
+
+@given(st.lists(st.tuples(st.integers(0, SECOND_NS), st.integers(LONG_NS, SECOND_NS)), max_size=100))
+def test_the_account_is_bounded_on_both_sides(charges: list[tuple[int, int]]) -> None:
+    account, now_ns = Account(0), 0
+    for passed_ns, took_ns in charges:
+        now_ns += passed_ns
+        account.charge(now_ns, took_ns)
+        assert -OVERDRAWN_NS <= account.left_ns(now_ns) <= SAVED_NS
+    assert account.left_ns(now_ns + PAUSE_NS + SAVED_NS + OVERDRAWN_NS) == SAVED_NS, "a pause fills it"
+
+
+def test_an_administrators_requests_are_served_as_they_come() -> None:
+    world = World()
+    client = Client(world, 300_000_000)
+    for number in range(1, 30):
+        client.asks_again = False
+        world.line.join_long(client)
+        world.turn()
+        assert len(client.served_ns) == number
+        world.pass_time(SECOND_NS // 2)
+
+
+def used_up(world: World) -> None:
+    world.line.charge(SAVED_NS)
+
+
+def test_a_flood_gets_its_share_of_the_time_and_no_more() -> None:
+    world = World()
+    used_up(world)
+    clients = [Client(world, 20_000_000) for _ in range(50)]
+    for client in clients:
+        world.line.join_long(client)
+    world.pass_time(60 * SECOND_NS)
+    served_ns = sum(len(client.served_ns) for client in clients) * 20_000_000
+    assert abs(served_ns - 60 * SECOND_NS * SHARE) <= 2 * 20_000_000
+
+
+def test_what_is_a_little_too_long_is_rare_too() -> None:
+    world = World()
+    used_up(world)
+    clients = [Client(world, LONG_NS + 1) for _ in range(50)]
+    for client in clients:
+        world.line.join_long(client)
+    world.pass_time(60 * SECOND_NS)
+    served = sum(len(client.served_ns) for client in clients)
+    assert served <= 60 * SECOND_NS * SHARE / LEAST_CHARGE_NS + 2
+
+
+def test_who_has_waited_for_longest_is_next() -> None:
+    world = World()
+    used_up(world)
+    clients = [Client(world, 10_000_000) for _ in range(3)]
+    for client in clients:
+        world.line.join_long(client)
+    world.pass_time(60 * SECOND_NS)
+    assert sorted(clients, key=lambda client: client.served_ns[0]) == clients
+
+
+def test_short_pieces_go_on_while_long_ones_wait_for_the_account() -> None:
+    world = World()
+    world.line.charge(SAVED_NS)
+    long, short = Client(world, 10_000_000), Client(world, PIECE_NS)
+    world.line.join_long(long)
+    world.line.join(short.serve_piece)
+    world.turn()
+    assert (len(long.served_ns), len(short.served_ns)) == (0, 1)
+
+
+def test_while_nobody_else_is_there_nobody_waits_for_long() -> None:
+    world = World(busy=False)
+    client = Client(world, 500_000_000)
+    client.serve_piece()
+    world.pass_time(20 * SECOND_NS)
+    gaps_ns = [
+        later - earlier - client.takes_ns
+        for earlier, later in zip(client.served_ns, client.served_ns[1:], strict=False)
+    ]
+    assert len(gaps_ns) > 20
+    assert max(gaps_ns) <= (LOOK_MS + 1) * 1_000_000
+    assert QUIET_EVENTS > 0
+
+
+def test_who_is_gone_costs_nobody_a_turn() -> None:
+    world = World()
+    used_up(world)
+    gone, patient = Client(world, 10_000_000), Client(world, 10_000_000)
+    world.line.join_long(gone)
+    world.line.join_long(patient)
+    gone.closed = True
+    world.pass_time(10 * SECOND_NS)
+    assert not gone.served_ns
+    assert patient.served_ns
+
+
+def test_a_newcomer_is_served_in_the_line_until_it_has_been_cheap() -> None:
+    client = Debtor(World().line)
+    pieces = 0
+    while client.owed_ns:
+        client.settle(PIECE_NS // 10)
+        pieces += 1
+    assert pieces == NEWCOMER_OWES_NS // CREDIT_NS
+
+
+@given(st.lists(st.integers(0, 10 * PIECE_NS)))
+def test_who_was_expensive_is_served_at_once_again_after_some_cheap_requests(pieces_ns: list[int]) -> None:
+    client = Debtor(World().line)
+    for took_ns in pieces_ns:
+        client.settle(took_ns)
+        assert (client.owed_ns > 0) >= (took_ns > PIECE_NS)
+    for _ in range(MOST_OWED_NS // CREDIT_NS):
+        client.settle(0)
+    assert client.owed_ns == 0
+
+
+def test_only_what_is_long_of_its_kind_is_charged() -> None:
+    world = World()
+    client = Debtor(world.line)
+    client.settle(LONG_NS)
+    assert not client.is_long
+    client.settle(LONG_NS + 1)
+    assert client.is_long
+    producer = Debtor(world.line)
+    producer.slow_key = 0
+    producer.settle(LONG_WHOLE_NS)
+    assert not producer.is_long
+    producer.settle(LONG_WHOLE_NS + 1)
+    assert producer.is_long
