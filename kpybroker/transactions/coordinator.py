@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from kpybroker.transactions.settings import TransactionSettings
 
 WORK_AT_ONCE = 20_000
-"""How many transactional ids a slice of a sweep looks at."""
+"""How many transactional ids one decision looks at."""
 
 SWEEP_PAUSE_MS = 1
 
@@ -133,20 +133,24 @@ class TransactionCoordinator:
         return deadline_ms
 
     def _run_timers(self, decision: Decision) -> None:
-        shard = self.shard
         if decision.now_ms >= self._next_check_ms:
-            while not decision.is_full:
-                transactional_id = shard.timers.pop_due(decision.now_ms)
-                if transactional_id is None:
-                    if decision.records:
-                        self._next_check_ms = decision.now_ms + decision.settings.timeout_check_interval_ms
-                    break
-                timeouts.look_at(shard, transactional_id, decision)
+            self._abort_timed_out(decision)
         if self._retry_due_ms is not None and decision.now_ms >= self._retry_due_ms:
             self._retry_due_ms = None
-            for transactional_id in list(shard.unfinished):
-                markers.complete(shard, transactional_id, decision)
+            for transactional_id in list(self.shard.unfinished):
+                markers.complete(self.shard, transactional_id, decision)
         self._sweep(decision)
+
+    def _abort_timed_out(self, decision: Decision) -> None:
+        for _ in range(WORK_AT_ONCE):
+            if decision.is_full:
+                return
+            transactional_id = self.shard.timers.pop_due(decision.now_ms)
+            if transactional_id is None:
+                if decision.records:
+                    self._next_check_ms = decision.now_ms + decision.settings.timeout_check_interval_ms
+                return
+            timeouts.look_at(self.shard, transactional_id, decision)
 
     def _sweep(self, decision: Decision) -> None:
         shard = self.shard

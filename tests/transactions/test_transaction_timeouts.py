@@ -4,6 +4,7 @@ import pytest
 from test_producer_epochs import worn
 from transaction_world import TIMEOUT_MS, TransactionWorld
 
+from kpybroker.transactions import coordinator
 from kpybroker.transactions.events import TimersDue
 from kpybroker.transactions.record import Record
 from kpybroker.transactions.transaction import LAST_EPOCH, MAX_EPOCH, State
@@ -128,6 +129,24 @@ def test_many_transactions_time_out_in_batches_that_the_log_takes() -> None:
     world.advance(2 * TIMEOUT_MS)
     assert {transaction.state for transaction in world.transactions.values()} == {State.PREPARE_ABORT}
     assert len(world.wanted) == 100
+
+
+def test_work_over_many_ids_is_done_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(coordinator, "WORK_AT_ONCE", 7)
+    world = TransactionWorld(transactional_id_expiration_ms=10 * TIMEOUT_MS)
+    for each in range(50):
+        producer = world.started(f"id-{each}")
+        world.add(producer, transactional_id=f"id-{each}")
+    world.now_ms += TIMEOUT_MS + 1
+    world.tell(TimersDue(world.now_ms))
+    assert len(world.listed(state_filters=["PrepareAbort"])) == 7
+    world.advance(1)
+    assert len(world.listed(state_filters=["PrepareAbort"])) == 50
+    world.mark_all()
+    world.restart()
+    world.now_ms += 10 * TIMEOUT_MS
+    world.expire()
+    assert not world.transactions
 
 
 def test_a_transaction_of_a_two_phase_commit_waits_for_whoever_decides_on_it(world: TransactionWorld) -> None:
