@@ -7,6 +7,7 @@
 - v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
 """
 
+from collections.abc import Iterable
 from typing import Any
 
 from kpybroker.handlers.context import Call, Context
@@ -19,6 +20,7 @@ from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnResult,
+    AddPartitionsToTxnTopic,
     AddPartitionsToTxnTopicResult,
     AddPartitionsToTxnTransaction,
 )
@@ -41,6 +43,8 @@ def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> A
 
 
 def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
+    if transaction.verify_only:
+        transaction.topics = _each_once(transaction.topics)
     unknown = _unknown(broker, transaction)
     if unknown is not None:
         return unknown
@@ -52,11 +56,20 @@ def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call
     )
 
 
+def _each_once(topics: Iterable[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
+    """As in the map that Kafka answers from: a partition named twice comes once, a topic without any not at all."""
+    partitions: dict[str, dict[int, None]] = {}
+    for topic in topics:
+        for index in topic.partitions:
+            partitions.setdefault(topic.name, {})[index] = None
+    return [AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in partitions.items()]
+
+
 def _unknown(broker: Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult | None:
     """The answer of a transaction with partitions that do not exist; None if all do."""
     topics, image_topics = [], broker.image.topics
     failed = False
-    for topic in transaction.topics:
+    for topic in _each_once(transaction.topics):
         known = image_topics.get(topic.name)
         results = []
         for index in topic.partitions:

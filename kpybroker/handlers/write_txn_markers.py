@@ -52,15 +52,13 @@ class _Writing:
             wanted.coordinator_epoch,
             wanted.transaction_version,
         )
-        topics = []
-        for topic in wanted.topics:
-            partitions = []
-            for index in topic.partition_indexes:
-                result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
-                partitions.append(result)
-                self._begin(topic.name, result, marker)
-            if partitions:
-                topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions))
+        each_once = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
+        by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
+        for name, index in each_once:
+            result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
+            by_topic.setdefault(name, []).append(result)
+            self._begin(name, result, marker)
+        topics = [WritableTxnMarkerTopicResult(name=name, partitions=each) for name, each in by_topic.items()]
         return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)
 
     def _begin(self, topic: str, result: WritableTxnMarkerPartitionResult, marker: Marker) -> None:
@@ -69,12 +67,12 @@ class _Writing:
             self._one_is_done()
 
         self._missing += 1
-        if marker.producer_id < 0 or marker.producer_epoch < 0:
-            done(error_codes.UNKNOWN_SERVER_ERROR)
-        elif _is_online(self._broker, topic, result.partition_index):
-            self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
-        else:
+        if not _is_online(self._broker, topic, result.partition_index):
             done(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        elif marker.producer_id < 0 or marker.producer_epoch < 0:
+            done(error_codes.UNKNOWN_SERVER_ERROR)
+        else:
+            self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
 
     def all_begun(self, response: WriteTxnMarkersResponse) -> None:
         """No more will come; the answer leaves when the last is done."""

@@ -130,6 +130,8 @@ class Leader:
         ):
             header = BatchHeader._make(fields)
             if header.producer_id >= 0:
+                if header.producer_id in self.verifications.of_producers:
+                    self._check_beside_verification(header)
                 duplicate = log.producers.check(header)
                 if duplicate is not None:
                     return duplicate.first_offset, duplicate.last_offset + 1, duplicate.timestamp
@@ -139,6 +141,13 @@ class Leader:
         else:
             self.advance_high_watermark()
         return base_offset, next_offset, append_time_ms
+
+    def _check_beside_verification(self, header: BatchHeader) -> None:
+        """A batch of no transaction, whose producer asked for one that is not open here: it may not overtake either."""
+        producers = self.log.producers
+        if producers.repeated(header) is None:
+            producers.check_epoch(header)
+            self.verifications.check_sequence(header, producers)
 
     def append_in_transaction(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
         """Append a checked batch of a transactional producer, stamped for the log's end.
