@@ -86,6 +86,10 @@ class Entry:
             self.replica.watchers.pop(self, None)
             self.replica = None
 
+    def mark(self) -> None:
+        """The log starts elsewhere: news for the next answer, which nobody waits for (``DelayedFetch``)."""
+        self.session.changed[self] = None
+
     def touch(self) -> None:
         """The partition has something new."""
         session = self.session

@@ -28,6 +28,7 @@ from kpywire.messages.txn_offset_commit import (
     TxnOffsetCommitResponseTopic,
 )
 from kpywire.uuid import ZERO_UUID
+from kpywire.varint import as_int64
 
 _NOT_FOUND_VERSION = 9
 
@@ -43,7 +44,7 @@ def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> N
         return
     message = request.message
     retention_ms = message.retention_time_ms
-    expire_timestamp_ms = NO_TIMESTAMP if retention_ms == -1 else decision.timestamp_ms + retention_ms
+    expire_timestamp_ms = NO_TIMESTAMP if retention_ms == -1 else as_int64(decision.timestamp_ms + retention_ms)
 
     def write(topic: Any) -> Answers:
         return _write(message.group_id, topic, decision, expire_timestamp_ms, topic.topic_id)

@@ -78,7 +78,7 @@ def _delete(
         if start > leader.log.log_start_offset:
             leader.log.advance_log_start(start)
             changed.add(leader.log.directory)
-            replica.changed()
+            replica.log_start_moved()
         return DeleteRecordsPartitionResult(
             partition_index=index, low_watermark=leader.log.log_start_offset, error_code=error_codes.NONE
         )

@@ -157,11 +157,16 @@ class Replica:
         self.changed()
 
     def changed(self) -> None:
-        """Records, high watermark, log start or leadership changed: tell sessions and waiting requests."""
+        """Records, high watermark or leadership changed: tell sessions and waiting requests."""
         for entry in list(self.watchers):
             entry.touch()
         for waiter in list(self.commit_waits):
             waiter.check()
+
+    def log_start_moved(self) -> None:
+        """Old records are gone: tell sessions. No waiting request is answered for that."""
+        for entry in self.watchers:
+            entry.mark()
 
     def forget(self) -> None:
         """The partition is gone from this node."""

@@ -179,7 +179,7 @@ class Upkeep:
             try:
                 leader = replica.led()
                 if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
-                    replica.changed()
+                    replica.log_start_moved()
             except KafkaError:
                 continue  # it is not led here, or gone by now
             except DiskFailure as failure:
