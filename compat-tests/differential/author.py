@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from random import Random
 
-from differential import group_steps, record_steps, topic_steps
+from differential import group_steps, record_steps, topic_steps, transaction_steps
 from differential.any_steps import any_request
 from differential.steps import Step
 from differential.world import World
@@ -14,6 +14,7 @@ THEMES: Mapping[str, Mapping[Maker, float]] = {
     "topics": topic_steps.MAKERS,
     "records": record_steps.MAKERS,
     "groups": group_steps.MAKERS,
+    "transactions": {**transaction_steps.MAKERS, record_steps.fetch: 1, record_steps.list_offsets: 0.5},
     "anything": {any_request: 1},
 }
 

@@ -67,7 +67,11 @@ def _clock(value: Any, view: View) -> Any:
 
 
 def _own_topics(value: Any, view: View) -> Any:
-    return _own(value, view, ("name", "topic_name", "topic", "resource_name", "group_id", "transactional_id"))
+    return _own(value, view, ("name", "topic_name", "topic", "resource_name", "group_id"))
+
+
+def _own_transactions(value: Any, view: View) -> Any:
+    return [each for each in value if each.transactional_id.startswith(view.prefix)]
 
 
 def _own(value: Any, view: View, names: Sequence[str]) -> Any:
@@ -162,16 +166,22 @@ RULES = (
         frozenset({api.API_VERSIONS}),
     ),
     Rule(
+        "others' transactions",
+        "those of other sequences, and of requests with names at random",
+        _fields("transaction_states"),
+        _own_transactions,
+        frozenset({api.LIST_TRANSACTIONS}),
+    ),
+    Rule(
         "other sequences",
         "what they left, and internal topics that brokers make when they need them",
-        _fields("topics groups config_resources replica_election_results transaction_states"),
+        _fields("topics groups config_resources replica_election_results"),
         _own_topics,
         frozenset(
             {
                 api.METADATA,
                 api.ELECT_LEADERS,
                 api.LIST_GROUPS,
-                api.LIST_TRANSACTIONS,
                 api.DESCRIBE_LOG_DIRS,
                 api.DESCRIBE_TOPIC_PARTITIONS,
                 api.LIST_CONFIG_RESOURCES,

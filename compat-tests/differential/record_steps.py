@@ -32,7 +32,7 @@ class Producer:
         self.sent: dict[tuple[str, int], list[Batch]] = {}
 
 
-def _records(world: World) -> tuple[tuple[int, bytes | None, bytes | None], ...]:
+def records_of(world: World) -> tuple[tuple[int, bytes | None, bytes | None], ...]:
     records = []
     for _ in range(world.rng.choice([1, 1, 2, 3, 5])):
         after = world.rng.choice([0, 0, 1, -1000, -5, -DAY_MS, 50])
@@ -64,16 +64,16 @@ def produced(world: World, topic: str, partition: int, batches: list[Batch | byt
 
 def produce(world: World) -> list[Step]:
     topic = world.topic()
-    batch = Batch(_records(world), _codec(world))
+    batch = Batch(records_of(world), _codec(world))
     batches: list[Batch | bytes | None] = [batch]
     if world.chance(0.05):
-        batches.append(Batch(_records(world)))
+        batches.append(Batch(records_of(world)))
     return [produced(world, topic, world.partition(topic), batches)]
 
 
 def produce_badly(world: World) -> list[Step]:
     topic, damage = world.topic(), world.rng.choice(sorted(DAMAGES))
-    batch = Batch(_records(world), _codec(world), damage=damage, transactional=world.chance(0.05))
+    batch = Batch(records_of(world), _codec(world), damage=damage, transactional=world.chance(0.05))
     return [produced(world, topic, world.partition(topic), [batch])]
 
 
@@ -98,7 +98,7 @@ def idempotent_run(world: World) -> list[Step]:
         steps += [call(actor, 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))]
     at = world.rng.choice([0, 0, 0, 0, LAST_SEQUENCE, LAST_SEQUENCE - 1, 5])
     for _ in range(world.rng.randint(2, 9)):
-        batch = Batch(_records(world), _codec(world), producer=actor, epoch=producer.epoch, sequence=at)
+        batch = Batch(records_of(world), _codec(world), producer=actor, epoch=producer.epoch, sequence=at)
         sent = producer.sent.setdefault((topic, partition), [])
         match world.rng.choice(["on"] * 6 + ["gap", "again", "old epoch", "new epoch", "part", "twice", "no sequence"]):
             case "on" | "twice":
