@@ -320,6 +320,7 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
             config.max_connections_per_ip,
             config.max_connections_per_ip_overrides,
             config.inter_broker_listener_name,
+            config.max_connections_of_listeners,
         ),
         max_creation_rate=config.max_connection_creation_rate,
         # Kafka's default of 100 KB is also fast: what is sent is still in the processor's cache when it is received.

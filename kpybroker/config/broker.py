@@ -199,6 +199,7 @@ class BrokerConfig:
         self.queued_max_request_bytes: int = self["queued.max.request.bytes"]
         self.connections_max_idle_ms: int = self["connections.max.idle.ms"]
         self.max_connections: int = self["max.connections"]
+        self.max_connections_of_listeners = self._max_connections_of_listeners()
         self.max_connections_per_ip: int = self["max.connections.per.ip"]
         self.max_connections_per_ip_overrides = self._connections_per_ip_overrides()
         self.max_connection_creation_rate: int = self["max.connection.creation.rate"]
@@ -213,6 +214,12 @@ class BrokerConfig:
         self.default_replication_factor: int = self["default.replication.factor"]
         self.replica_lag_time_max_ms: int = self["replica.lag.time.max.ms"]
         self.producer_id_expiration_ms: int = self["producer.id.expiration.ms"]
+
+    def _max_connections_of_listeners(self) -> dict[str, int]:
+        """By the names of listeners, for those with a limit of their own (KIP-402)."""
+        key = KNOWN["max.connections"]
+        names = {f"listener.name.{name.lower()}.max.connections": name for name in self.listener_protocols}
+        return {names[name]: key.parse(text) for name, text in self.originals.items() if name in names}
 
     def _connections_per_ip_overrides(self) -> dict[str, int]:
         name = "max.connections.per.ip.overrides"

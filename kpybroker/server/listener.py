@@ -1,7 +1,8 @@
 """Listening sockets, their connections, and the limits on both.
 
-Kafka's keys: ``max.connections``, ``max.connections.per.ip`` and its overrides, ``connections.max.idle.ms``,
-``socket.request.max.bytes``, ``queued.max.request.bytes``, the socket buffers and the listen backlog.
+Kafka's keys: ``max.connections`` (of one listener too), ``max.connections.per.ip`` and its overrides,
+``connections.max.idle.ms``, ``socket.request.max.bytes``, ``queued.max.request.bytes``, the socket buffers and the
+listen backlog.
 """
 
 import asyncio
@@ -222,7 +223,7 @@ class Server:
         _spare_congestion_control(sock, host)
         if self.limits.send_buffer_bytes > 0:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
-        self.quotas.add(host)
+        self.quotas.add(host, listening.name)
         self.accepted_connections += 1
         self._make_room()
         self.connections.add(Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch))
@@ -230,7 +231,7 @@ class Server:
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
         self.connections.discard(connection)
-        self.quotas.remove(connection.client_host)
+        self.quotas.remove(connection.client_host, connection.listener_name)
         if self._full:
             self._accept_again()
 

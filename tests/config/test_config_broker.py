@@ -396,3 +396,18 @@ def test_values_listeners_and_topic_defaults_are_kafkas():
                 for one in listeners
             ]
             assert answer[kind].replace("host=null", "host='null'").split(";") == printed
+
+
+def test_listeners_may_have_limits_of_their_own() -> None:
+    config = BrokerConfig.load(
+        None,
+        {
+            "listeners": "INSIDE://:9091,OUTSIDE://:9092,CONTROLLER://:9093",
+            "inter.broker.listener.name": "INSIDE",
+            "listener.security.protocol.map": "INSIDE:PLAINTEXT,OUTSIDE:PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "listener.name.outside.max.connections": "5",
+        },
+    )
+    assert config.max_connections_of_listeners == {"OUTSIDE": 5}
+    changed = config.updated({"listener.name.inside.max.connections": "7"}, {})
+    assert changed.max_connections_of_listeners == {"OUTSIDE": 5, "INSIDE": 7}

@@ -339,6 +339,22 @@ def test_the_listener_between_brokers_lets_in_at_the_cost_of_idle_clients(start_
             assert answers(first)
 
 
+def test_connections_beyond_what_a_listener_takes_wait_until_one_of_it_leaves(start_server: StartServer) -> None:
+    limits = SocketLimits(connections=ConnectionLimits(10, per_listener={"SMALL": 1}, protected_listener="SMALL"))
+    server = start_server(echo, limits)
+    port = server.listen_too("SMALL")
+    with server.connect() as other, socket.create_connection(("127.0.0.1", port), timeout=20) as first:
+        assert answers(other)
+        assert answers(first)
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as second:
+            assert not answers(second, 2)
+            other.close()
+            with server.connect() as next_other:
+                assert answers(next_other)
+            first.close()
+            assert read_reply(second)[0] == 2
+
+
 def test_connections_beyond_the_creation_rate_wait_for_the_next_second(start_server: StartServer) -> None:
     server = start_server(echo, SocketLimits(max_creation_rate=3))
     socks = [server.connect() for _ in range(5)]
