@@ -1,7 +1,9 @@
 """Messages survive the wire, and whatever comes from it either decodes or is Malformed, with memory bounded."""
 
 import inspect
+import itertools
 import tracemalloc
+from collections.abc import Generator
 from functools import partial
 from random import Random
 from typing import Any
@@ -22,6 +24,7 @@ from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, Met
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.schema import Field, fields_of
 from kpywire.sizes import TAGGED_FIELD_BYTES, element_price
+from kpywire.source import STEP_ELEMENTS
 
 MESSAGES = versions_of_messages()
 messages = st.sampled_from(MESSAGES)
@@ -51,6 +54,45 @@ def test_any_bytes_decode_or_are_malformed(message_version: tuple[Any, int], dat
     if not refuses(cls, version, data):
         message = codec.decode(cls, version, data)
         assert codec.decode(cls, version, codec.encode(message, version)) == message
+
+
+def stepped(steps: Generator[None, None, Any]) -> tuple[Any, int]:
+    """What it returns, and how often it yielded."""
+    for count in itertools.count():
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value, count
+    raise AssertionError
+
+
+@given(messages, st.integers(0, 2**32), st.integers(0, 400))
+def test_in_steps_the_same_is_encoded_decoded_and_refused(
+    message_version: tuple[Any, int], seed: int, length: int
+) -> None:
+    cls, version = message_version
+    message = random_message(cls, version, Random(seed))
+    data = codec.encode(message, version)
+    parts: list[Any] = []
+    stepped(codec.encoder_in_steps(cls, version)(message, parts))
+    assert b"".join(parts) == data
+    decode = codec.decoder_in_steps(cls, version)
+    assert stepped(decode(b"before" + data + b"after", 6))[0] == (message, 6 + len(data))
+    if length < len(data) and refuses(cls, version, data[:length]):
+        with pytest.raises(Malformed):
+            stepped(decode(data[:length], 0))
+
+
+def test_steps_are_as_many_as_the_elements_ask_for() -> None:
+    def steps(count: int) -> tuple[int, int]:
+        topics = [MetadataRequestTopic(name=str(number)) for number in range(count)]
+        request = MetadataRequest(topics=topics)
+        encoding = stepped(codec.encoder_in_steps(MetadataRequest, 12)(request, []))[1]
+        return encoding, stepped(codec.decoder_in_steps(MetadataRequest, 12)(codec.encode(request, 12), 0))[1]
+
+    few, many = steps(1), steps(1 + 100 * STEP_ELEMENTS)
+    assert few == (1, 1)
+    assert many == (101, 101)
 
 
 def test_every_message_cut_anywhere_is_malformed() -> None:
