@@ -113,6 +113,10 @@ parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and 
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker -m "not slow" || true
 	$(MAKE) --no-print-directory tables
 
+.PHONY: exactly-once
+exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET)
+
 .PHONY: hostile
 hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, with other requests each time; what an honest client notices
 	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker

@@ -1,0 +1,71 @@
+"""Look for anomalies for as long as it is told: ``python -m exactly_once`` (PYTHONPATH=.:compat-tests)."""
+
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.progress import Progress
+
+from exactly_once.clients import CLIENTS
+from exactly_once.history import Outcome
+from exactly_once.run import JAVA, Verdict, run
+from targets import TARGETS
+
+SETTINGS: Final = {
+    "transaction.state.log.num.partitions": "4",
+    "offsets.topic.num.partitions": "4",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+}
+ROUND_S: Final = 60.0
+
+
+@click.command()
+@click.option("--target", type=click.Choice(list(TARGETS)), default="kpybroker", show_default=True)
+@click.option("--seconds", type=click.FloatRange(10), help="Of writing; rounds of a minute.")
+@click.option("--transactions", type=click.IntRange(1), default=100_000, show_default=True, help="Unless --seconds.")
+@click.option("--seed", type=int, help="Of what is done to broker and programs.")
+@click.option("--client", "clients", type=click.Choice([*CLIENTS, JAVA]), multiple=True, help="Only these.")
+def main(target: str, seconds: float | None, transactions: int, seed: int | None, clients: tuple[str, ...]) -> None:
+    """Transactions of several clients while broker and programs are killed, paused and doubled; then the verdict.
+
+    Ends with code 1 when there is an anomaly; the diaries of its round stay where it says.
+    """
+    seed = int(time.time()) if seed is None else seed
+    total: Counter[str] = Counter()
+    began_s = time.monotonic()
+    with Progress(transient=True) as progress:
+        task = progress.add_task("transactions", total=seconds or transactions)
+        while (time.monotonic() - began_s < seconds) if seconds else total["transactions"] < transactions:
+            length_s = min(ROUND_S, seconds) if seconds else ROUND_S
+            directory = Path(tempfile.mkdtemp(prefix="exactly-once-"))
+            with TARGETS[target](SETTINGS, directory=directory) as broker:
+                verdict = run(broker, directory, length_s, seed, clients or (*CLIENTS, JAVA))
+            total.update(counts(verdict))
+            click.echo(f"seed {seed}: " + ", ".join(f"{count} {what}" for what, count in counts(verdict).items()))
+            if verdict.anomalies:
+                for anomaly in verdict.anomalies[:50]:
+                    click.echo(f"{anomaly.kind}: {anomaly.evidence}")
+                click.echo(f"{len(verdict.anomalies)} anomalies; the diaries are in {directory}")
+                raise SystemExit(1)
+            seed += 1
+            progress.update(task, completed=time.monotonic() - began_s if seconds else total["transactions"])
+    click.echo(f"No anomaly. In all: {', '.join(f'{count} {what}' for what, count in total.items())}.")
+
+
+def counts(verdict: Verdict) -> dict[str, int]:
+    """What a round consisted of."""
+    history = verdict.history
+    return {
+        "transactions": len(history.transactions),
+        **{outcome.value: verdict.counted(outcome) for outcome in Outcome},
+        "values read": sum(len(poll.seen) for poll in history.polls),
+        "values in the log": len(history.log),
+        **verdict.troubles,
+    }
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,118 @@
+"""Who watches the workload from the side: one who reads committed, and one who asks how far the group has come."""
+
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any, Final
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+from exactly_once.diary import Diary
+from exactly_once.history import Partition, Seen
+from exactly_once.program import GROUP
+
+POLL_S: Final = 0.2
+CALL_TIMEOUT_S: Final = 10.0
+END_TIMEOUT_S: Final = 120.0
+
+
+def consumer(bootstrap: str, group: str = "watchers") -> Consumer:
+    """That reads committed and commits nothing."""
+    return Consumer(
+        {
+            "bootstrap.servers": bootstrap,
+            "group.id": group,
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": False,
+            "log_level": 0,
+            "reconnect.backoff.max.ms": 500,
+        }
+    )
+
+
+def seen_in(messages: Sequence[Any]) -> list[Seen]:
+    """The records among what a consumer gave."""
+    return [
+        Seen((message.topic(), message.partition()), message.offset(), message.value().decode())
+        for message in messages
+        if message.error() is None
+    ]
+
+
+class Reader(threading.Thread):
+    """Reads all partitions from their beginning, as they grow."""
+
+    def __init__(self, bootstrap: str, partitions: Sequence[Partition], diary: Diary) -> None:
+        super().__init__(name="reader", daemon=True)
+        self.stopping = threading.Event()
+        self._servers = bootstrap
+        self._partitions = partitions
+        self._diary = diary
+
+    def run(self) -> None:
+        reading = consumer(self._servers)
+        reading.assign([TopicPartition(*partition, 0) for partition in self._partitions])
+        while not self.stopping.is_set():
+            seen = seen_in(reading.consume(500, POLL_S))
+            if seen:
+                self._diary.note("poll", session="reader", seen=seen)
+        reading.close()
+
+
+class Asker(threading.Thread):
+    """Asks for the positions of the group, again and again."""
+
+    def __init__(self, bootstrap: str, partitions: Sequence[Partition], diary: Diary) -> None:
+        super().__init__(name="asker", daemon=True)
+        self.stopping = threading.Event()
+        self._servers = bootstrap
+        self._partitions = partitions
+        self._diary = diary
+
+    def run(self) -> None:
+        asking = consumer(self._servers, GROUP)
+        while not self.stopping.wait(POLL_S):
+            self.ask(asking)
+        asking.close()
+
+    def ask(self, asking: Consumer) -> None:
+        """Once, if there is an answer."""
+        began_s = time.monotonic()
+        try:
+            answers = asking.committed([TopicPartition(*each) for each in self._partitions], CALL_TIMEOUT_S)
+        except KafkaException:
+            return
+        for answer in answers:
+            if answer.error is None:
+                partition = answer.topic, answer.partition
+                offset = max(answer.offset, -1)
+                self._diary.note("committed", began_s=began_s, group=GROUP, partition=partition, offset=offset)
+
+
+def read_to_the_end(bootstrap: str, partitions: Sequence[Partition]) -> list[Seen]:
+    """All that is committed, once no transaction is open any more. TimeoutError where that does not come to be."""
+    reading = consumer(bootstrap)
+    deadline_s = time.monotonic() + END_TIMEOUT_S
+    ends = {partition: _end(reading, partition, deadline_s) for partition in partitions}
+    reading.assign([TopicPartition(*partition, 0) for partition in partitions])
+    seen: list[Seen] = []
+    while any(place.offset < ends[place.topic, place.partition] for place in _places(reading, partitions)):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"a transaction stays open: {_places(reading, partitions)} of {ends}")
+        seen += seen_in(reading.consume(500, POLL_S))
+    reading.close()
+    return seen
+
+
+def _end(reading: Consumer, partition: Partition, deadline_s: float) -> int:
+    while True:
+        try:
+            return int(reading.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT_S)[1])
+        except KafkaException:
+            if time.monotonic() > deadline_s:
+                raise
+
+
+def _places(reading: Consumer, partitions: Sequence[Partition]) -> list[Any]:
+    return reading.position([TopicPartition(*partition) for partition in partitions])
