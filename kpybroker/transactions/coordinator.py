@@ -56,8 +56,8 @@ _DECIDERS: dict[type, Callable[[Shard, TransactionRequest, Decision], None]] = {
 }
 
 _REFUSALS: dict[type, Callable[[TransactionRequest, int, Decision], None]] = {
-    AddOffsetsToTxnRequest: partitions.refuse_offsets,
-    AddPartitionsToTxnTransaction: partitions.refuse_partitions,
+    AddOffsetsToTxnRequest: partitions.answer_offsets,
+    AddPartitionsToTxnTransaction: partitions.answer_partitions,
     EndTxnRequest: end_transaction.refuse,
     InitProducerIdRequest: init_producer_id.refuse,
 }
@@ -150,7 +150,8 @@ class TransactionCoordinator:
                 if decision.records:
                     self._next_check_ms = decision.now_ms + decision.settings.timeout_check_interval_ms
                 return
-            timeouts.look_at(self.shard, transactional_id, decision)
+            if not timeouts.look_at(self.shard, transactional_id, decision):
+                return
 
     def _sweep(self, decision: Decision) -> None:
         shard = self.shard

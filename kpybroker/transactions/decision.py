@@ -45,6 +45,11 @@ class Decision:
         """Whether the rest is better left to another decision."""
         return self.size > self.settings.max_batch_bytes // 2 or len(self.sends) >= SENDS_AT_ONCE
 
+    def has_room_for(self, transactional_id: str, transaction: Transaction) -> bool:
+        """Whether a record may join those that are there. A first one always may."""
+        size = self.size + _record_bytes(transactional_id, transaction)
+        return not self.records or size <= self.settings.max_batch_bytes
+
     def reply(self, ticket: Any, message: Any) -> None:
         """Answer a request when the records are committed."""
         self.replies.append((ticket, message))
@@ -53,9 +58,7 @@ class Decision:
         """Let this be what is known of the id."""
         version = 0 if self.settings.transaction_version == 0 else 1
         self.records.append(Record(transactional_id, transaction, version))
-        self.size += RECORD_BYTES + 3 * len(transactional_id)
-        if transaction is not None:
-            self.size += sum(3 * len(topic) + 8 for topic, _ in transaction.partitions)
+        self.size += _record_bytes(transactional_id, transaction)
 
     def write_outcome(self, transactional_id: str, prepared: Transaction) -> Transaction:
         """Write a transaction's outcome and have it told to its partitions; what the producer is to work with next.
@@ -85,3 +88,9 @@ class Decision:
         """The new producer id, once; `NO_ID` if there is none."""
         taken, self.new_producer_id = self.new_producer_id, NO_ID
         return taken
+
+
+def _record_bytes(transactional_id: str, transaction: Transaction | None) -> int:
+    """How long a record is at most."""
+    partitions = () if transaction is None else transaction.partitions
+    return RECORD_BYTES + 3 * len(transactional_id) + sum(3 * len(topic) + 8 for topic, _ in partitions)

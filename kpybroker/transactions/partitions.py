@@ -25,10 +25,10 @@ def add_partitions(shard: Shard, request: TransactionRequest, decision: Decision
         _verify(shard, request, decision)
         return
     client_version = EPOCH_BUMP_VERSION if request.api_version > _LAST_CLIENT_VERSION else 0
-    refuse_partitions(request, _add(shard, message, frozenset(_named(message)), client_version, decision), decision)
+    answer_partitions(request, _add(shard, message, frozenset(_named(message)), client_version, decision), decision)
 
 
-def refuse_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+def answer_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
     """Answer an AddPartitionsToTxn with one error, or none, for all its partitions."""
     message: AddPartitionsToTxnTransaction = request.message
     error_code = error_for(message, error_code, request.api_version)
@@ -40,11 +40,11 @@ def add_offsets(shard: Shard, request: TransactionRequest, decision: Decision) -
     """Add the partition that keeps a group's offsets."""
     message: AddOffsetsToTxnRequest = request.message
     partition = (GROUP_OFFSETS_TOPIC, request.group_partition)
-    refuse_offsets(request, _add(shard, message, frozenset((partition,)), 0, decision), decision)
+    answer_offsets(request, _add(shard, message, frozenset((partition,)), 0, decision), decision)
 
 
-def refuse_offsets(request: TransactionRequest, error_code: int, decision: Decision) -> None:
-    """Answer an AddOffsetsToTxn."""
+def answer_offsets(request: TransactionRequest, error_code: int, decision: Decision) -> None:
+    """Answer an AddOffsetsToTxn with this error, or none."""
     error_code = error_for(request.message, error_code, request.api_version)
     decision.reply(request.ticket, AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code))
 
@@ -70,7 +70,7 @@ def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> No
     message: AddPartitionsToTxnTransaction = request.message
     found = _find(shard, message, is_read=True)
     if not isinstance(found, Transaction):
-        refuse_partitions(request, found, decision)
+        answer_partitions(request, found, decision)
         return
     absent = error_codes.TRANSACTION_ABORTABLE
     errors = ((each, error_codes.NONE if each in found.partitions else absent) for each in _named(message))

@@ -131,6 +131,16 @@ def test_many_transactions_time_out_in_batches_that_the_log_takes() -> None:
     assert len(world.wanted) == 100
 
 
+def test_a_large_transaction_does_not_keep_others_from_being_aborted() -> None:
+    """Both have room in a batch, but not together."""
+    world = TransactionWorld(max_batch_bytes=3_000)
+    for each, size in enumerate((50, 700)):
+        producer = world.started(f"id-{each}")
+        world.add(producer, *[("topic", index) for index in range(size)], transactional_id=f"id-{each}")
+    world.advance(2 * TIMEOUT_MS)
+    assert {transaction.state for transaction in world.transactions.values()} == {State.PREPARE_ABORT}
+
+
 def test_work_over_many_ids_is_done_a_few_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(coordinator, "WORK_AT_ONCE", 7)
     world = TransactionWorld(transactional_id_expiration_ms=10 * TIMEOUT_MS)
