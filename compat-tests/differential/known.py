@@ -44,10 +44,6 @@ def _coordinator_of_shares(request: Any, difference: Difference, kafka: Any) -> 
     return bool(request.key_type == 2)
 
 
-def _refused_by_the_log(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return difference.path.endswith("log_start_offset") and difference.kpybroker == -1
-
-
 def _says(*names: str) -> Callable[[Any, Difference, Any], bool]:
     """One side's value of a field of these names, whatever it is."""
     return lambda request, difference, kafka: difference.path.rpartition(".")[2] in names  # noqa: ARG005
@@ -202,12 +198,6 @@ KNOWN = (
         "FindCoordinator for a share partition",
         _keys(api.FIND_COORDINATOR),
         _coordinator_of_shares,
-    ),
-    Known(
-        "log start offset of what the log refused",
-        "Produce refused as INVALID_RECORD by the log",
-        _keys(api.PRODUCE),
-        _refused_by_the_log,
     ),
     Known(
         "leaders and protocols by hash",

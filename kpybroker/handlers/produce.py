@@ -24,7 +24,7 @@ from kpybroker.handlers.transaction_verification import (
     refusal_of_a_produce,
     transactional_batches,
 )
-from kpybroker.partition.validation import sole_batch
+from kpybroker.partition.validation import NotOneBatch, sole_batch
 from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
 from kpybroker.replicas.replica import HeldTopic
 from kpybroker.server.frames import CloseConnection
@@ -37,17 +37,6 @@ from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
-REFUSED_BY_THE_LOG = frozenset(
-    {
-        error_codes.INVALID_TIMESTAMP,
-        error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER,
-        error_codes.INVALID_PRODUCER_EPOCH,
-        error_codes.INVALID_TXN_STATE,
-        error_codes.NOT_ENOUGH_REPLICAS,
-    }
-)
-"""Errors that come with the log's start offset, which clients look at to tell lost records from lost order."""
-
 EXPECTED = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
@@ -58,7 +47,12 @@ EXPECTED = frozenset(
         error_codes.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that Kafka does not count among its failed produce requests (``ReplicaManager.appendToLocalLog``)."""
+"""Errors that Kafka does not count among its failed produce requests (``ReplicaManager.appendToLocalLog``). The others
+come with the log's start offset, which clients look at to tell lost records from lost order."""
+BEFORE_THE_LOG = frozenset(
+    {error_codes.UNKNOWN_TOPIC_ID, error_codes.INVALID_REQUIRED_ACKS, error_codes.INVALID_TOPIC_EXCEPTION}
+)
+"""Not these, though: no log was asked."""
 
 codec = codec_for
 
@@ -224,7 +218,8 @@ class Appending:
             message, record_errors = error.message, error.record_errors
         log_start_offset = -1
         replica = None if held is None else held.replicas.get(index)
-        if (record_errors or code in REFUSED_BY_THE_LOG) and replica is not None and replica.leader is not None:
+        came_to_log = not isinstance(error, NotOneBatch) and code not in EXPECTED | BEFORE_THE_LOG
+        if came_to_log and replica is not None and replica.leader is not None:
             log_start_offset = replica.leader.log.log_start_offset
         return self.codec.refusal(index, code, message, record_errors, log_start_offset)
 

@@ -72,6 +72,10 @@ class Refused(KafkaError):
         self.args = (reason,)
 
 
+class NotOneBatch(Refused):
+    """Refused before it comes to a log, which therefore is not spoken of (``ProduceRequest.validateRecords``)."""
+
+
 class ValidationConfig:
     """The topic configs that matter here, with Kafka's defaults. ``codec`` None keeps what the producer chose."""
 
@@ -130,7 +134,7 @@ def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeade
     """The header of the one batch a Produce request may hold for a partition. A cut-off batch behind it is ignored.
 
     Raises:
-        Refused: INVALID_RECORD for none, several or an old format; CORRUPT_MESSAGE for bytes that are no batch;
+        NotOneBatch: INVALID_RECORD for none, several or an old format; CORRUPT_MESSAGE for bytes that are no batch;
             UNSUPPORTED_COMPRESSION_TYPE for zstd before version 7.
     """
     if len(records) >= HEADER_BYTES:
@@ -139,19 +143,19 @@ def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeade
             return header
     end = _end_of_batch(records, 0)
     if end is None:
-        raise Refused(error_codes.INVALID_RECORD, "no whole batch in a produce request")
+        raise NotOneBatch(error_codes.INVALID_RECORD, "no whole batch in a produce request")
     if records[MAGIC_POSITION] != MAGIC:
-        raise Refused(error_codes.INVALID_RECORD, f"a batch of format {records[MAGIC_POSITION]} in a produce request")
+        raise NotOneBatch(error_codes.INVALID_RECORD, f"a batch of format {records[MAGIC_POSITION]} is produced")
     codec = records[ATTRIBUTES_POSITION + 1] & CODEC_MASK
     if api_version < 7 and codec >= ZSTD:
         if codec > ZSTD:
-            raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {codec}")
-        raise Refused(error_codes.UNSUPPORTED_COMPRESSION_TYPE, "zstd in a produce request below version 7")
+            raise NotOneBatch(error_codes.UNKNOWN_SERVER_ERROR, f"unknown compression codec {codec}")
+        raise NotOneBatch(error_codes.UNSUPPORTED_COMPRESSION_TYPE, "zstd in a produce request below version 7")
     if _end_of_batch(records, end) is not None:
-        raise Refused(error_codes.INVALID_RECORD, "more than one batch in a produce request")
+        raise NotOneBatch(error_codes.INVALID_RECORD, "more than one batch in a produce request")
     if end < HEADER_BYTES:
         code = error_codes.INVALID_RECORD if any(records[:8]) else error_codes.CORRUPT_MESSAGE
-        raise Refused(code, f"a batch of {end} bytes is smaller than its header")
+        raise NotOneBatch(code, f"a batch of {end} bytes is smaller than its header")
     return parse_header(records)
 
 
@@ -162,12 +166,12 @@ def _end_of_batch(records: Buffer, position: int) -> int | None:
         return None
     length = int.from_bytes(records[position + 8 : position + LENGTH_END], "big", signed=True)
     if length < _SMALLEST_BATCH_LENGTH:
-        raise Refused(error_codes.CORRUPT_MESSAGE, f"a batch of length {length} is smaller than any")
+        raise NotOneBatch(error_codes.CORRUPT_MESSAGE, f"a batch of length {length} is smaller than any")
     if left <= MAGIC_POSITION:
         return None
     magic = records[position + MAGIC_POSITION]
     if magic > MAGIC:
-        raise Refused(error_codes.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
+        raise NotOneBatch(error_codes.CORRUPT_MESSAGE, f"a batch of unknown format {magic}")
     return position + LENGTH_END + length if left >= LENGTH_END + length else None
 
 

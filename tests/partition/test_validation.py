@@ -117,6 +117,16 @@ def test_a_bad_batch_is_refused(batch: bytes, code: int) -> None:
     assert (refused.message is None) == (not refused.record_errors), "Kafka explains only errors of records"
 
 
+def test_a_length_that_never_ends_is_told_from_one_that_is_wrong() -> None:
+    """Kafka meets the one where it expects nothing bad, the other where it does."""
+    whole = batch_of(b"a", b"b")
+    second = 61 + (len(whole) - 61) // 2
+    endless = changed(whole[:second] + b"\xff" * (len(whole) - second))
+    wrong = changed(whole[:second] + b"\x7f" * (len(whole) - second))
+    assert refusal(endless).code == error_codes.UNKNOWN_SERVER_ERROR
+    assert refusal(wrong).code == error_codes.INVALID_RECORD
+
+
 def test_a_refused_batch_is_left_alone() -> None:
     for batch in (batch_of(b"a", timestamp=NOW + 3_600_001), changed(batch_of(b"a"), record_count=2)):
         buffer = bytearray(batch)
