@@ -1,6 +1,6 @@
 """FindCoordinator and InitProducerId on the wire, as Apache Kafka answers them.
 
-Transactions are not served yet: what kpybroker answers to a transactional id is in ``test_transactions_refused.py``.
+What InitProducerId does with a transactional id is in ``test_protocol_transactions.py``.
 """
 
 import pytest
@@ -72,6 +72,18 @@ def test_every_version_finds_the_coordinator_of_a_group(raw: RawClient, bootstra
         assert found.node_id >= 0
         if version >= 1:
             assert found.error_message == ("" if version >= 4 else "NONE")
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_every_version_finds_the_coordinator_of_a_transactional_id(
+    raw: RawClient, bootstrap_servers: str, version: int
+) -> None:
+    eventually(lambda: not coordinators(raw, 6, "t", key_type=TRANSACTION)[0].error_code, "a coordinator")
+    for key in ("t", "", "grüße"):
+        (found,) = coordinators(raw, version, key, key_type=TRANSACTION)
+        assert (found.key, found.error_code) == (key, error_codes.NONE)
+        assert f"{found.host}:{found.port}" == bootstrap_servers
+    assert metadata_of(raw, "__transaction_state").is_internal
 
 
 @pytest.mark.usefixtures("group_topic")
