@@ -18,8 +18,8 @@ these, produce of kpywire, and kpybroker's     7.5          203             19.9
 all: these, log and segment of kpystorage      7.4          197             19.8            15
 ===========================================  =====  ===========  ===============  ============
 
-Compiling replicas, indexes or batch headers as well saves nothing that can be measured; dispatcher and connections save
-4 % of the row small-requests.
+Dispatcher, connections and poller save a tenth of the CPU of a request that comes alone (row round-trip) and 4 % of one
+among many (row small-requests). Compiling replicas, indexes or batch headers as well saves nothing that can be measured.
 
 Invariant: no file of the checkout is touched; compiling happens in a temporary copy.
 """
@@ -39,9 +39,17 @@ ASKED_BY = "KPYBROKER_COMPILE"
 COMPILERS = ["mypy>=2.4", "setuptools>=65"]
 PACKAGES = ("kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
+    "kpybroker.counters",
+    "kpybroker.dispatch",
     "kpybroker.handlers.produce",
     "kpybroker.partition.leader",
     "kpybroker.partition.validation",
+    "kpybroker.server.connection",
+    "kpybroker.server.line",
+    "kpybroker.server.outbox",
+    "kpybroker.server.pending",
+    "kpybroker.server.poller",
+    "kpybroker.server.turn",
     "kpystorage.gathering",
     "kpystorage.log",
     "kpystorage.segment",
