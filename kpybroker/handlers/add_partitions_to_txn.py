@@ -7,13 +7,14 @@
 - v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
 from kpybroker.handlers.transaction_requests import transaction_request
 from kpybroker.handlers.transaction_verification import refused
+from kpybroker.server.slices import each
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -28,10 +29,10 @@ from kpywire.messages.add_partitions_to_txn import (
 BATCHED_FROM = 4
 
 
-def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:
+def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator about each transaction."""
     if call.api_version >= BATCHED_FROM:
-        answers = [_add(broker, transaction, call) for transaction in request.transactions]
+        answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
         return gathered(answers, _batched)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,

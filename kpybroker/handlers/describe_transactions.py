@@ -3,10 +3,12 @@
 - Each is answered by itself: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.server.slices import each
 from kpybroker.transactions.events import DescribeTransaction
 from kpywire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -15,9 +17,10 @@ from kpywire.messages.describe_transactions import (
 )
 
 
-def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Any:
+def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator about each."""
-    return gathered([_describe(broker, each) for each in request.transactional_ids], _together)
+    states = yield from each(request.transactional_ids, lambda transactional_id: _describe(broker, transactional_id))
+    return gathered(states, _together)
 
 
 def _describe(broker: Context, transactional_id: str) -> Any:

@@ -7,6 +7,7 @@
   where the producer or the coordinator has a newer one.
 """
 
+from collections.abc import Generator
 from typing import Any
 
 from kpybroker.errors import KafkaError
@@ -24,10 +25,12 @@ from kpywire.messages.write_txn_markers import (
 )
 
 
-def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Any:
+def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Generator[None, None, Any]:
     """Write each marker into each of its partitions; answer when all are committed or refused."""
     writing = _Writing(broker)
-    results = [writing.write(marker) for marker in request.markers]
+    results = []
+    for marker in request.markers:
+        results.append((yield from writing.write(marker)))  # noqa: PERF401
     # What names no partition is not answered (``KafkaApis.handleWriteTxnMarkersRequest``).
     writing.all_begun(WriteTxnMarkersResponse(markers=[each for each in results if each.topics]))
     return writing.answer.response
@@ -43,7 +46,7 @@ class _Writing:
         self._missing = 1
         self._response: WriteTxnMarkersResponse | None = None
 
-    def write(self, wanted: WritableTxnMarker) -> WritableTxnMarkerResult:
+    def write(self, wanted: WritableTxnMarker) -> Generator[None, None, WritableTxnMarkerResult]:
         """Begin one marker; its results are filled in as they come."""
         marker = Marker(
             wanted.producer_id,
@@ -58,6 +61,7 @@ class _Writing:
             result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
             by_topic.setdefault(name, []).append(result)
             self._begin(name, result, marker)
+            yield
         topics = [WritableTxnMarkerTopicResult(name=name, partitions=each) for name, each in by_topic.items()]
         return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)
 
