@@ -64,7 +64,10 @@ def main() -> int:
     parser.add_argument("suites", nargs="*", metavar="SUITE", help=", ".join(SUITES))
     parser.add_argument("--target", choices=sorted(TARGETS), default="kpybroker")
     parser.add_argument("--record", action="store_true", help="add what passes on kpybroker to its list")
+    parser.add_argument("--only", nargs="+", metavar="TEST", help="run these tests of one suite")
     options = parser.parse_args()
+    if options.only and len(options.suites) != 1:
+        parser.error("--only names tests of one suite")
     unknown = sorted(set(options.suites) - set(SUITES))
     if unknown:
         parser.error(f"no such suite: {' '.join(unknown)}; there are {' '.join(SUITES)}")
@@ -79,8 +82,10 @@ def _one(suite: Suite, options: argparse.Namespace) -> bool:
         print(f"{suite.name}: cannot run here: {reason}")
         return suite.name not in options.suites
     began = time.monotonic()
-    found = play(suite, options.target, None)
+    found = play(suite, options.target, options.only)
     report(suite, options.target, found, time.monotonic() - began)
+    if options.only:
+        return not outcomes.missing(options.only, found.by_test)
     return judge(suite, options.target, found, may_record=options.record)
 
 

@@ -6,6 +6,7 @@ from typing import Final
 from foreign.franz_go import FranzGo
 from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3
 from foreign.librdkafka import LIBRDKAFKA, LIBRDKAFKA_NO_AUTO_CREATE
+from foreign.node_programs import KAFKAJS
 from foreign.own_programs import AIOKAFKA, CONFLUENT_KAFKA, TRANSACTIONS
 from foreign.suite import Suite
 
@@ -18,5 +19,6 @@ ALL: Final = (
     LIBRDKAFKA,
     LIBRDKAFKA_NO_AUTO_CREATE,
     FranzGo(),
+    KAFKAJS,
 )
 SUITES: Final[Mapping[str, Suite]] = {suite.name: suite for suite in ALL}
