@@ -23,10 +23,11 @@ from waiting import eventually
 
 ALIKE = {
     **{name: value for name, value in SMALL_PROPERTIES.items() if not name.startswith("broker.")},
+    "broker.session.timeout.ms": "60000",
     "group.min.session.timeout.ms": "500",
     "num.partitions": "2",
 }
-"""Properties of both."""
+"""Properties of both. On a busy machine no broker may be fenced: its partitions would have other epochs then."""
 
 
 FIRST_IDS = [f"dif-0-{number}" for number in range(20)]

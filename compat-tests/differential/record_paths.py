@@ -200,6 +200,7 @@ def _list_offsets(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield asking("~t0", at(5, epoch=6))
     yield asking("~t0", at(-1), at(-2))
     yield asking("~t0", at(-1), isolation_level=7)
+    yield asking("~t0", at(-1), at(-2), isolation_level=7)
     for replica in (1, 2, -2, -3):
         yield asking("~t0", at(-1), replica_id=replica)
 

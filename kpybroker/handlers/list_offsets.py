@@ -49,8 +49,9 @@ NOTHING: Found = (-1, -1, -1)
 
 def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generator[None, None, ListOffsetsResponse]:
     """Answer each partition from memory, or from the index for a timestamp."""
+    known_isolation = request.isolation_level in (READ_UNCOMMITTED, READ_COMMITTED)
     asked = Counter((topic.name, p.partition_index) for topic in request.topics for p in topic.partitions)
-    repeated = {partition for partition, times in asked.items() if times > 1}
+    repeated = {partition for partition, times in asked.items() if times > 1 and known_isolation}
     told: set[tuple[str, int]] = set()
     topics = []
     for topic in request.topics:
@@ -75,7 +76,7 @@ def handle(broker: Context, request: ListOffsetsRequest, call: Call) -> Generato
                 )
             )
             yield
-        if answers or request.isolation_level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        if answers or not known_isolation:
             topics.append(ListOffsetsTopicResponse(name=topic.name, partitions=answers))
     return ListOffsetsResponse(throttle_time_ms=0, topics=topics)
 
