@@ -5,7 +5,7 @@ import struct
 from types import TracebackType
 from typing import NamedTuple, Self
 
-ANSWER_TIMEOUT_S = 30
+ANSWER_TIMEOUT_S = 120
 
 
 class Address(NamedTuple):

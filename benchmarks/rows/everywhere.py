@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from benchmarks.raw import frames, many
 from benchmarks.raw.asking import Conversation
@@ -13,6 +13,7 @@ BATCH_BYTES = 213
 WAIT_S = 240.0
 RECORDS_PER_REQUEST = 9000
 """Kafka's controller refuses a request that takes more than 10 000 records."""
+PARTITIONS_PER_REQUEST = 1000
 LOOK_EVERY_S = 0.002
 RETRY_S = 0.02
 
@@ -54,18 +55,34 @@ def delete(conversation: Conversation, topics: Sequence[str]) -> None:
 
 def write_everywhere(conversation: Conversation, topics: dict[str, int]) -> None:
     """A batch into every partition, again where it is refused. Raises RoundError."""
+    for piece in pieces(topics):
+        _write(conversation, {name: range(count) for name, count in piece.items()})
+
+
+def pieces(topics: dict[str, int]) -> Iterator[dict[str, int]]:
+    """As many topics together as one request should name partitions of, one topic at least."""
+    piece: dict[str, int] = {}
+    for name, count in topics.items():
+        if piece and sum(piece.values()) + count > PARTITIONS_PER_REQUEST:
+            yield piece
+            piece = {}
+        piece[name] = count
+    if piece:
+        yield piece
+
+
+def _write(conversation: Conversation, partitions: dict[str, Sequence[int]]) -> None:
     batch = small_batch()
-    left: dict[str, Sequence[int]] = {name: range(count) for name, count in topics.items()}
     deadline = time.perf_counter() + WAIT_S
-    while left:
+    while partitions:
         refused: dict[str, list[int]] = {}
         code = 0
-        for name, index, error in many.produced_errors(conversation.ask(many.produce(left, batch))):
+        for name, index, error in many.produced_errors(conversation.ask(many.produce(partitions, batch))):
             if error:
                 refused.setdefault(name, []).append(index)
                 code = error
-        left = dict(refused)
-        if left:
+        partitions = dict(refused)
+        if partitions:
             time.sleep(RETRY_S)
         if time.perf_counter() > deadline:
-            raise RoundError(f"{len(left)} topics are not writable after {WAIT_S:.0f} s: error code {code}")
+            raise RoundError(f"{len(partitions)} topics are not writable after {WAIT_S:.0f} s: error code {code}")

@@ -10,7 +10,7 @@ from pathlib import Path
 from benchmarks.figures import Figure
 from benchmarks.raw import frames, many
 from benchmarks.raw.asking import Address, Conversation
-from benchmarks.rows.everywhere import create, until, write_everywhere
+from benchmarks.rows.everywhere import create, pieces, until, write_everywhere
 from benchmarks.rows.lifecycle import STOP, start_ms
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.sides import HOST, Side
@@ -18,7 +18,6 @@ from oracle import BrokerProcess
 
 START_CLEAN = Figure("start to all partitions answering, after a clean stop", "ms", False)
 START_KILLED = Figure("start to all partitions answering, after SIGKILL", "ms", False)
-PARTITIONS_PER_REQUEST = 1000
 FILL_PARTITIONS = 10
 RECOVERY_TIMEOUT_S = 900.0
 FILL_BATCH_BYTES = 100_000
@@ -72,12 +71,8 @@ class Restart(Row):
         """Until ListOffsets is answered for every partition."""
         began = time.perf_counter()
         start_ms(broker, RECOVERY_TIMEOUT_S)
-        waiting = dict(self.topics)
-        names = list(waiting)
-        size = max(1, PARTITIONS_PER_REQUEST // waiting[names[0]])
-        pieces = [{name: waiting[name] for name in names[at : at + size]} for at in range(0, len(names), size)]
         with Conversation(Address(HOST, broker.port)) as conversation:
-            for piece in pieces:
+            for piece in pieces(self.topics):
                 asking = many.latest_offsets(piece)
                 until(partial(self.all_answer, conversation, asking))
         return (time.perf_counter() - began) * 1000

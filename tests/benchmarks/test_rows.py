@@ -9,6 +9,7 @@ from benchmarks.clients.values import noise, text
 from benchmarks.command import selected
 from benchmarks.rows import QUICK_ROWS, SUITES, Row
 from benchmarks.rows.consuming import Consume
+from benchmarks.rows.everywhere import pieces
 from benchmarks.rows.producing import Produce
 from benchmarks.rows.row import QUICK
 from benchmarks.rows.shape import Shape
@@ -67,3 +68,9 @@ def test_text_compresses_and_noise_does_not() -> None:
         assert {len(value) for value in values} == {1000}
         compressed = len(zlib.compress(b"".join(values))) / 50_000
         assert compressed >= share if made is noise else compressed < share
+
+
+def test_a_request_names_so_many_partitions_or_one_topic() -> None:
+    assert list(pieces(dict.fromkeys("abc", 400))) == [{"a": 400, "b": 400}, {"c": 400}]
+    assert list(pieces({"a": 1, "wide": 5000, "b": 1})) == [{"a": 1}, {"wide": 5000}, {"b": 1}]
+    assert list(pieces({})) == []
