@@ -464,14 +464,21 @@ def test_the_end_of_a_log_is_where_readers_may_go(producer: Transactional, topic
 
 
 def write_marker(
-    producer: Transactional, topic: str, *, commit: bool, coordinator_epoch: int = 0, version: int = 1, level: int = 0
+    producer: Transactional,
+    topic: str,
+    *,
+    commit: bool,
+    coordinator_epoch: int = 0,
+    version: int = 1,
+    level: int = 0,
+    partition: int = 0,
 ) -> int:
-    """WriteTxnMarkers for partition 0; its error code."""
+    """WriteTxnMarkers for one partition; its error code."""
     marker = WritableTxnMarker(
         producer_id=producer.producer_id,
         producer_epoch=producer.epoch,
         transaction_result=commit,
-        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[0])],
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[partition])],
         coordinator_epoch=coordinator_epoch,
         transaction_version=level,
     )
@@ -500,6 +507,19 @@ def test_markers_end_transactions(raw: RawClient, producer: Transactional, topic
     assert stale == error_codes.TRANSACTION_COORDINATOR_FENCED
     answer = raw.call(WriteTxnMarkersRequest(markers=[]), version)
     assert answer.markers == []
+
+
+@pytest.mark.parametrize("commit", [True, False])
+def test_a_marker_decides_about_offsets_too(
+    raw: RawClient, producer: Transactional, topic: str, *, commit: bool
+) -> None:
+    group = new_id("group")
+    find_coordinator(raw, group, GROUP)
+    assert producer.commit_offsets(group, topic, 7, version=5) == NONE
+    ((offsets, (partition,)),) = [(each.topic, each.partitions) for each in producer.describe().topics]
+    assert write_marker(producer, offsets, commit=commit, partition=partition) == NONE
+    after = (NONE, 7 if commit else -1)
+    eventually(lambda: committed(raw, group, topic, stable=True) == after, "the marker")
 
 
 def listed(raw: RawClient, version: int, **filters: object) -> ListTransactionsResponse:
