@@ -44,3 +44,14 @@ def test_a_version_that_does_not_know_this_java_is_refused(monkeypatch: pytest.M
 def test_a_version_that_nobody_has_tried_is_refused() -> None:
     with pytest.raises(UnavailableError, match=r"Spark 2.4.8 is not one that the suite knows: 3.5.1, 4.0.0, 4.2.0"):
         use("2.4.8")
+
+
+def test_a_version_that_pip_cannot_find_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(spark_versions, "BUILD", tmp_path)
+    monkeypatch.setattr(spark_versions, "java_version", lambda: 17)
+    monkeypatch.setattr(spark_versions, "installed", lambda: "4.0.0")
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    before = list(sys.path)
+    with pytest.raises(UnavailableError, match=r"pip could not install pyspark==4.2.0: ERROR: Could not find"):
+        use("4.2.0")
+    assert sys.path == before
