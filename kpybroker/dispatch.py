@@ -209,7 +209,11 @@ class Dispatcher:
         kept = memoryview(bytearray(frame)) if frame.obj is connection.server.scratch else frame
         work = self._work(kept, call, correlation_id, position)
         size = len(frame) if len(frame) > LARGE_BYTES and call.api_key not in WHOLE else 0
-        reply: Reply | Pending | None = connection.server.slices.begin(work, connection, size)
+        reply: Reply | Pending | None = (
+            connection.server.slices.begin(work, connection, size, call.api_key)
+            if size
+            else connection.server.slices.begin(work, connection)
+        )
         now_ns = perf_counter_ns()
         queue_ns = started_ns - connection.arrived_ns
         local_ns = now_ns - started_ns

@@ -5,7 +5,7 @@ node that has a BrokerConfig may start: whatever Kafka would refuse, and whateve
 than its owner asked for, was refused while building it, in one line.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -217,9 +217,9 @@ class BrokerConfig:
 
     def _max_connections_of_listeners(self) -> dict[str, int]:
         """By the names of listeners, for those with a limit of their own (KIP-402)."""
-        key = KNOWN["max.connections"]
+        parse: Callable[[str], Any] = KNOWN["max.connections"].parse
         names = {f"listener.name.{name.lower()}.max.connections": name for name in self.listener_protocols}
-        return {names[name]: key.parse(text) for name, text in self.originals.items() if name in names}
+        return {names[name]: parse(text) for name, text in self.originals.items() if name in names}
 
     def _connections_per_ip_overrides(self) -> dict[str, int]:
         name = "max.connections.per.ip.overrides"

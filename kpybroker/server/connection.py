@@ -12,7 +12,7 @@ import socket
 from collections import deque
 from contextlib import suppress
 from time import perf_counter_ns, thread_time_ns
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due, count_sent
 from kpybroker.server.backlog import Held
@@ -23,6 +23,7 @@ from kpybroker.server.frames import (
     SMALLEST_FRAME_BYTES,
     WHOLE,
     CloseConnection,
+    Dispatch,
     api_key_at,
     checked_size,
 )
@@ -46,16 +47,6 @@ FRAMES_PER_PIECE = 16
 RESUME = 32
 """Beside the events of the poller: there is something to serve that was read before."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
-
-
-class Dispatch(Protocol):
-    """Serves one request frame (header and body, without its size). The buffer is valid only during the call.
-
-    Returns the reply's buffers, a `Pending` that resolves to them, or None when the request has no reply.
-    Raises `CloseConnection` when the peer does not speak Kafka.
-    """
-
-    def __call__(self, connection: "Connection", frame: memoryview) -> Reply | Pending | None: ...
 
 
 class Connection(Debtor):
@@ -188,6 +179,7 @@ class Connection(Debtor):
             return
         began_ns, answered_ns = thread_time_ns(), self.answered_ns
         was_long, self.is_long = self.is_long, False
+        self.is_admitted = self.is_admitted or was_long
         events, self._due_events = self._due_events, 0
         if events & RESUME:
             self.resume()
@@ -418,8 +410,14 @@ class Connection(Debtor):
         return position
 
     def _may_begin(self, view: memoryview, start: int, stop: int) -> bool:
-        """Whether there is room for the work on a large request. The bytes of a Produce or a Fetch are no such work."""
-        return api_key_at(view, start) in WHOLE or self.server.slices.may_begin(self, stop - start)
+        """Whether a large request may be worked on now. The bytes of a Produce or a Fetch are no such work."""
+        api_key = api_key_at(view, start)
+        return api_key in WHOLE or self.server.slices.may_begin(self, stop - start, api_key)
+
+    def wait_for_time(self) -> None:
+        """Go on in the line when there is time for what takes long."""
+        self.is_long = True
+        self._line_up(RESUME)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
         """Whether the next request may be served while earlier replies are due or cannot be sent."""

@@ -4,7 +4,12 @@ Not their content, which is the dispatcher's. Invariant: a size is checked befor
 """
 
 from struct import Struct
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
+
+if TYPE_CHECKING:
+    from kpybroker.server.connection import Connection
+    from kpybroker.server.outbox import Reply
+    from kpybroker.server.pending import Pending
 
 PRODUCE: Final = 0
 FETCH: Final = 1
@@ -20,6 +25,16 @@ _API_KEY: Final = Struct(">h")
 
 class CloseConnection(Exception):
     """The peer broke the protocol: close, with this one line in the log. Kafka answers such input the same way."""
+
+
+class Dispatch(Protocol):
+    """Serves one request frame (header and body, without its size). The buffer is valid only during the call.
+
+    Returns the reply's buffers, a `Pending` that resolves to them, or None when the request has no reply.
+    Raises `CloseConnection` when the peer does not speak Kafka.
+    """
+
+    def __call__(self, connection: "Connection", frame: memoryview) -> "Reply | Pending | None": ...
 
 
 def checked_size(buffer: memoryview | bytearray, position: int, most_bytes: int) -> int:

@@ -36,13 +36,13 @@ NEWCOMER_OWES_NS: Final = 2 * CREDIT_NS
 MOST_OWED_NS: Final = 16 * CREDIT_NS
 """Who was expensive once is soon served at once again: a moment without the processor looks the same."""
 SHARE: Final = 0.02
-SAVED_NS: Final = 1_000_000_000
+SAVED_NS: Final = 250_000_000
 """What the account holds when nothing takes long."""
 OVERDRAWN_NS: Final = 100_000_000
 """What it is short of at most: the wait of who is next, if nobody goes before."""
 LEAST_CHARGE_NS: Final = 5_000_000
 """So that many that are a little too long are as rare as few that are much too long."""
-PAUSE_NS: Final = 100_000_000
+PAUSE_NS: Final = 500_000_000
 """So long after the last long piece the account fills as fast as time passes."""
 LOOK_MS: Final = 20.0
 QUIET_EVENTS: Final = 3
@@ -169,13 +169,15 @@ class Line:
 class Debtor:
     """A client with what it has cost beyond its share. Who owes something is served in the line."""
 
-    __slots__ = ("_line", "is_long", "owed_ns", "slow_key")
+    __slots__ = ("_line", "is_admitted", "is_long", "owed_ns", "slow_key")
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self.owed_ns = NEWCOMER_OWES_NS
         self.is_long = False
         """Whether what it asked last took long and could not be cut into pieces."""
+        self.is_admitted = False
+        """Whether it has waited until there is time for what takes long."""
         self.slow_key = -1
         """The api key of its last request that took longer than a piece should."""
 

@@ -18,9 +18,10 @@ from typing import NamedTuple
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.complaints import Complaints
-from kpybroker.server.connection import Connection, Dispatch
+from kpybroker.server.connection import Connection
 from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from kpybroker.server.creation_rate import CreationRate
+from kpybroker.server.frames import Dispatch
 from kpybroker.server.line import Line
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.poller import poller_for

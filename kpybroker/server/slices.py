@@ -15,10 +15,13 @@ from heapq import heappop, heappush
 from time import perf_counter_ns, thread_time_ns
 from typing import Any, Final, Protocol, TypeVar
 
-from kpybroker.server.line import LONG_NS, PIECE_NS, Line
+from kpybroker.server.line import LONG_NS, Line
 from kpybroker.server.pending import Pending
 
+SLICE_NS: Final = 250_000
+"""A piece of work on a large request, and its last step."""
 WORK_BYTES: Final = 4 << 20
+NO_KIND: Final = -1
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -29,6 +32,11 @@ class Client(Protocol):
     """Whose request is worked on: a connection."""
 
     closed: bool
+    is_admitted: bool
+    """Whether it has waited until there is time for what takes long."""
+
+    def wait_for_time(self) -> None:
+        """Wait, and have its large request begin then."""
 
     def costs(self, took_ns: int, *, is_long: bool) -> None:
         """A piece of its work took more than it should."""
@@ -53,12 +61,15 @@ def each(elements: Iterable[E], work: Callable[[E], T], at_once: int = 1) -> Gen
 class _Job:
     """A request that is worked on: its work, its place among the connection's replies, whose it is."""
 
-    __slots__ = ("cancelled", "client", "held_bytes", "pending", "work")
+    __slots__ = ("cancelled", "client", "held_bytes", "kind", "paid_ns", "pending", "was_long", "work")
 
-    def __init__(self, work: Work, client: Client, held_bytes: int) -> None:
+    def __init__(self, work: Work, client: Client, held_bytes: int, kind: int, paid_ns: int) -> None:
         self.work = work
         self.client = client
         self.held_bytes = held_bytes
+        self.kind = kind
+        self.was_long = False
+        self.paid_ns = paid_ns
         self.pending = Pending()
         self.cancelled = False
 
@@ -76,17 +87,27 @@ class Slices:
         self._line = line
         self._now_ns = now_ns
         self._worked_ns = worked_ns
+        self.long_kinds: dict[int, int] = {}
+        """Kinds of large requests (api keys) of which the last had a step that took long, and how long. Who is let in
+        with another pays that before, since nobody else may be let in on the same time."""
         self._held_bytes = 0
         self._waiting: list[tuple[int, int, Client]] = []
         self._order = 0
 
-    def may_begin(self, client: Client, size_bytes: int) -> bool:
-        """Whether a large request may be worked on now; if not, its client is resumed when it should ask again."""
-        if self._has_room(size_bytes):
-            return True
-        self._order += 1
-        heappush(self._waiting, (size_bytes, self._order, client))
-        return False
+    def may_begin(self, client: Client, size_bytes: int, kind: int = NO_KIND) -> bool:
+        """Whether a large request may be worked on now: there is room, and time if this kind is likely to take long.
+        If not, its client is resumed when it should ask again."""
+        if kind in self.long_kinds and not client.is_admitted:
+            client.wait_for_time()
+            return False
+        if not self._has_room(size_bytes):
+            self._order += 1
+            heappush(self._waiting, (size_bytes, self._order, client))
+            return False
+        if client.is_admitted:
+            client.is_admitted = False
+            self._line.charge(self.long_kinds.get(kind, 0))
+        return True
 
     def _has_room(self, size_bytes: int) -> bool:
         return not self._held_bytes or self._held_bytes + size_bytes <= WORK_BYTES
@@ -105,16 +126,18 @@ class Slices:
                 self._line.join(self._wake)  # once that one has begun, there may be room for another
                 return
 
-    def begin(self, work: Work, client: Client, size_bytes: int = 0) -> Any:
+    def begin(self, work: Work, client: Client, size_bytes: int = 0, kind: int = NO_KIND) -> Any:
         """The response, if the work ends with its first piece or fails; else a `Pending` that resolves to it.
 
-        ``size_bytes`` of a large request are counted until its work has ended, or waits for somebody else's.
+        ``size_bytes`` of a large request of this kind are counted until its work has ended, or waits for another's.
         """
+        paid_ns = self.long_kinds.get(kind, 0)
         try:
             waits_for = self._advance(work, None)
         except StopIteration as end:
+            self.long_kinds.pop(kind, None)
             return end.value
-        job = _Job(work, client, size_bytes)
+        job = _Job(work, client, size_bytes, kind, paid_ns)
         self._held_bytes += size_bytes
         self._later(job, waits_for)
         return job.pending
@@ -122,7 +145,7 @@ class Slices:
     def _advance(self, work: Work, value: Any) -> Pending | None:
         """A piece; a `Pending` if it cannot go on before that. StopIteration at the end, and what the work raises."""
         now_ns = self._now_ns
-        until_ns = now_ns() + PIECE_NS
+        until_ns = now_ns() + SLICE_NS
         waits_for = work.send(value)
         while waits_for is None:
             if now_ns() >= until_ns:
@@ -152,6 +175,8 @@ class Slices:
             waits_for = self._advance(job.work, value)
         except StopIteration as end:
             self._release(job)
+            if not job.was_long:
+                self.long_kinds.pop(job.kind, None)
             _answer(job.pending, end.value)
         except Exception as error:
             self._release(job)
@@ -160,7 +185,15 @@ class Slices:
             self._later(job, waits_for)
         took_ns = self._worked_ns() - began_ns
         if took_ns > LONG_NS:
+            self._took_long(job, took_ns)
+
+    def _took_long(self, job: _Job, took_ns: int) -> None:
+        job.was_long = True
+        if took_ns > 2 * job.paid_ns:
             job.client.costs(took_ns, is_long=True)
+        job.paid_ns = 0
+        if job.kind != NO_KIND:
+            self.long_kinds[job.kind] = took_ns
 
 
 def _answer(pending: Pending, value: Any) -> None:

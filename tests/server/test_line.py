@@ -162,7 +162,7 @@ def test_an_administrators_requests_are_served_as_they_come() -> None:
         world.line.join_long(client)
         world.turn()
         assert len(client.served_ns) == number
-        world.pass_time(SECOND_NS // 2)
+        world.pass_time(SECOND_NS)
 
 
 def used_up(world: World) -> None:

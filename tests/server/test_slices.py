@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from kpybroker.server.line import LONG_NS, PIECE_NS, Line
+from kpybroker.server.line import LONG_NS, Line
 from kpybroker.server.pending import Pending
-from kpybroker.server.slices import WORK_BYTES, Slices, Work, each
+from kpybroker.server.slices import SLICE_NS, WORK_BYTES, Slices, Work, each
 
 
 class Turns:
@@ -41,7 +41,11 @@ class Client:
         self.owed_ns = 0
         self.long_ns: list[int] = []
         self.errors: list[Exception] = []
-        self.resumed = 0
+        self.resumed = self.waited = 0
+        self.is_admitted = False
+
+    def wait_for_time(self) -> None:
+        self.waited += 1
 
     def costs(self, took_ns: int, *, is_long: bool) -> None:
         assert is_long
@@ -56,7 +60,7 @@ class Client:
 
 @pytest.fixture
 def turns() -> Turns:
-    return Turns(PIECE_NS // 4)
+    return Turns(SLICE_NS // 4)
 
 
 def counting(count: int, seen: list[int]) -> Generator[None, None, list[int]]:
@@ -212,3 +216,42 @@ def test_work_that_is_cancelled_makes_room(turns: Turns) -> None:
     assert not turns.slices.may_begin(Client(), 1)
     pending.cancel()
     assert turns.slices.may_begin(Client(), 1)
+
+
+def test_a_kind_of_large_requests_is_long_while_its_last_had_a_long_step(turns: Turns) -> None:
+    def work(step_ns: int) -> Generator[None, None, None]:
+        yield from each(range(50), str)
+        turns.time_ns += step_ns
+        yield
+
+    for step_ns, is_long in ((0, False), (10 * LONG_NS, True), (0, False)):
+        turns.slices.begin(work(step_ns), Client(), 10, 3)
+        turns.slices.begin(work(10 * LONG_NS), Client())
+        while turns.turn():
+            pass
+        assert set(turns.slices.long_kinds) == ({3} if is_long else set())
+
+
+def test_who_has_paid_for_a_long_step_before_is_not_charged_again(turns: Turns) -> None:
+    def work() -> Generator[None, None, None]:
+        yield from each(range(50), str)
+        turns.time_ns += 10 * LONG_NS
+        yield
+
+    first, second = Client(), Client()
+    for client in (first, second):
+        turns.slices.begin(work(), client, 10, 3)
+        while turns.turn():
+            pass
+    assert (len(first.long_ns), len(second.long_ns)) == (1, 0)
+
+
+def test_a_kind_that_takes_long_begins_when_there_is_time(turns: Turns) -> None:
+    turns.slices.long_kinds[3] = 10 * LONG_NS
+    client = Client()
+    assert not turns.slices.may_begin(client, 10, 3)
+    assert client.waited == 1
+    assert turns.slices.may_begin(client, 10, 4), "others of its requests may begin"
+    client.is_admitted = True
+    assert turns.slices.may_begin(client, 10, 3)
+    assert not client.is_admitted, "it waits again before the next"
