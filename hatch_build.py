@@ -18,8 +18,8 @@ these, produce of kpywire, and kpybroker's     7.5          203             19.9
 all: these, log and segment of kpystorage      7.4          197             19.8            15
 ===========================================  =====  ===========  ===============  ============
 
-Dispatcher, connections and poller save a tenth of the CPU of a request that comes alone (row round-trip), and 4 % of one
-among many (row small-requests). Compiling replicas, indexes or batch headers too saves nothing that can be measured.
+Dispatcher, connections and poller save a tenth of the CPU of a request that comes alone (row round-trip) and 4 % of
+those that come together (row small-requests). Replicas, indexes and batch headers would save nothing to be measured.
 
 Invariant: no file of the checkout is touched; compiling happens in a temporary copy.
 """

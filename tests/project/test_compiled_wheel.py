@@ -24,6 +24,8 @@ TESTS_OF_COMPILED_MODULES = (
     "wire/test_produce.py",
     "wire/test_varint.py",
     "partition/test_validation.py",
+    "server",
+    "storage/test_gathering.py",
 )
 PROTOCOL_SUITES = ("test_protocol_produce.py", "test_protocol_fetch.py")
 A_TEST_OF_THE_FORM = """
@@ -94,7 +96,8 @@ def test_the_modules_pass_the_tests_of_their_sources(programs: Path, tmp_path: P
     form = tmp_path / "test_form.py"
     form.write_text(A_TEST_OF_THE_FORM.format(suffix=suffix))
     tests = [ROOT / "tests" / name for name in TESTS_OF_COMPILED_MODULES]
-    found_by = f"pythonpath={ROOT / 'tests/wire'} {ROOT / 'compat-tests'}"
+    beside = [ROOT / "tests" / name for name in ("wire", "server", "storage")]
+    found_by = f"pythonpath={' '.join(map(str, (*beside, ROOT / 'compat-tests')))}"
     options = [
         "--rootdir",
         ROOT,
