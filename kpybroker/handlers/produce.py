@@ -229,7 +229,6 @@ class Appending:
         error = self.refused[held.name, index]
         self.failed = True
         self.call.counters.count_error(error.code)
-        held.failed_produces += 1
         return self.codec.refusal(index, error.code, error.message, (), -1)
 
     def _checked(self, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
