@@ -10,7 +10,7 @@ from foreign.suite import HERE, Pytest, PytestSuite
 
 CODECS = ("lz4==4.4.5", "python-snappy==0.7.3", "zstandard==0.25.0", "crc32c==2.8")
 RUNNERS = ("pytest==9.2.0", "pytest-mock==3.15.1", "pytest-timeout==2.4.0")
-BROKER = {"num.partitions": "4"}
+BROKER = {"num.partitions": "4", "group.min.session.timeout.ms": "1000"}
 
 
 def _source_3() -> Path:

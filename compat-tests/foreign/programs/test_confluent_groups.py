@@ -260,6 +260,7 @@ def test_paused_partitions_stay_silent_in_a_group(bootstrap_servers: str, new_to
         assert [message.offset() for message in next_messages(consumer, 3)] == [2, 3, 4]
 
 
+@pytest.mark.slow
 def test_a_member_that_does_not_poll_is_put_out(bootstrap_servers: str, topic: str, group: str) -> None:
     settings = {"max_poll_interval_ms": 6_000, "session_timeout_ms": 6_000}
     with member(bootstrap_servers, group, **settings) as lazy, member(bootstrap_servers, group) as other:
