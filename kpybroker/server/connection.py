@@ -43,7 +43,7 @@ FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
 FRAMES_PER_PIECE = 16
-"""After so many frames of one connection the others get their turn."""
+"""After so many frames of one connection the others get their turn, or after half the time of a piece."""
 RESUME = 32
 """Beside the events of the poller: there is something to serve that was read before."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
@@ -373,6 +373,7 @@ class Connection(Debtor):
         """Serve whole frames of ``view[:end]`` in order; the position of the first byte that was not served."""
         position = 0
         frames = 0
+        until_ns = perf_counter_ns() + PIECE_NS // 2
         dispatch = self.dispatch
         outbox = self.outbox
         while end - position >= 4:
@@ -382,7 +383,7 @@ class Connection(Debtor):
             if (self.waiting or self._writing) and not self._may_start(view, position + 4):
                 self._pause()
                 break
-            if frames == FRAMES_PER_PIECE:
+            if frames == FRAMES_PER_PIECE or (frames and self.answered_ns > until_ns):
                 self._pause()
                 self.owed_ns = max(self.owed_ns, PIECE_NS)
                 self._line_up(RESUME)

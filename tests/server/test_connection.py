@@ -57,6 +57,26 @@ def test_pipelined_requests_are_all_answered_in_order(start_server: StartServer)
         assert [read_reply(sock)[0] for _ in range(20_000)] == list(range(20_000))
 
 
+def test_who_pipelines_slow_requests_is_served_one_at_a_time(start_server: StartServer) -> None:
+    served: list[int] = []
+
+    def dispatch(connection: Connection, received: memoryview) -> list[bytes]:
+        number: int = struct.unpack_from(">i", received, 4)[0]
+        served.append(number)
+        connection.answered_ns = time.perf_counter_ns() + (10**12 if number < 100 else 0)
+        return reply_to(number)
+
+    server = start_server(dispatch)
+    with server.connect() as greedy, server.connect() as honest:
+        for sock in (greedy, honest):
+            sock.sendall(request(100))
+            assert read_reply(sock)[0] == 100
+        server.call(lambda: (greedy.sendall(b"".join(map(request, range(10)))), honest.sendall(request(101))))
+        assert read_reply(honest)[0] == 101
+        assert [read_reply(greedy)[0] for _ in range(10)] == list(range(10))
+    assert served.index(101) <= 4, "it waits for few of the others' requests"
+
+
 def test_replies_leave_in_request_order_whatever_is_ready_first(start_server: StartServer) -> None:
     parked: list[Pending] = []
 
