@@ -1,6 +1,7 @@
 """Plays the workload on the subject and counts: calls, memory, and system calls where strace is at hand."""
 
 import json
+import os
 import re
 import shutil
 import signal
@@ -10,6 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -125,29 +127,44 @@ def each(calls: dict[str, int], times: int) -> dict[str, float]:
     return {name: count for name, count in ordered if count >= RARE}
 
 
+@cache
 def missing_for_strace() -> str | None:
-    """Why system calls cannot be counted here, in one line."""
+    """Why system calls cannot be counted here, in one line. Some systems let only a parent look at a process."""
     if shutil.which("strace") is None:
         return "needs strace: not found"
-    tried = subprocess.run(["strace", "-o", "/dev/null", "true"], capture_output=True, text=True, check=False)
-    return None if tried.returncode == 0 else f"needs strace to be allowed: {tried.stderr.strip()}"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as other:
+        try:
+            with attached(other.pid, Path(os.devnull)):
+                return None
+        except RuntimeError as problem:
+            return f"needs strace to be allowed: {problem}"
+        finally:
+            other.kill()
+
+
+@contextmanager
+def attached(pid: int, output: Path) -> Iterator[None]:
+    """strace writes the system calls of a process's main thread. Raises RuntimeError if it may not."""
+    command = ["strace", "-p", str(pid), "-s", "0", "-o", str(output)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
+        assert tracer.stderr is not None
+        said = tracer.stderr.readline()
+        if "attached" not in said:
+            tracer.kill()
+            raise RuntimeError(said.strip())
+        try:
+            yield
+        finally:
+            tracer.send_signal(signal.SIGINT)
+            tracer.wait(PATIENCE_S)
 
 
 @contextmanager
 def traced(pid: int, output: Path) -> Iterator[list[Counter[str]]]:
     """Counts the system calls of a process's main thread from mark to mark; they are there at the end of the block."""
     rounds: list[Counter[str]] = []
-    command = ["strace", "-p", str(pid), "-s", "0", "-o", str(output)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as tracer:
-        assert tracer.stderr is not None
-        attached = tracer.stderr.readline()
-        if "attached" not in attached:
-            raise RuntimeError(f"strace: {attached.strip()}")
-        try:
-            yield rounds
-        finally:
-            tracer.send_signal(signal.SIGINT)
-            tracer.wait(PATIENCE_S)
+    with attached(pid, output):
+        yield rounds
     calls = [match[1] for line in output.read_text().splitlines() if (match := TRACED.match(line))]
     while MARK in calls:
         end = calls.index(MARK)
