@@ -294,6 +294,8 @@ def _offset_delete(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield call("c", 9, committing(of, {"~t0": [(0, 3, "m")]}))
     yield asking(of, ("~t0", [0, 1, -1]), ("~nowhere", [0]))
     yield asking(of, ("~t0", []))
+    yield asking(of, ("~nowhere", []), ("~t0", [0]))
+    yield asking(of, ("~nowhere", []))
     yield asking(of)
     yield from stable(of, protocols=[Protocol("range", CONSUMER)])
     yield asking(of, ("~t0", [0]), ("~compacted", [0]))

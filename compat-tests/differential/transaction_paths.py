@@ -76,11 +76,15 @@ def _add_partitions(version: int) -> Iterator[Any]:
         yield adding(of, version, ("~t0", [0]), **who)
     yield adding(of, version, ("~nowhere", [0]), ("~t0", [0]))
     yield adding(of, version, ("~t0", [0, 7]))
+    yield adding(of, version, ("~t0", []), ("~nowhere", []))
+    yield adding(of, version, ("~t0", []), ("~nowhere", [0, 0]))
+    yield adding("~none", version, ("~t0", []), ("~compacted", [0, 0]))
     yield adding(of, version)
     if version >= FIRST_BY_BROKERS:
         yield adding(of, version, ("~t0", [0]), verify_only=True)
     yield adding(of, version, ("~t0", [0]))
     yield adding(of, version, ("~t0", [0]), ("~compacted", [0]))
+    yield adding(of, version, ("~t0", [0, 0]), ("~compacted", []), ("~t0", [0]))
     if version >= FIRST_BY_BROKERS:
         yield adding(of, version, ("~t0", [0]), ("~small", [0]), verify_only=True)
         both = adding(of, version, ("~t0", [0]))
@@ -180,6 +184,9 @@ def _write_markers(version: int) -> Iterator[Any]:
     yield asking(("~t0", [0]), epoch=2, coordinator=3)
     yield asking(("~t0", [0]), epoch=9, coordinator=1)
     yield asking()
+    twice = asking(("~t0", [0]), ("~nowhere", [0, 0]))
+    twice.markers += asking(("~nowhere", [1]), ("~compacted", [0])).markers
+    yield twice
     yield WriteTxnMarkersRequest(markers=[])
     yield call("f", 12, reading("~t0", 12, FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)))
 

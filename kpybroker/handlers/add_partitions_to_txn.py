@@ -53,8 +53,15 @@ def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call
         transaction.transactional_id,
         transaction_request(broker, transaction, call.api_version),
         lambda code: refused(transaction, coordinator_error(code)),
+        answer=None if transaction.verify_only else lambda result: _as_asked(transaction, result),
         writes=not transaction.verify_only,
     )
+
+
+def _as_asked(transaction: AddPartitionsToTxnTransaction, result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResult:
+    """The one error of all partitions, for each that the request names (``errorResponseForTransaction``)."""
+    codes = [each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition]
+    return refused(transaction, codes[0] if codes else error_codes.NONE)
 
 
 def _each_once(topics: Iterable[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:

@@ -27,6 +27,8 @@ def handle(broker: Context, request: OffsetDeleteRequest, call: Call) -> Any:
     for topic in request.topics:
         known = broker.image.topics.get(topic.name)
         here = () if known is None else known.partitions
+        if known is None:
+            _of(unknown, topic.name)
         for each in topic.partitions:
             if each.partition_index not in here:
                 _of(unknown, topic.name).partitions.append(

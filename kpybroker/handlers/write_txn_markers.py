@@ -28,26 +28,24 @@ from kpywire.messages.write_txn_markers import (
 def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Generator[None, None, Any]:
     """Write each marker into each of its partitions; answer when all are committed or refused."""
     writing = _Writing(broker)
-    results = []
     for marker in request.markers:
-        results.append((yield from writing.write(marker)))  # noqa: PERF401
-    # What names no partition is not answered (``KafkaApis.handleWriteTxnMarkersRequest``).
-    writing.all_begun(WriteTxnMarkersResponse(markers=[each for each in results if each.topics]))
+        yield from writing.write(marker)
+    writing.all_begun()
     return writing.answer.response
 
 
 class _Writing:
-    """The markers of one request."""
+    """The markers of one request. ``_results`` are kept as Kafka keeps them: by producer, topic and partition."""
 
     def __init__(self, broker: Context) -> None:
         self.answer = Deferred()
         self._broker = broker
         self._timeout_ms = int(broker.config["request.timeout.ms"])
         self._missing = 1
-        self._response: WriteTxnMarkersResponse | None = None
+        self._results: dict[int, dict[str, dict[int, WritableTxnMarkerPartitionResult]]] = {}
 
-    def write(self, wanted: WritableTxnMarker) -> Generator[None, None, WritableTxnMarkerResult]:
-        """Begin one marker; its results are filled in as they come."""
+    def write(self, wanted: WritableTxnMarker) -> Generator[None, None, None]:
+        """Begin one marker; its results are filled in as they come. What names no partition is not answered."""
         marker = Marker(
             wanted.producer_id,
             wanted.producer_epoch,
@@ -56,14 +54,11 @@ class _Writing:
             wanted.transaction_version,
         )
         each_once = {(topic.name, index): None for topic in wanted.topics for index in topic.partition_indexes}
-        by_topic: dict[str, list[WritableTxnMarkerPartitionResult]] = {}
         for name, index in each_once:
             result = WritableTxnMarkerPartitionResult(partition_index=index, error_code=error_codes.NONE)
-            by_topic.setdefault(name, []).append(result)
+            self._results.setdefault(wanted.producer_id, {}).setdefault(name, {})[index] = result
             self._begin(name, result, marker)
             yield
-        topics = [WritableTxnMarkerTopicResult(name=name, partitions=each) for name, each in by_topic.items()]
-        return WritableTxnMarkerResult(producer_id=wanted.producer_id, topics=topics)
 
     def _begin(self, topic: str, result: WritableTxnMarkerPartitionResult, marker: Marker) -> None:
         def done(code: int) -> None:
@@ -78,15 +73,28 @@ class _Writing:
         else:
             self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
 
-    def all_begun(self, response: WriteTxnMarkersResponse) -> None:
+    def all_begun(self) -> None:
         """No more will come; the answer leaves when the last is done."""
-        self._response = response
         self._one_is_done()
 
     def _one_is_done(self) -> None:
         self._missing -= 1
         if not self._missing:
-            self.answer.deliver(self._response)
+            self.answer.deliver(self._response())
+
+    def _response(self) -> WriteTxnMarkersResponse:
+        return WriteTxnMarkersResponse(
+            markers=[
+                WritableTxnMarkerResult(
+                    producer_id=producer_id,
+                    topics=[
+                        WritableTxnMarkerTopicResult(name=name, partitions=list(partitions.values()))
+                        for name, partitions in topics.items()
+                    ],
+                )
+                for producer_id, topics in self._results.items()
+            ]
+        )
 
 
 def _is_online(broker: Context, topic: str, index: int) -> bool:
