@@ -28,6 +28,7 @@ KIPS = {
     360: "Producers that recover from lost state",
     373: "Delegation tokens for other users",
     394: "Members join with an id that they were given first",
+    402: "Connections are limited for each listener",
     412: "Log levels that change while it runs",
     430: "Operations that a client is authorised for",
     447: "Committed offsets that a transaction has still open",
