@@ -14,6 +14,7 @@ from benchmarks.rows.restarting import restart_rows
 from benchmarks.rows.row import Effort, RoundError, Row
 from benchmarks.rows.spark import SparkScanAndSink
 from benchmarks.rows.topics import topic_rows
+from benchmarks.rows.transacting import CoordinatorLoad, transaction_rows
 from benchmarks.rows.wide import wide_rows
 
 __all__ = ["QUICK_ROWS", "SUITES", "Effort", "RoundError", "Row", "RowsOf"]
@@ -29,6 +30,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         *request_rows(effort),
         TailBesideCold(effort),
         *group_rows(effort),
+        *transaction_rows(effort),
         SparkScanAndSink(effort),
         StartAndStop(effort),
         LoadedMemory(effort),
@@ -37,7 +39,13 @@ def speed_rows(effort: Effort) -> list[Row]:
 
 def scale_rows(effort: Effort) -> list[Row]:
     """What one broker does with much of everything."""
-    return [*wide_rows(effort), *restart_rows(effort), IdleConnections(effort), *topic_rows(effort)]
+    return [
+        *wide_rows(effort),
+        *restart_rows(effort),
+        CoordinatorLoad(effort),
+        IdleConnections(effort),
+        *topic_rows(effort),
+    ]
 
 
 SUITES: Final[Mapping[str, RowsOf]] = {"speed": speed_rows, "scale": scale_rows}

@@ -28,6 +28,8 @@ class Effort(NamedTuple):
     partitions: int
     restart_gb: float = 0.1
     """What lies in the topic of the row that restarts after SIGKILL."""
+    transactional_ids: int = 5_000
+    """What a coordinator knows when it is started."""
 
     def records(self, record_bytes: int) -> int:
         """How many records of this size a throughput round moves; small ones cost more each, so fewer bytes of them."""
@@ -35,7 +37,16 @@ class Effort(NamedTuple):
         return self.produced_mb * 1_000_000 // share // record_bytes
 
 
-FULL = Effort(rounds=5, uncounted_rounds=1, warm_s=180, load_s=5, produced_mb=900, partitions=6, restart_gb=10)
+FULL = Effort(
+    rounds=5,
+    uncounted_rounds=1,
+    warm_s=180,
+    load_s=5,
+    produced_mb=900,
+    partitions=6,
+    restart_gb=10,
+    transactional_ids=100_000,
+)
 QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=40, load_s=1, produced_mb=150, partitions=6)
 
 

@@ -1,0 +1,208 @@
+"""Transactional producers by the raw protocol, many in one thread: requests written by hand like ``frames``.
+
+The protocol of the first generation, which librdkafka and kafka-python speak: partitions are added, batches are
+produced, the transaction is ended. While the markers of the last one are being written the broker answers
+CONCURRENT_TRANSACTIONS, and the producer asks again after a moment, as clients do.
+"""
+
+import selectors
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from typing import Final
+
+import crc32c
+
+from benchmarks.raw.asking import Address
+from benchmarks.raw.frames import BATCH_HEADER_BYTES, frame, record
+from benchmarks.raw.many import array, string
+
+FIND_COORDINATOR_VERSION: Final = 2
+INIT_PRODUCER_ID_VERSION: Final = 1
+ADD_PARTITIONS_VERSION: Final = 1
+PRODUCE_VERSION: Final = 7
+END_TRANSACTION_VERSION: Final = 1
+TRANSACTION: Final = 1
+TRANSACTIONAL: Final = 0x10
+TIMEOUT_MS: Final = 60_000
+AGAIN_S: Final = 0.001
+CONCURRENT_TRANSACTIONS: Final = 51
+NOT_READY: Final = frozenset({14, 15, 16, CONCURRENT_TRANSACTIONS})
+READ_BYTES: Final = 1 << 16
+THROTTLE_END: Final = 4 + 4 + 4
+"""In an answer behind size, correlation id and throttle time."""
+
+
+class TransactionError(RuntimeError):
+    """The broker refuses a step."""
+
+
+def batch(value: bytes, now_ms: int, producer_id: int, producer_epoch: int, sequence: int) -> bytes:
+    """One record in a transaction."""
+    section = record(0, 0, value)
+    producer = struct.pack(">qhi", producer_id, producer_epoch, sequence)
+    checked = struct.pack(">hiqq", TRANSACTIONAL, 0, now_ms, now_ms) + producer + struct.pack(">i", 1) + section
+    size = len(checked) + BATCH_HEADER_BYTES - 40 - 12
+    return struct.pack(">qiibI", 0, size, -1, 2, crc32c.crc32c(checked)) + checked
+
+
+def find_coordinator(transactional_id: str) -> bytes:
+    """FindCoordinator v2."""
+    return frame(
+        10, FIND_COORDINATOR_VERSION, string(transactional_id) + struct.pack(">b", TRANSACTION), header_end=b""
+    )
+
+
+def init_producer_id(transactional_id: str) -> bytes:
+    """InitProducerId v1."""
+    return frame(22, INIT_PRODUCER_ID_VERSION, string(transactional_id) + struct.pack(">i", TIMEOUT_MS), header_end=b"")
+
+
+class Producer:
+    """A connection, the producer's identity, the step it is at."""
+
+    def __init__(self, address: Address, transactional_id: str, topic: str, partitions: Sequence[int]) -> None:
+        self.connection = socket.create_connection(address, TIMEOUT_MS / 1000)
+        self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.id = transactional_id
+        self.topic = topic
+        self.partitions = partitions
+        self.sequence = 0
+        self.received = b""
+        self.asked_s = 0.0
+        self._identify()
+        indexes = array([struct.pack(">i", index) for index in partitions])
+        self._add = self._request(24, ADD_PARTITIONS_VERSION, array([string(topic) + indexes]))
+        self._end = self._request(26, END_TRANSACTION_VERSION, b"\1")
+
+    def _request(self, api_key: int, version: int, rest: bytes) -> bytes:
+        body = string(self.id) + struct.pack(">qh", self.producer_id, self.producer_epoch) + rest
+        return frame(api_key, version, body, header_end=b"")
+
+    def _identify(self) -> None:
+        """Wait for the coordinator and get an identity."""
+        deadline_s = time.monotonic() + TIMEOUT_MS / 1000
+        while True:
+            if not struct.unpack_from(">h", self.ask(find_coordinator(self.id)), THROTTLE_END)[0]:
+                answer = self.ask(init_producer_id(self.id))
+                error, self.producer_id, self.producer_epoch = struct.unpack_from(">hqh", answer, THROTTLE_END)
+                if error == 0:
+                    return
+                if error not in NOT_READY:
+                    raise TransactionError(f"InitProducerId is answered with {error}")
+            if time.monotonic() > deadline_s:
+                raise TransactionError(f"no coordinator of {self.id}")
+            time.sleep(0.05)
+
+    def ask(self, framed: bytes) -> bytes:
+        """One request and its answer."""
+        self.connection.sendall(framed)
+        while (answer := self.take()) is None:
+            pass
+        return answer
+
+    def take(self) -> bytes | None:
+        """A whole answer with its size, if it is there by now."""
+        data = self.connection.recv(READ_BYTES)
+        if not data:
+            raise ConnectionError("the broker closed a producer's connection")
+        self.received += data
+        if len(self.received) < 4 or len(self.received) < 4 + int.from_bytes(self.received[:4], "big"):
+            return None
+        whole, self.received = self.received, b""
+        return whole
+
+    def add(self) -> None:
+        """Add the partitions: the first step."""
+        self.connection.sendall(self._add)
+
+    def added(self, answer: bytes) -> bool:
+        """Whether they are added, or it has to be asked again."""
+        position = THROTTLE_END + 4 + 2 + len(self.topic.encode()) + 4 + 4
+        for _ in self.partitions:
+            (error,) = struct.unpack_from(">h", answer, position)
+            position += 6
+            if error == CONCURRENT_TRANSACTIONS:
+                return False
+            if error:
+                raise TransactionError(f"AddPartitionsToTxn is answered with {error}")
+        return True
+
+    def produce(self, value: bytes) -> None:
+        """A record for each partition: the second step."""
+        records = batch(value, int(time.time() * 1000), self.producer_id, self.producer_epoch, self.sequence)
+        self.sequence += 1
+        each = array([struct.pack(">ii", index, len(records)) + records for index in self.partitions])
+        body = string(self.id) + struct.pack(">hi", -1, TIMEOUT_MS) + array([string(self.topic) + each])
+        self.connection.sendall(frame(0, PRODUCE_VERSION, body, header_end=b""))
+
+    def produced(self, answer: bytes) -> None:
+        position = 8 + 4 + 2 + len(self.topic.encode()) + 4 + 4
+        for _ in self.partitions:
+            (error,) = struct.unpack_from(">h", answer, position)
+            if error:
+                raise TransactionError(f"Produce is answered with {error}")
+            position += 4 + 2 + 8 + 8 + 8
+
+    def commit(self) -> None:
+        """The third step."""
+        self.asked_s = time.perf_counter()
+        self.connection.sendall(self._end)
+
+    def committed(self, answer: bytes) -> float:
+        """Seconds that the answer took."""
+        (error,) = struct.unpack_from(">h", answer, THROTTLE_END)
+        if error:
+            raise TransactionError(f"EndTxn is answered with {error}")
+        return time.perf_counter() - self.asked_s
+
+    def close(self) -> None:
+        self.connection.close()
+
+
+ADDING, PRODUCING, COMMITTING = range(3)
+
+
+def transact(producers: Sequence[Producer], value: bytes, seconds: float) -> list[float]:
+    """Each producer one transaction after the other for so long; the seconds that each commit took.
+
+    Raises:
+        TransactionError, OSError: the broker refuses a step, or leaves.
+    """
+    took_s: list[float] = []
+    steps = dict.fromkeys(producers, ADDING)
+    again: list[tuple[float, Producer]] = []
+    with selectors.DefaultSelector() as selector:
+        for producer in producers:
+            selector.register(producer.connection, selectors.EVENT_READ, producer)
+            producer.add()
+        until_s = time.perf_counter() + seconds
+        while steps:
+            now_s = time.perf_counter()
+            while again and again[0][0] <= now_s:
+                again.pop(0)[1].add()
+            for key, _ in selector.select(max(0.0, again[0][0] - now_s) if again else None):
+                producer = key.data
+                answer = producer.take()
+                if answer is None:
+                    continue
+                step = steps[producer]
+                if step == ADDING:
+                    if producer.added(answer):
+                        steps[producer] = PRODUCING
+                        producer.produce(value)
+                    else:
+                        again.append((time.perf_counter() + AGAIN_S, producer))
+                elif step == PRODUCING:
+                    producer.produced(answer)
+                    steps[producer] = COMMITTING
+                    producer.commit()
+                else:
+                    took_s.append(producer.committed(answer))
+                    if time.perf_counter() < until_s:
+                        steps[producer] = ADDING
+                        producer.add()
+                    else:
+                        del steps[producer]
+    return took_s

@@ -1,0 +1,132 @@
+"""Transactions: how many a second, how long a commit takes, how soon a coordinator knows a hundred thousand ids."""
+
+import time
+import uuid
+
+from benchmarks.figures import Figure
+from benchmarks.raw import transacting
+from benchmarks.raw.asking import Address, Conversation
+from benchmarks.raw.transacting import Producer
+from benchmarks.rows.lifecycle import start_ms
+from benchmarks.rows.row import Effort, Meter, RoundError, Row
+from benchmarks.sides import HOST, Side
+from oracle import BrokerProcess
+
+RATE = Figure("throughput", "transactions/s", True)
+COMMIT_P50 = Figure("commit, p50", "ms", False)
+COMMIT_P99 = Figure("commit, p99", "ms", False)
+CPU = Figure("broker CPU", "µs/transaction", False)
+LOADED = Figure("start to the last id answered, after SIGKILL", "ms", False)
+VALUE = b"x" * 100
+ASKED_IDS = 300
+"""Some on every partition of the coordinator's topic."""
+LOAD_TIMEOUT_S = 300.0
+
+
+class Transactions(Row):
+    """So many producers, each of which writes a record to so many partitions in one transaction after the other."""
+
+    figures = (RATE, COMMIT_P50, COMMIT_P99, CPU)
+
+    def __init__(self, effort: Effort, producers: int, partitions: int) -> None:
+        super().__init__(effort)
+        self.count = producers
+        self.partitions = partitions
+        self.key = f"transactions-{producers}-{partitions}"
+        self.title = f"transactions of {producers} producers, {partitions} partitions each"
+        self.producers: dict[Side, list[Producer]] = {}
+
+    def open(self, side: Side) -> None:
+        topic = side.create_topic(self.key, self.partitions)
+        name, indexes = uuid.uuid4().hex[:8], range(self.partitions)
+        self.producers[side] = [
+            Producer(side.address, f"{name}-{number}", topic, indexes) for number in range(self.count)
+        ]
+
+    def play(self, side: Side) -> dict[str, float]:
+        meter = Meter(side)
+        try:
+            took_s = sorted(transacting.transact(self.producers[side], VALUE, self.effort.load_s))
+        except transacting.TransactionError as error:
+            raise RoundError(str(error)) from error
+        wall_s, cpu_s = meter.end()
+        count = len(took_s)
+        return {
+            RATE.name: count / wall_s,
+            COMMIT_P50.name: took_s[count // 2] * 1000,
+            COMMIT_P99.name: took_s[count * 99 // 100] * 1000,
+            CPU.name: cpu_s / count * 1e6,
+        }
+
+    def close(self, side: Side) -> None:
+        producers = self.producers.pop(side)
+        for producer in producers:
+            producer.close()
+        side.delete_topic(producers[0].topic)
+
+
+class CoordinatorLoad(Row):
+    """A broker of its own that is killed and started again when it knows many transactional ids."""
+
+    key = "transactional-ids"
+    warms_up = False
+    figures = (LOADED,)
+
+    def __init__(self, effort: Effort) -> None:
+        super().__init__(effort)
+        self.ids = effort.transactional_ids
+        self.title = f"start with {self.ids} transactional ids"
+        self.brokers: dict[Side, BrokerProcess] = {}
+
+    def open(self, side: Side) -> None:
+        broker = self.brokers[side] = side.another(self.key)
+        broker.prepare()
+        start_ms(broker)
+        with Conversation(Address(HOST, broker.port)) as conversation:
+            for number in range(self.ids):
+                known(conversation, f"id-{number}")
+
+    def play(self, side: Side) -> dict[str, float]:
+        broker = self.brokers[side]
+        broker.kill()
+        began_s = time.perf_counter()
+        broker.launch()
+        return {LOADED.name: (self.answered(broker) - began_s) * 1000}
+
+    def answered(self, broker: BrokerProcess) -> float:
+        """When the ids of all partitions of the coordinator's topic were answered."""
+        deadline_s = time.monotonic() + LOAD_TIMEOUT_S
+        while True:
+            try:
+                with Conversation(Address(HOST, broker.port)) as conversation:
+                    for number in range(min(ASKED_IDS, self.ids)):
+                        known(conversation, f"id-{number}")
+                return time.perf_counter()
+            except OSError as error:
+                if time.monotonic() > deadline_s:
+                    raise RoundError(f"no answer after {LOAD_TIMEOUT_S:.0f} s") from error
+                time.sleep(0.005)
+
+    def close(self, side: Side) -> None:
+        self.brokers.pop(side).stop()
+
+
+def known(conversation: Conversation, transactional_id: str) -> None:
+    """Ask for an identity until there is one."""
+    deadline_s = time.monotonic() + LOAD_TIMEOUT_S
+    while True:
+        answer = conversation.ask(transacting.init_producer_id(transactional_id))
+        error = int.from_bytes(answer[8:10], "big")
+        if not error:
+            return
+        if error not in transacting.NOT_READY:
+            raise RoundError(f"InitProducerId is answered with {error}")
+        conversation.ask(transacting.find_coordinator(transactional_id))
+        if time.monotonic() > deadline_s:
+            raise RoundError(f"no coordinator of {transactional_id} after {LOAD_TIMEOUT_S:.0f} s")
+        time.sleep(0.005)
+
+
+def transaction_rows(effort: Effort) -> list[Row]:
+    """One, ten and a hundred producers, with one and with twenty partitions."""
+    return [Transactions(effort, producers, partitions) for producers in (1, 10, 100) for partitions in (1, 20)]
