@@ -30,8 +30,8 @@ RARE = 0.15
 """What is called in fewer requests belongs to the counting itself, once in each round."""
 MARK = "getppid"
 """What the subject calls when it is told to mark, and never else."""
-OF_OTHER_THREADS = {"futex"}
-"""Waits for the lock of the interpreter."""
+UNCOUNTED_CALLS = {"futex", "clock_gettime"}
+"""Waits of other threads for the interpreter's lock, and looks at the processor's time where a request takes long."""
 TRACED = re.compile(r"^(?:\[pid +\d+\] )?(\w+)\(")
 PATIENCE_S = 20.0
 
@@ -168,5 +168,5 @@ def traced(pid: int, output: Path) -> Iterator[list[Counter[str]]]:
     calls = [match[1] for line in output.read_text().splitlines() if (match := TRACED.match(line))]
     while MARK in calls:
         end = calls.index(MARK)
-        rounds.append(Counter(name for name in calls[:end] if name not in OF_OTHER_THREADS))
+        rounds.append(Counter(name for name in calls[:end] if name not in UNCOUNTED_CALLS))
         calls = calls[end + 1 :]
