@@ -13,7 +13,8 @@ SMALL_BYTES = 213
 MEGABYTE = 1 << 20
 GROUP = "budget"
 BATCHES_OF_A_MEGABYTE = 10
-BATCH_BYTES = 100_000
+SHORT_BYTES = 40_000
+"""More than is copied, and less than a socket takes at once."""
 PARTITIONS = 50
 TOPICS = 100
 TOLERANCES = {"produce of 100 records of 1 KB": 0.08, "fetch of 1 MB": 0.5, "metadata of all topics": 0.15}
@@ -36,8 +37,9 @@ def scenarios(conversation: Conversation, now_ms: int) -> Iterator[Scenario]:
     yield always("produce of 213 B", frames.produce("one", [0], small))
     yield always("produce of 100 records of 1 KB", frames.produce("large", [0], large))
     yield always("produce of 213 B to 50 partitions", frames.produce("wide", range(PARTITIONS), small))
-    for name, size_bytes in (("fetch of 100 KB", BATCH_BYTES), ("fetch of 1 MB", MEGABYTE)):
-        yield fetch_of(conversation, name, size_bytes, large)
+    create(conversation, {"short": 1})
+    yield fetch_of(conversation, "short", SHORT_BYTES, frames.batch([b"x" * 1000] * (SHORT_BYTES // 1000), now_ms))
+    yield fetch_of(conversation, "read", MEGABYTE, large)
     yield fetch_of_nothing_new(conversation)
     create(conversation, {f"topic-{number}": 1 for number in range(TOPICS)})
     yield always("metadata of all topics", frames.Produce(many.client_metadata(), (4 + 1,)))
@@ -56,12 +58,13 @@ def always(name: str, asked: frames.Produce) -> Scenario:
     return Scenario(name, repeated(asked.frame), checked)
 
 
-def fetch_of(conversation: Conversation, name: str, size_bytes: int, batch: bytes) -> Scenario:
+def fetch_of(conversation: Conversation, topic: str, size_bytes: int, batch: bytes) -> Scenario:
     """From the start of a log, outside of a session."""
-    writing = always("filling", frames.produce("read", [0], batch))
+    name = "fetch of 1 MB" if size_bytes == MEGABYTE else f"fetch of {size_bytes // 1000} KB"
+    writing = always("filling", frames.produce(topic, [0], batch))
     for _ in range(2 * BATCHES_OF_A_MEGABYTE):
         writing.checked(conversation.ask(next(writing.requests)))
-    asked = frames.fetch("read", 0, 0, max_bytes=size_bytes, min_bytes=1, max_wait_ms=500)
+    asked = frames.fetch(topic, 0, 0, max_bytes=size_bytes, min_bytes=1, max_wait_ms=500)
 
     def checked(answer: bytes) -> None:
         if len(answer) < size_bytes * 9 // 10:
