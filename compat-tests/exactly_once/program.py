@@ -7,6 +7,7 @@ diary. What went wrong is followed by an abort, or by a new producer with the sa
 
 import random
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -27,7 +28,7 @@ ABORTED_SHARE: Final = 0.15
 PAUSE_AFTER_TROUBLE_S: Final = 0.2
 
 
-class Program:
+class Program(ABC):
     """A producer that goes on whatever happens, until its time is over."""
 
     def __init__(self, client: str, bootstrap: str, name: str, seed: int, partitions: int, diary: Diary) -> None:
@@ -58,12 +59,12 @@ class Program:
             with suppress(Exception):
                 client.close()
 
-    def started(self, client: Client) -> None:
+    def started(self, client: Client) -> None:  # noqa: B027  a writer needs nothing
         """A new producer is there."""
 
+    @abstractmethod
     def transaction(self, client: Client) -> None:
         """One transaction, if there is something to do."""
-        raise NotImplementedError
 
     def send(self, client: Client, topic: str) -> None:
         """A value that nobody has sent before, somewhere."""
@@ -177,7 +178,7 @@ def main(
     diary: Path,
 ) -> None:
     """Send or work until the time is over."""
-    kind = Writer if works_on < 0 else Worker
+    kind: type[Writer] | type[Worker] = Writer if works_on < 0 else Worker
     program = kind(client, bootstrap_server, name, seed, partitions, Diary(diary))
     if isinstance(program, Worker):
         program.partition = INPUT, works_on

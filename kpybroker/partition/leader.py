@@ -29,7 +29,7 @@ from kpywire.batch import (
     BatchHeader,
     parse_header,
 )
-from kpywire.control_record import control_batch, end_transaction
+from kpywire.control_record import marker_batch
 from kpywire.varint import Buffer
 
 Appended = tuple[int, int, int]
@@ -189,11 +189,12 @@ class Leader:
         log.producers.check_marker(
             marker.producer_id, marker.producer_epoch, marker.coordinator_epoch, offset, marker.transaction_version
         )
-        batch = control_batch(
-            [end_transaction(commit=marker.commit, coordinator_epoch=marker.coordinator_epoch)],
+        batch = marker_batch(
             offset,
             self.epoch,
             now_ms,
+            commit=marker.commit,
+            coordinator_epoch=marker.coordinator_epoch,
             producer_id=marker.producer_id,
             producer_epoch=marker.producer_epoch,
         )

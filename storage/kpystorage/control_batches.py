@@ -5,7 +5,7 @@ from struct import Struct
 from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
-from kpywire.batch import BatchHeader
+from kpywire.batch import HEADER_BYTES, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.record import read_records
 from kpywire.varint import Buffer
@@ -14,6 +14,10 @@ ABORT = 0
 COMMIT = 1
 _KEY = Struct(">hh")  # version, type
 _VALUE = Struct(">hi")  # version, coordinator epoch
+_RECORD = Struct(">5shhBhiB")
+"""The only record of nearly every control batch: key and value as above, what is before each, no headers."""
+_BEFORE_KEY = b"\x20\0\0\0\x08"
+_BEFORE_VALUE = 0x0C
 
 
 def transaction_marker(header: BatchHeader, data: Buffer, position: int) -> TransactionMarker | None:
@@ -24,6 +28,12 @@ def transaction_marker(header: BatchHeader, data: Buffer, position: int) -> Tran
     """
     if header.record_count == 0 or not header.has_producer_id:
         return None
+    if header.size == HEADER_BYTES + _RECORD.size and header.record_count == 1 and not header.codec:
+        before_key, _, kind, before_value, _, coordinator_epoch, headers = _RECORD.unpack_from(
+            data, position + HEADER_BYTES
+        )
+        if before_key == _BEFORE_KEY and before_value == _BEFORE_VALUE and headers == 0:
+            return TransactionMarker(kind == COMMIT, coordinator_epoch) if kind in (ABORT, COMMIT) else None
     with memoryview(data) as view:
         record = next(iter(read_records(view[position : position + header.size])), None)
     if record is None or record.key is None or record.value is None or len(record.key) < _KEY.size:

@@ -7,10 +7,11 @@ control bit and is never compressed; a marker's batch is transactional and carri
 """
 
 from collections.abc import Sequence
+from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from kpywire.batch import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kpywire.batch import LENGTH_END, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed
 from kpywire.messages.end_txn_marker import EndTxnMarker
@@ -34,6 +35,8 @@ VERSION: Final = 0
 
 _KEY = Struct(">hh")
 _MARKER_VERSION = Struct(">h")
+_PLACE = Struct(">q")
+_LEADER_EPOCH = Struct(">i")
 _MESSAGES: Final[dict[int, type]] = {
     ABORT: EndTxnMarker,
     COMMIT: EndTxnMarker,
@@ -76,6 +79,31 @@ def control_batch(
         transactional=producer_id != NO_PRODUCER_ID,
         control=True,
     )
+
+
+def marker_batch(
+    base_offset: int,
+    partition_leader_epoch: int,
+    timestamp_ms: int,
+    *,
+    commit: bool,
+    coordinator_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+) -> bytearray:
+    """The batch that ends a transaction; between partitions it differs only in what no checksum covers."""
+    batch = bytearray(_marker_batch(timestamp_ms, commit, coordinator_epoch, producer_id, producer_epoch))
+    _PLACE.pack_into(batch, 0, base_offset)
+    _LEADER_EPOCH.pack_into(batch, LENGTH_END, partition_leader_epoch)
+    return batch
+
+
+@lru_cache(256)
+def _marker_batch(
+    timestamp_ms: int, commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int
+) -> bytes:
+    marker = end_transaction(commit=commit, coordinator_epoch=coordinator_epoch)
+    return control_batch([marker], 0, 0, timestamp_ms, producer_id=producer_id, producer_epoch=producer_epoch)
 
 
 def _value(kind: int, message: object) -> bytes:
