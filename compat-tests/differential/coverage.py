@@ -51,6 +51,11 @@ def table(reached: Iterable[tuple[int, int, int]]) -> list[str]:
     return lines
 
 
+def errors_in(lines: Iterable[str]) -> set[str]:
+    """The errors that lines of such a table name. At which versions depends a little on how busy the machine was."""
+    return {part.split()[0] for line in lines for part in line.partition(": ")[2].split(", ") if part}
+
+
 def _ranges(versions: set[int]) -> str:
     """``v0-3,5``."""
     parts: list[list[int]] = []

@@ -355,15 +355,15 @@ def _find_coordinator(version: int) -> Iterator[Any]:
 
 def clients_that_die() -> list[Step]:
     """A group of three, of which one after the other goes without a word, and is waited for until its session ends."""
-    of, short = "~dying", {"session_ms": 1000, "rebalance_ms": 1500}
+    of, short = "~dying", {"session_ms": 3000, "rebalance_ms": 4500}
     steps: list[Step] = [*stable(of, "m", **short)]
     asked = call("c", 5, DescribeGroupsRequest(groups=[of]))
     beat = call("m", 4, _beat(of, "m"))
     steps += [*_first(of, "n", **short), _join(of, "m", **short), _sync(of, "n"), _sync(of, "m"), asked]
-    steps += [Hangup("n"), beat, Pause(700), beat, Pause(700), beat, Pause(900), beat, asked]
+    steps += [Hangup("n"), beat, Pause(1200), beat, Pause(1200), beat, Pause(1200), beat, asked]
     steps += [_join(of, "m", **short), _sync(of, "m"), asked, call("c", 9, committing(of, {"~t0": [(0, 3, "m")]}))]
-    steps += [*_first(of, "o", **short), Hangup("o"), Pause(700), beat, Pause(700), beat, asked]
-    steps += [_join(of, "m", **short), Pause(2000), asked, Hangup("m"), Pause(2500), asked]
+    steps += [*_first(of, "o", **short), Hangup("o"), Pause(1200), beat, Pause(1200), beat, asked]
+    steps += [_join(of, "m", **short), Pause(5500), asked, Hangup("m"), Pause(4000), asked]
     steps += [
         call("c", 9, committing(of, {"~t0": [(0, 3, "m")]})),
         call("c", 2, DeleteGroupsRequest(groups_names=[of])),
