@@ -1,6 +1,7 @@
 """Kafka Connect, distributed: workers share connectors by a group of their own protocol, and one takes over another's.
 
 Lines of a file become records of a topic, and those the lines of another file. Every line is there once, in order.
+So is every number of a source that supports exactly-once, to a reader of committed records, though a worker is killed.
 """
 
 import json
@@ -15,23 +16,28 @@ from subprocess import STDOUT, Popen
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from oracle import SMALL_JVM, classpath, free_port
+from oracle import SMALL_JVM, classpath, compile_java, free_port
 from oracle.jars import LOGGING
 from oracle.process import HOST, die_with_parent
-from topics import delete_topics
+from topics import create_topic, delete_topics
 from waiting import eventually
 
 pytestmark = pytest.mark.java
 
+JAVA = Path(__file__).resolve().parent / "java"
 LINES = 500
+NUMBERS = 2_500
+TASKS = 2
+EXACTLY_ONCE = {"exactly_once_source_support": "enabled", "session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}
 
 
 class Worker:
     """A worker in a JVM of its own, spoken to over its REST port."""
 
-    def __init__(self, directory: Path, bootstrap_servers: str, cluster: str) -> None:
+    def __init__(self, directory: Path, bootstrap_servers: str, cluster: str, **configs: str) -> None:
         self.port = free_port()
         self.output = directory / f"worker-{self.port}.log"
         properties = directory / f"worker-{self.port}.properties"
@@ -50,10 +56,12 @@ class Worker:
             "scheduled.rebalance.max.delay.ms": 0,
             "listeners": f"http://{HOST}:{self.port}",
             "plugin.discovery": "service_load",
+            **{key.replace("_", "."): value for key, value in configs.items()},
         }
         properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
         main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(), main, str(properties)]
+        ours = compile_java(JAVA / "CountingSource.java")
+        command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(JAVA, ours), main, str(properties)]
         with open(self.output, "wb") as output:
             self.process = Popen(command, stdout=output, stderr=STDOUT, preexec_fn=die_with_parent)
 
@@ -67,11 +75,15 @@ class Worker:
         except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
             return None
 
+    def tasks(self, connector: str) -> list[tuple[str, str]]:
+        """State and worker of each of the connector's tasks."""
+        status = self.ask(f"/connectors/{connector}/status")
+        return [] if status is None else [(task["state"], task["worker_id"]) for task in status["tasks"]]
+
     def runs(self, connector: str, within: set[str]) -> bool:
         """Whether the connector's one task runs on one of these workers."""
-        status = self.ask(f"/connectors/{connector}/status")
-        tasks = [] if status is None else status["tasks"]
-        return [task["state"] for task in tasks] == ["RUNNING"] and tasks[0]["worker_id"] in within
+        tasks = self.tasks(connector)
+        return [state for state, _ in tasks] == ["RUNNING"] and tasks[0][1] in within
 
     @property
     def id(self) -> str:
@@ -79,8 +91,8 @@ class Worker:
 
 
 @contextmanager
-def worker(directory: Path, bootstrap_servers: str, cluster: str) -> Iterator[Worker]:
-    started = Worker(directory, bootstrap_servers, cluster)
+def worker(directory: Path, bootstrap_servers: str, cluster: str, **configs: str) -> Iterator[Worker]:
+    started = Worker(directory, bootstrap_servers, cluster, **configs)
     try:
         yield started
     except BaseException:
@@ -135,3 +147,49 @@ def test_workers_share_connectors_and_take_over(tmp_path: Path, bootstrap_server
         eventually(lambda: all(stays.runs(name, {stays.id}) for name in connectors), "the tasks on one worker", 90)
         eventually(lambda: len(lines_in(sink)) >= 2 * LINES, "the rest of the lines", 60)
     assert lines_in(sink) == list(range(2 * LINES))
+
+
+class Committed:
+    """What a reader of committed records finds in each task's partition, in order."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.numbers: dict[int, list[int]] = {task: [] for task in range(TASKS)}
+        settings = {"bootstrap.servers": bootstrap_servers, "group.id": topic, "isolation.level": "read_committed"}
+        self._consumer = Consumer({**settings, "enable.auto.commit": False})
+        self._consumer.assign([TopicPartition(topic, task, 0) for task in range(TASKS)])
+
+    def reaches(self, count: int) -> bool:
+        """Whether every partition holds at least so many."""
+        for message in self._consumer.consume(1_000, 0.2):
+            if message.error() is None:
+                self.numbers[message.partition()].append(int(message.value()))
+        return all(len(numbers) >= count for numbers in self.numbers.values())
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+def test_a_source_writes_exactly_once_though_its_worker_is_killed(
+    tmp_path: Path, bootstrap_servers: str, cluster: str
+) -> None:
+    topic = f"{cluster}-numbers"
+    create_topic(AdminClient({"bootstrap.servers": bootstrap_servers}), topic, TASKS)
+    connector = {"connector.class": "CountingSource", "topic": topic, "numbers": NUMBERS, "tasks.max": TASKS}
+    made = {"name": "numbers", "config": {**connector, "exactly.once.support": "required"}}
+    start = partial(worker, tmp_path, bootstrap_servers, cluster, **EXACTLY_ONCE)
+    with ExitStack() as stack:
+        committed = Committed(bootstrap_servers, topic)
+        stack.callback(committed.close)
+        stays, dies = stack.enter_context(start()), stack.enter_context(start())
+        for each in (stays, dies):
+            eventually(partial(answers, each), "a worker that answers", 120)
+        eventually(partial(stays.ask, "/connectors", made), "the connector", 60, 1)
+        on_both = {("RUNNING", stays.id), ("RUNNING", dies.id)}
+        eventually(lambda: set(stays.tasks("numbers")) == on_both, "a task on either worker", 90, 0.2)
+        eventually(partial(committed.reaches, 50), "the first numbers", 60)
+        dies.process.kill()
+        assert not committed.reaches(NUMBERS), "the worker was killed too late to show anything"
+        eventually(lambda: stays.tasks("numbers") == [("RUNNING", stays.id)] * TASKS, "both tasks on one", 120, 0.2)
+        eventually(partial(committed.reaches, NUMBERS), "all numbers", 90)
+        assert not committed.reaches(NUMBERS + 1)
+    assert committed.numbers == {task: list(range(NUMBERS)) for task in range(TASKS)}

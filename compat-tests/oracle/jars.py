@@ -26,13 +26,13 @@ def classpath(*extra: Path) -> str:
     return ":".join([*map(str, extra), str(HERE), f"{jars_directory()}/*"])
 
 
-def compile_java(source: Path) -> Path:
-    """Compile one Java source file against the jars; the directory of its classes. Cached by modification time."""
+def compile_java(source: Path, *extra: Path) -> Path:
+    """Compile one Java source file against the jars and ``extra`` ones; the directory of its classes, made once."""
     target = BUILD / "java" / source.stem
     stamp = target / ".compiled"
     if not stamp.exists() or stamp.stat().st_mtime < source.stat().st_mtime:
         target.mkdir(parents=True, exist_ok=True)
-        command = ["javac", "-nowarn", "-d", str(target), "-cp", classpath(), str(source)]
+        command = ["javac", "-nowarn", "-d", str(target), "-cp", classpath(*extra), str(source)]
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
         if finished.returncode != 0:
             raise RuntimeError(f"javac {source.name}:\n{finished.stdout}{finished.stderr}")
