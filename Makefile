@@ -37,6 +37,10 @@ run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:
 demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
 	@$(BIN)/python -m examples.flights
 
+.PHONY: payments
+payments: setup ## transactions, Spark with a checkpoint, exact totals while all is killed at random (OPTIONS=--seconds 600)
+	@$(BIN)/python -m examples.payments $(OPTIONS)
+
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
 
