@@ -160,7 +160,8 @@ class Committed:
 
     def reaches(self, count: int) -> bool:
         """Whether every partition holds at least so many."""
-        for message in self._consumer.consume(1_000, 0.2):
+        polled: list[Any] = self._consumer.consume(1_000, 0.2)
+        for message in polled:
             if message.error() is None:
                 self.numbers[message.partition()].append(int(message.value()))
         return all(len(numbers) >= count for numbers in self.numbers.values())

@@ -78,7 +78,8 @@ class Totals:
 
     def reach(self, count: int) -> bool:
         """Whether it has seen at least so many."""
-        for message in self._consumer.consume(1_000, 0.2):
+        polled: list[Any] = self._consumer.consume(1_000, 0.2)
+        for message in polled:
             if message.error() is None:
                 payments, total = map(int, message.value().split())
                 self.seen[message.key().decode()].append((payments, total))
