@@ -1,4 +1,4 @@
-"""Kafka Streams with ``exactly_once_v2``: two instances, one killed and started again, the broker killed under both.
+"""Kafka Streams with ``exactly_once_v2``: two instances, killed and started again, the broker killed under both.
 
 The application groups payments by account, through a repartition topic, into a state store with a changelog. Each
 payment changes the output once: an account's counts are 1, 2, 3 … and its last sum is that of what was sent.
@@ -7,7 +7,7 @@ payment changes the output once: an account's counts are 1, 2, 3 … and its las
 import random
 import threading
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -19,14 +19,14 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
 from conftest import StartBroker
-from oracle import SMALL_JVM, classpath, compile_java
+from oracle import SMALL_JVM, BrokerProcess, classpath, compile_java
 from oracle.jars import BUILD, KAFKA_VERSION, LOGGING
 from oracle.maven import copied
 from oracle.process import die_with_parent
 from topics import create_topic
 from waiting import eventually
 
-pytestmark = [pytest.mark.java, pytest.mark.timeout(500)]
+pytestmark = [pytest.mark.java, pytest.mark.timeout(900)]
 
 HERE = Path(__file__).resolve().parent
 PARTITIONS = 3
@@ -135,8 +135,24 @@ def instance(directory: Path, bootstrap_servers: str) -> Iterator[Instance]:
     started.end()
 
 
-def test_totals_are_exact_though_an_instance_and_the_broker_are_killed(
-    start_broker: StartBroker, tmp_path: Path
+SHORT = ("instance", "broker")
+LONG = tuple(random.Random(6).choices(("instance", "broker", "both instances", "broker and instance"), k=12))
+
+
+def strike(whom: str, broker: BrokerProcess, instances: Sequence[Instance]) -> None:
+    """SIGKILL, all of them before the first is started again."""
+    dying = instances if "instances" in whom else instances[1:] if "instance" in whom else ()
+    for each in dying:
+        each.kill()
+    if "broker" in whom:
+        broker.restart(kill=True)
+    for each in dying:
+        each.start()
+
+
+@pytest.mark.parametrize("kills", [SHORT, pytest.param(LONG, marks=pytest.mark.slow)], ids=["short", "long"])
+def test_totals_are_exact_though_instances_and_the_broker_are_killed(
+    start_broker: StartBroker, tmp_path: Path, kills: Sequence[str]
 ) -> None:
     broker = start_broker(**SETTINGS)
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
@@ -145,18 +161,16 @@ def test_totals_are_exact_though_an_instance_and_the_broker_are_killed(
     payments, totals = Payments(broker.bootstrap_servers), Totals(broker.bootstrap_servers)
     with ExitStack() as stack:
         stack.callback(totals.close)
-        stays, dies = (
-            stack.enter_context(instance(tmp_path / name, broker.bootstrap_servers)) for name in ("stays", "dies")
-        )
+        instances = [
+            stack.enter_context(instance(tmp_path / name, broker.bootstrap_servers)) for name in ("one", "other")
+        ]
         with payments.going_on():
-            for each in (stays, dies):
+            for each in instances:
                 eventually(partial(each.times, "RUNNING"), "both instances", 120)
             eventually(partial(totals.reach, payments.count), "the first totals", 90)
-            dies.kill()
-            dies.start()
-            eventually(partial(totals.reach, payments.count), "totals after the kill of an instance", 120)
-            broker.restart(kill=True)
-            eventually(partial(totals.reach, payments.count), "totals after the kill of the broker", 120)
+            for whom in kills:
+                strike(whom, broker, instances)
+                eventually(partial(totals.reach, payments.count), f"totals after the kill of {whom}", 180)
         eventually(partial(totals.reach, payments.count), "the last totals", 120)
         names = set(admin.list_topics(timeout=30).topics)
     assert {"account-totals-by-account-repartition", "account-totals-totals-changelog"} <= names
