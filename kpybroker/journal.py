@@ -103,9 +103,10 @@ class AppendRefused(Exception):
 class DecisionFailed(Exception):
     """The machine could not decide: a defect. Nothing was appended, and only this input suffers."""
 
-    def __init__(self, event: Any) -> None:
+    def __init__(self, event: Any, error: Exception) -> None:
         super().__init__(f"No decision on {type(event).__name__}")
         self.event = event
+        self.error = error
 
 
 Append = Callable[[Sequence[Any], ProducerEpoch | None, int], tuple[int, int]]
@@ -273,7 +274,7 @@ class Journal:
         try:
             return self.machine.decide(event, now_ms)
         except Exception as error:
-            raise DecisionFailed(event) from error
+            raise DecisionFailed(event, error) from error
 
     def _step(self, event: Any, key: Hashable, now_ms: int) -> None:
         effects = self._decide(event, now_ms)

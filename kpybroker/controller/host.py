@@ -454,4 +454,4 @@ def _why_not_alone(quorum: Quorum) -> str:
 def _report(failed: DecisionFailed) -> None:
     # Its name only: a request may hold secrets, and whatever else somebody wants to see in this log.
     event = getattr(failed.event, "message", failed.event)
-    log.error("A defect kept the controller from deciding on a %s", type(event).__name__, exc_info=failed.__cause__)
+    log.error("A defect kept the controller from deciding on a %s", type(event).__name__, exc_info=failed.error)

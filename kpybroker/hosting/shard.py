@@ -241,7 +241,7 @@ class Shard:
     def _report(self, failed: DecisionFailed) -> None:
         # Its name only: an event may hold what a client wants nobody to read.
         event = getattr(failed.event, "message", failed.event)
-        log.error("A defect kept %s from deciding on a %s", self, type(event).__name__, exc_info=failed.__cause__)
+        log.error("A defect kept %s from deciding on a %s", self, type(event).__name__, exc_info=failed.error)
 
     # Time
 

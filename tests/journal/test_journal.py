@@ -372,7 +372,7 @@ def test_a_defect_of_the_machine_costs_one_input() -> None:
     slip = Slip(world)
     world.submit(Bug(slip))
     assert slip.errors == [error_codes.UNKNOWN_SERVER_ERROR]
-    assert isinstance(world.defects[0].__cause__, ZeroDivisionError)
+    assert isinstance(world.defects[0].error, ZeroDivisionError)
     answered = world.put("a")
     world.commit()
     assert answered.answers == [("a", 1)]
