@@ -73,7 +73,8 @@ def test_dump_log_segments_reads_log_snapshots_and_bootstrap(node: HostWorld) ->
     assert payloads(of_snapshot)[0]["data"] == {"name": "metadata.version", "featureLevel": 30}
     snapshot_controls = [kind for kind, _ in CONTROL.findall(of_snapshot)]
     assert snapshot_controls == ["SnapshotHeader", "KRaftVersion", "KRaftVoters", "SnapshotFooter"]
-    assert [each["data"]["featureLevel"] for each in payloads(of_bootstrap)] == [30]
+    finalized = {each["data"]["name"]: each["data"]["featureLevel"] for each in payloads(of_bootstrap)}
+    assert finalized == {"metadata.version": 30, "transaction.version": 2}
 
 
 def test_the_metadata_shell_reads_a_snapshot(node: HostWorld) -> None:
