@@ -28,7 +28,7 @@ from java_tools import TOOLS, JavaTools
 from oracle import classpath, jars_directory
 from oracle.jars import LOGGING
 from oracle.process import die_with_parent
-from targets import EXTERNAL
+from targets import EXTERNAL, TARGETS
 
 pytestmark = pytest.mark.java
 
@@ -55,13 +55,23 @@ def files_for_commands(directory: Path) -> Path:
 def printed(
     request: pytest.FixtureRequest,
     java_tools: JavaTools,
+    target: str,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> dict[str, str]:
+    """What each command left behind, in their order, on a broker of their own: some list all that is there."""
+    if target == EXTERNAL:
+        pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
+    with TARGETS[target](directory=tmp_path_factory.mktemp("broker")) as broker:
+        return all_of_them(request, java_tools, broker.bootstrap_servers, target, tmp_path_factory)
+
+
+def all_of_them(
+    request: pytest.FixtureRequest,
+    java_tools: JavaTools,
     bootstrap_servers: str,
     target: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
-    """What each command left behind, in their order."""
-    if target == EXTERNAL:
-        pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
     files = files_for_commands(tmp_path_factory.mktemp("plans"))
     recording = request.config.getoption("--record")
     wanted = {} if recording else parity.commands_expected(target)

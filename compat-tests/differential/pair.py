@@ -87,7 +87,7 @@ def explain(
 
 
 def findings(
-    pair: Pair, seeds: Iterator[int], within_s: float, shrink_s: float = 60.0, length: int = 40
+    pair: Pair, seeds: Iterable[int], within_s: float, shrink_s: float = 60.0, length: int = 40
 ) -> Iterator[Finding]:
     """Play seed after seed until the time is over; each kind of difference once."""
     deadline = time.monotonic() + within_s
