@@ -89,6 +89,7 @@ class Member(threading.Thread, ABC):
         self.topic = topic
         self.group = group
         self.instance_id = instance_id
+        self.session_ms = SESSION_MS
         self.next_offsets: dict[int, int] = {}
         self.errors: list[str] = []
         self._leaving = threading.Event()
@@ -149,7 +150,7 @@ class ConfluentMember(Member):
             "partition.assignment.strategy": self.strategy,
             "auto.offset.reset": "earliest",
             "enable.auto.commit": False,
-            "session.timeout.ms": SESSION_MS,
+            "session.timeout.ms": self.session_ms,
             "heartbeat.interval.ms": HEARTBEAT_MS,
             "reconnect.backoff.max.ms": 500,
             "log_level": 0,
@@ -225,7 +226,7 @@ class PythonMember(Member):
             group_instance_id=self.instance_id,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self.session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             reconnect_backoff_max_ms=500,
             # A leader may assign before it knows the topic's partitions; it sees that with the next metadata.
@@ -305,7 +306,7 @@ class AsyncMember(Member):
             group_instance_id=self.instance_id,
             auto_offset_reset="earliest",
             enable_auto_commit=False,
-            session_timeout_ms=SESSION_MS,
+            session_timeout_ms=self.session_ms,
             heartbeat_interval_ms=HEARTBEAT_MS,
             retry_backoff_ms=100,
         )

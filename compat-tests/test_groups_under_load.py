@@ -17,6 +17,8 @@ from topics import create_topic
 from waiting import eventually
 
 PARTITIONS = 6
+LONG_SESSION_MS = 30_000
+"""Longer than any client takes to find a broker again: nobody is given up for dead meanwhile."""
 
 
 @pytest.fixture
@@ -133,10 +135,13 @@ def test_a_group_outlives_its_broker(start_broker: StartBroker, group: str, kill
     ledger = Ledger()
     with ExitStack() as running:
         load = running.enter_context(Load(servers, "t", PARTITIONS))
-        members = [
-            running.enter_context(ConfluentMember("librdkafka", ledger, servers, "t", group)),
-            running.enter_context(PythonMember("kafka-python", ledger, servers, "t", group)),
+        members: list[Member] = [
+            ConfluentMember("librdkafka", ledger, servers, "t", group),
+            PythonMember("kafka-python", ledger, servers, "t", group),
         ]
+        for member in members:
+            member.session_ms = LONG_SESSION_MS
+            running.enter_context(member)
         for member in members:
             member.wait_for(3)
         eventually(lambda: ledger.count() > 500, "records to be read")
