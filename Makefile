@@ -51,7 +51,7 @@ test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
 	$(PYTEST) tests -m "not slow and not java and not spark"
 	$(PYTEST) tests -m "slow or java or spark"
-	$(PYTEST) compat-tests --target kpybroker -m "not slow"
+	$(PYTEST) compat-tests --target kpybroker -m "not slow" --reruns 1
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
