@@ -208,12 +208,8 @@ class Dispatcher:
         # What all connections read into is used again; the buffer of a larger request is its own.
         kept = memoryview(bytearray(frame)) if frame.obj is connection.server.scratch else frame
         work = self._work(kept, call, correlation_id, position)
-        size = len(frame) if len(frame) > LARGE_BYTES and call.api_key not in WHOLE else 0
-        reply: Reply | Pending | None = (
-            connection.server.slices.begin(work, connection, size, call.api_key)
-            if size
-            else connection.server.slices.begin(work, connection)
-        )
+        large = (len(frame), call.api_key) if _is_in_steps(frame, call) else ()
+        reply: Reply | Pending | None = connection.server.slices.begin(work, connection, *large)
         now_ns = perf_counter_ns()
         queue_ns = started_ns - connection.arrived_ns
         local_ns = now_ns - started_ns
@@ -235,7 +231,7 @@ class Dispatcher:
         if served is None:
             return self._unsupported_api_versions(call.connection, correlation_id)
         try:
-            if len(frame) > LARGE_BYTES and call.api_key not in WHOLE:
+            if _is_in_steps(frame, call):
                 decode = decoder_in_steps(api.request_class(call.api_key), call.api_version)
                 yield None
                 request, _ = yield from decode(frame, position)
@@ -322,6 +318,11 @@ class Dispatcher:
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
 
 
+def _is_in_steps(frame: memoryview, call: Call) -> bool:
+    """Whether a request is decoded with pauses."""
+    return len(frame) > LARGE_BYTES and call.api_key not in WHOLE
+
+
 def _unsent(due: Due, pending: Any) -> None:
     """A request that is not answered now: it has left to wait, or there is no answer at all (acks=0)."""
     if pending is not None:
@@ -336,10 +337,7 @@ def _encode(served: Served, correlation_id: int, response: Any, encoded: list[An
     """The reply, with its header and size; ``encoded`` is the response where that was done in steps."""
     if encoded is None:
         if served.errors_in is not None:
-            codes: list[int] = []
-            served.errors_in(response, codes)
-            for code in codes:
-                served.counters.count_error(code)
+            _count_errors(served, served.errors_in, response)
         parts: list[Any] = []
         served.encode(response, parts)
     else:
@@ -363,14 +361,18 @@ def _encode(served: Served, correlation_id: int, response: Any, encoded: list[An
     return parts
 
 
+def _count_errors(served: Served, errors: Errors, response: Any) -> None:
+    codes: list[int] = []
+    errors(response, codes)
+    for code in codes:
+        served.counters.count_error(code)
+
+
 def _encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
     """As `_encode`, with pauses where the answer has many elements."""
     if served.errors_in is None:
         return _encode(served, correlation_id, response)
-    codes: list[int] = []
-    served.errors_in(response, codes)
-    for code in codes:
-        served.counters.count_error(code)
+    _count_errors(served, served.errors_in, response)
     yield None
     encode = encoder_in_steps(type(response), call.api_version)
     yield None

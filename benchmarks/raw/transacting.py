@@ -9,7 +9,7 @@ import selectors
 import socket
 import struct
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import crc32c
@@ -27,6 +27,8 @@ TRANSACTION: Final = 1
 TRANSACTIONAL: Final = 0x10
 TIMEOUT_MS: Final = 60_000
 AGAIN_S: Final = 0.001
+READY_TIMEOUT_S: Final = 300.0
+NOT_READY_PAUSE_S: Final = 0.005
 CONCURRENT_TRANSACTIONS: Final = 51
 NOT_READY: Final = frozenset({14, 15, 16, CONCURRENT_TRANSACTIONS})
 READ_BYTES: Final = 1 << 16
@@ -59,6 +61,26 @@ def init_producer_id(transactional_id: str) -> bytes:
     return frame(22, INIT_PRODUCER_ID_VERSION, string(transactional_id) + struct.pack(">i", TIMEOUT_MS), header_end=b"")
 
 
+def identity(ask: Callable[[bytes], bytes], transactional_id: str) -> tuple[int, int]:
+    """Producer id and epoch, once the coordinator is ready; ``ask`` gives answers without their size.
+
+    Raises:
+        TransactionError: it refuses, or is never ready.
+    """
+    deadline_s = time.monotonic() + READY_TIMEOUT_S
+    while True:
+        answer = ask(init_producer_id(transactional_id))
+        error, producer_id, producer_epoch = struct.unpack_from(">hqh", answer, THROTTLE_END - 4)
+        if not error:
+            return producer_id, producer_epoch
+        if error not in NOT_READY:
+            raise TransactionError(f"InitProducerId is answered with {error}")
+        ask(find_coordinator(transactional_id))
+        if time.monotonic() > deadline_s:
+            raise TransactionError(f"no coordinator of {transactional_id} after {READY_TIMEOUT_S:.0f} s")
+        time.sleep(NOT_READY_PAUSE_S)
+
+
 class Producer:
     """A connection, the producer's identity, the step it is at."""
 
@@ -71,7 +93,7 @@ class Producer:
         self.sequence = 0
         self.received = b""
         self.asked_s = 0.0
-        self._identify()
+        self.producer_id, self.producer_epoch = identity(self.ask, transactional_id)
         indexes = array([struct.pack(">i", index) for index in partitions])
         self._add = self._request(24, ADD_PARTITIONS_VERSION, array([string(topic) + indexes]))
         self._end = self._request(26, END_TRANSACTION_VERSION, b"\1")
@@ -80,27 +102,12 @@ class Producer:
         body = string(self.id) + struct.pack(">qh", self.producer_id, self.producer_epoch) + rest
         return frame(api_key, version, body, header_end=b"")
 
-    def _identify(self) -> None:
-        """Wait for the coordinator and get an identity."""
-        deadline_s = time.monotonic() + TIMEOUT_MS / 1000
-        while True:
-            if not struct.unpack_from(">h", self.ask(find_coordinator(self.id)), THROTTLE_END)[0]:
-                answer = self.ask(init_producer_id(self.id))
-                error, self.producer_id, self.producer_epoch = struct.unpack_from(">hqh", answer, THROTTLE_END)
-                if error == 0:
-                    return
-                if error not in NOT_READY:
-                    raise TransactionError(f"InitProducerId is answered with {error}")
-            if time.monotonic() > deadline_s:
-                raise TransactionError(f"no coordinator of {self.id}")
-            time.sleep(0.05)
-
     def ask(self, framed: bytes) -> bytes:
-        """One request and its answer."""
+        """One request and its answer, without its size."""
         self.connection.sendall(framed)
         while (answer := self.take()) is None:
             pass
-        return answer
+        return answer[4:]
 
     def take(self) -> bytes | None:
         """A whole answer with its size, if it is there by now."""

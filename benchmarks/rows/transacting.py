@@ -84,7 +84,7 @@ class CoordinatorLoad(Row):
         start_ms(broker)
         with Conversation(Address(HOST, broker.port)) as conversation:
             for number in range(self.ids):
-                known(conversation, f"id-{number}")
+                identify(conversation, f"id-{number}")
 
     def play(self, side: Side) -> dict[str, float]:
         broker = self.brokers[side]
@@ -100,7 +100,7 @@ class CoordinatorLoad(Row):
             try:
                 with Conversation(Address(HOST, broker.port)) as conversation:
                     for number in range(min(ASKED_IDS, self.ids)):
-                        known(conversation, f"id-{number}")
+                        identify(conversation, f"id-{number}")
                 return time.perf_counter()
             except OSError as error:
                 if time.monotonic() > deadline_s:
@@ -111,20 +111,12 @@ class CoordinatorLoad(Row):
         self.brokers.pop(side).stop()
 
 
-def known(conversation: Conversation, transactional_id: str) -> None:
-    """Ask for an identity until there is one."""
-    deadline_s = time.monotonic() + LOAD_TIMEOUT_S
-    while True:
-        answer = conversation.ask(transacting.init_producer_id(transactional_id))
-        error = int.from_bytes(answer[8:10], "big")
-        if not error:
-            return
-        if error not in transacting.NOT_READY:
-            raise RoundError(f"InitProducerId is answered with {error}")
-        conversation.ask(transacting.find_coordinator(transactional_id))
-        if time.monotonic() > deadline_s:
-            raise RoundError(f"no coordinator of {transactional_id} after {LOAD_TIMEOUT_S:.0f} s")
-        time.sleep(0.005)
+def identify(conversation: Conversation, transactional_id: str) -> None:
+    """Make the coordinator know an id. RoundError, OSError."""
+    try:
+        transacting.identity(conversation.ask, transactional_id)
+    except transacting.TransactionError as error:
+        raise RoundError(str(error)) from error
 
 
 def transaction_rows(effort: Effort) -> list[Row]:

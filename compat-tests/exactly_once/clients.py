@@ -163,6 +163,15 @@ class ConfluentClient(Client):
             self._consumer.close()
 
 
+def _seen(polled: Mapping[Any, Sequence[Any]]) -> list[Seen]:
+    """The records of a poll of kafka-python or aiokafka."""
+    return [
+        Seen((asked.topic, asked.partition), record.offset, record.value.decode())
+        for asked, records in polled.items()
+        for record in records
+    ]
+
+
 class KafkaPythonClient(Client):
     """kafka-python."""
 
@@ -171,7 +180,6 @@ class KafkaPythonClient(Client):
         from kafka import KafkaProducer
 
         self._consumer: Any = None
-        self._group = ""
         self._sent: list[tuple[str, Any]] = []
         with self._told():
             self._producer = KafkaProducer(
@@ -228,7 +236,6 @@ class KafkaPythonClient(Client):
     def read_from(self, partition: Partition, group: str) -> None:
         from kafka import KafkaConsumer, TopicPartition
 
-        self._group = group
         with self._told():
             self._consumer = KafkaConsumer(
                 bootstrap_servers=self.bootstrap,
@@ -244,11 +251,7 @@ class KafkaPythonClient(Client):
     def poll(self) -> Sequence[Seen]:
         with self._told():
             polled = self._consumer.poll(timeout_ms=int(POLL_S * 1000), max_records=MOST_POLLED)
-        return [
-            Seen((asked.topic, asked.partition), record.offset, record.value.decode())
-            for asked, records in polled.items()
-            for record in records
-        ]
+        return _seen(polled)
 
     def go_back_to(self, partition: Partition, offset: int) -> None:
         from kafka import TopicPartition
@@ -342,11 +345,7 @@ class AiokafkaClient(Client):
 
     def poll(self) -> Sequence[Seen]:
         polled = self._run(self._consumer.getmany(timeout_ms=int(POLL_S * 1000), max_records=MOST_POLLED))
-        return [
-            Seen((asked.topic, asked.partition), record.offset, record.value.decode())
-            for asked, records in polled.items()
-            for record in records
-        ]
+        return _seen(polled)
 
     def go_back_to(self, partition: Partition, offset: int) -> None:
         from aiokafka import TopicPartition

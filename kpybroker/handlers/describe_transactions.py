@@ -9,6 +9,7 @@ from typing import Any
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
 from kpybroker.server.slices import each
+from kpybroker.transactions.describe import undescribed
 from kpybroker.transactions.events import DescribeTransaction
 from kpywire.messages.describe_transactions import (
     DescribeTransactionsRequest,
@@ -28,23 +29,10 @@ def _describe(broker: Context, transactional_id: str) -> Any:
     return broker.transactions.submit(
         transactional_id,
         lambda ticket: DescribeTransaction(ticket, transactional_id, timestamp_ms),
-        lambda code: _refused(transactional_id, coordinator_error(code)),
+        lambda code: undescribed(transactional_id, coordinator_error(code)),
         writes=False,
     )
 
 
 def _together(states: list[TransactionState]) -> DescribeTransactionsResponse:
     return DescribeTransactionsResponse(throttle_time_ms=0, transaction_states=states)
-
-
-def _refused(transactional_id: str, code: int) -> TransactionState:
-    return TransactionState(
-        error_code=code,
-        transactional_id=transactional_id,
-        transaction_state="",
-        transaction_timeout_ms=0,
-        transaction_start_time_ms=0,
-        producer_id=0,
-        producer_epoch=0,
-        topics=[],
-    )

@@ -10,6 +10,7 @@ from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.transactions.describe import listing
 from kpybroker.transactions.events import ListTransactions
 from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.transaction import STATE_NAMES
@@ -26,13 +27,13 @@ def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> An
         try:
             whole_match(request.transactional_id_pattern)
         except InvalidPattern:
-            return _response(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
+            return listing(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
     # No shard looks at thousands of names for each of its own.
     request.state_filters = list(set(request.state_filters) & NAMES) or request.state_filters[:1]
     timestamp_ms = broker.scheduler.now_ms()
     asked = broker.transactions.submit_to_all(
         lambda ticket: ListTransactions(ticket, request, timestamp_ms),
-        lambda code: _response(coordinator_error(code), [], []),
+        lambda code: listing(coordinator_error(code), [], []),
     )
     return gathered(asked, lambda answers: _merged(answers, unknown))
 
@@ -40,11 +41,5 @@ def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> An
 def _merged(answers: list[ListTransactionsResponse], unknown: list[str]) -> ListTransactionsResponse:
     codes = {answer.error_code for answer in answers} - {error_codes.NONE, error_codes.NOT_COORDINATOR}
     if codes:
-        return _response(min(codes), [], [])
-    return _response(error_codes.NONE, unknown, [each for answer in answers for each in answer.transaction_states])
-
-
-def _response(code: int, unknown: list[str], states: list[Any]) -> ListTransactionsResponse:
-    return ListTransactionsResponse(
-        throttle_time_ms=0, error_code=code, unknown_state_filters=unknown, transaction_states=states
-    )
+        return listing(min(codes), [], [])
+    return listing(error_codes.NONE, unknown, [each for answer in answers for each in answer.transaction_states])

@@ -18,9 +18,9 @@ def describe_transaction(shard: Shard, event: DescribeTransaction, decision: Dec
     transactional_id = event.transactional_id
     transaction = shard.transactions.get(transactional_id)
     if not transactional_id:
-        described = _undescribed(transactional_id, error_codes.INVALID_REQUEST)
+        described = undescribed(transactional_id, error_codes.INVALID_REQUEST)
     elif transaction is None:
-        described = _undescribed(transactional_id, error_codes.TRANSACTIONAL_ID_NOT_FOUND)
+        described = undescribed(transactional_id, error_codes.TRANSACTIONAL_ID_NOT_FOUND)
     else:
         topics: dict[str, list[int]] = {}
         for topic, partition in sorted(shard.unmarked.get(transactional_id, transaction.partitions)):
@@ -45,7 +45,7 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
         pattern = message.transactional_id_pattern
         matches = whole_match(pattern) if pattern else None
     except InvalidPattern:
-        decision.reply(event.ticket, _listed(error_codes.INVALID_REGULAR_EXPRESSION, [], []))
+        decision.reply(event.ticket, listing(error_codes.INVALID_REGULAR_EXPRESSION, [], []))
         return
     states = {_STATES[name] for name in message.state_filters if name in _STATES}
     producer_ids = frozenset(message.producer_id_filters)
@@ -70,16 +70,18 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
         if passes(transactional_id, transaction)
     ]
     unknown = [name for name in dict.fromkeys(message.state_filters) if name not in _STATES]
-    decision.reply(event.ticket, _listed(error_codes.NONE, unknown, found))
+    decision.reply(event.ticket, listing(error_codes.NONE, unknown, found))
 
 
-def _listed(error_code: int, unknown: list[str], found: list[ListedTransaction]) -> ListTransactionsResponse:
+def listing(error_code: int, unknown: list[str], found: list[ListedTransaction]) -> ListTransactionsResponse:
+    """The answer to a ListTransactions."""
     return ListTransactionsResponse(
         throttle_time_ms=0, error_code=error_code, unknown_state_filters=unknown, transaction_states=found
     )
 
 
-def _undescribed(transactional_id: str, error_code: int) -> TransactionState:
+def undescribed(transactional_id: str, error_code: int) -> TransactionState:
+    """The answer about a transactional id of which only this error is known."""
     return TransactionState(
         error_code=error_code,
         transactional_id=transactional_id,

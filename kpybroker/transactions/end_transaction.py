@@ -6,9 +6,9 @@ the log; the partitions learn it after that.
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import TransactionRequest
-from kpybroker.transactions.responses import error_for
+from kpybroker.transactions.responses import answer_with_producer
 from kpybroker.transactions.shard import Shard
-from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
+from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, NO_ID, State, Transaction
 from kpywire import error_codes
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
@@ -27,24 +27,12 @@ def end_transaction(shard: Shard, request: TransactionRequest, decision: Decisio
         ended = _end(transaction, message, decision)
     else:
         ended = _end_and_bump(transaction, message, decision)
-    if not isinstance(ended, Transaction):
-        refuse(request, ended, decision)
-        return
-    _reply(request, error_codes.NONE, ended.producer_id, ended.producer_epoch, decision)
+    answer_with_producer(EndTxnResponse, request, ended, decision)
 
 
 def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
     """Answer an EndTxn with an error."""
-    _reply(request, error_for(request.message, error_code, request.api_version), NO_ID, NO_EPOCH, decision)
-
-
-def _reply(
-    request: TransactionRequest, error_code: int, producer_id: int, producer_epoch: int, decision: Decision
-) -> None:
-    response = EndTxnResponse(
-        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch
-    )
-    decision.reply(request.ticket, response)
+    answer_with_producer(EndTxnResponse, request, error_code, decision)
 
 
 def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:

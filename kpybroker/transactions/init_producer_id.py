@@ -7,7 +7,7 @@ nor here.
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import TransactionRequest
 from kpybroker.transactions.outcome import fence
-from kpybroker.transactions.responses import error_for
+from kpybroker.transactions.responses import answer_with_producer
 from kpybroker.transactions.shard import Shard
 from kpybroker.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
 from kpywire import error_codes
@@ -19,25 +19,14 @@ def init_producer_id(shard: Shard, request: TransactionRequest, decision: Decisi
     message: InitProducerIdRequest = request.message
     transactional_id = message.transactional_id or ""
     begun = _refusal(message, decision) or _begin(shard.transactions.get(transactional_id), message, decision)
-    if not isinstance(begun, Transaction):
-        refuse(request, begun, decision)
-        return
-    decision.write(transactional_id, begun)
-    _reply(request, error_codes.NONE, begun.producer_id, begun.producer_epoch, decision)
+    if isinstance(begun, Transaction):
+        decision.write(transactional_id, begun)
+    answer_with_producer(InitProducerIdResponse, request, begun, decision)
 
 
 def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> None:
     """Answer an InitProducerId with an error."""
-    _reply(request, error_for(request.message, error_code, request.api_version), NO_ID, NO_EPOCH, decision)
-
-
-def _reply(
-    request: TransactionRequest, error_code: int, producer_id: int, producer_epoch: int, decision: Decision
-) -> None:
-    response = InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch
-    )
-    decision.reply(request.ticket, response)
+    answer_with_producer(InitProducerIdResponse, request, error_code, decision)
 
 
 def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:

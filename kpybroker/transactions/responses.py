@@ -2,13 +2,17 @@
 
 from collections.abc import Iterable
 
-from kpybroker.transactions.events import Partition
+from kpybroker.transactions.decision import Decision
+from kpybroker.transactions.events import Partition, TransactionRequest
+from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, Transaction
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTopicResult,
 )
+from kpywire.messages.end_txn import EndTxnResponse
+from kpywire.messages.init_producer_id import InitProducerIdResponse
 
 _KNOW_FENCED = {"InitProducerIdRequest": 4}
 """From which version on requests know PRODUCER_FENCED, where that is not 2; before it is INVALID_PRODUCER_EPOCH."""
@@ -19,6 +23,24 @@ def error_for(message: object, error_code: int, api_version: int) -> int:
     if error_code == error_codes.PRODUCER_FENCED and api_version < _KNOW_FENCED.get(type(message).__name__, 2):
         return error_codes.INVALID_PRODUCER_EPOCH
     return error_code
+
+
+def answer_with_producer(
+    response: type[EndTxnResponse] | type[InitProducerIdResponse],
+    request: TransactionRequest,
+    decided: Transaction | int,
+    decision: Decision,
+) -> None:
+    """Answer with the identity that the producer has from now on, or with an error."""
+    if isinstance(decided, Transaction):
+        error_code, producer_id, producer_epoch = error_codes.NONE, decided.producer_id, decided.producer_epoch
+    else:
+        error_code = error_for(request.message, decided, request.api_version)
+        producer_id, producer_epoch = NO_ID, NO_EPOCH
+    message = response(
+        throttle_time_ms=0, error_code=error_code, producer_id=producer_id, producer_epoch=producer_epoch
+    )
+    decision.reply(request.ticket, message)
 
 
 def partition_results(transactional_id: str, errors: Iterable[tuple[Partition, int]]) -> AddPartitionsToTxnResult:

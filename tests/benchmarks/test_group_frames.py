@@ -1,11 +1,11 @@
 """The hand-written frames of groups, and the reading of their answers, held against kpywire."""
 
 import struct
-from typing import Any
+
+from framing import answer, body
 
 from benchmarks.raw import grouping
-from kpywire.codec import decode, encode
-from kpywire.header import decode_request_header, encode_response_header
+from kpywire.codec import decode
 from kpywire.messages.consumer_protocol_subscription import ConsumerProtocolSubscription
 from kpywire.messages.find_coordinator import FindCoordinatorRequest, FindCoordinatorResponse
 from kpywire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -17,17 +17,6 @@ from kpywire.messages.offset_commit import (
     OffsetCommitResponseTopic,
 )
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupResponse
-
-
-def body(frame: bytes, message: type[Any]) -> Any:
-    (size,) = struct.unpack_from(">i", frame)
-    assert size == len(frame) - 4
-    header = decode_request_header(memoryview(frame)[4:])
-    return decode(message, header.api_version, memoryview(frame)[4:], header.end)
-
-
-def answer(response: Any, api_key: int, version: int) -> bytes:
-    return encode_response_header(api_key, version, 7) + encode(response, version)
 
 
 def test_a_member_joins_with_its_subscription() -> None:

@@ -1,12 +1,9 @@
 """The hand-written frames over many topics, and the reading of their answers, held against kpywire."""
 
-import struct
-from typing import Any
+from framing import answer, body
 
 from benchmarks.raw import frames, many
 from benchmarks.rows import topics
-from kpywire.codec import decode, encode
-from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kpywire.messages.describe_topic_partitions import (
@@ -30,17 +27,6 @@ from kpywire.messages.metadata import (
 from kpywire.messages.produce import PartitionProduceResponse, ProduceRequest, ProduceResponse, TopicProduceResponse
 
 NOW_MS = 1_700_000_000_000
-
-
-def body(frame: bytes, message: type[Any]) -> Any:
-    (size,) = struct.unpack_from(">i", frame)
-    assert size == len(frame) - 4
-    header = decode_request_header(memoryview(frame)[4:])
-    return decode(message, header.api_version, memoryview(frame)[4:], header.end)
-
-
-def answer(response: Any, api_key: int, version: int) -> bytes:
-    return encode_response_header(api_key, version, 7) + encode(response, version)
 
 
 def test_topics_are_created_with_their_partitions_and_configs() -> None:

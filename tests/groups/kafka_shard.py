@@ -1,11 +1,8 @@
 """Apache Kafka's group coordinator beside ours: the same requests and records to both, in one order for comparison."""
 
-import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
-import oracle
 from kpybroker.groups.record import FORMAT
 from kpywire import api
 from kpywire.codec import encode
@@ -13,32 +10,17 @@ from kpywire.messages.delete_groups import DeleteGroupsResponse
 from kpywire.messages.describe_groups import DescribeGroupsResponse
 from kpywire.messages.list_groups import ListGroupsResponse
 from kpywire.messages.offset_fetch import OffsetFetchResponse
+from oracle.asked import AskedOracle
 
 
-class KafkaShard:
+class KafkaShard(AskedOracle):
     """Kafka's coordinator in a JVM, by lines of text (``GroupOracle.java``)."""
 
     def __init__(self) -> None:
-        classes = oracle.compile_java(Path(oracle.__file__).with_name("GroupOracle.java"))
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", oracle.jars.LOGGING]
-        command += ["-cp", oracle.classpath(classes), "org.apache.kafka.coordinator.group.GroupOracle"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        super().__init__("GroupOracle.java", "org.apache.kafka.coordinator.group.GroupOracle")
 
     def ask(self, *words: object) -> str:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write("\t".join(map(str, words)) + "\n")
-        stdin.flush()
-        line = stdout.readline()
-        assert line, "Kafka's coordinator has failed"
-        return line.rstrip("\n")
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
+        return self.ask_for_line(*words)
 
 
 class Outcome:

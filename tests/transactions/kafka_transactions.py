@@ -1,10 +1,8 @@
 """Apache Kafka's transaction coordinator in a JVM, by lines of text (``TransactionOracle.java``)."""
 
-import subprocess
-from pathlib import Path
 from typing import NamedTuple
 
-import oracle
+from oracle.asked import AskedOracle
 
 
 class Outcome(NamedTuple):
@@ -15,27 +13,15 @@ class Outcome(NamedTuple):
     markers: list[str]
 
 
-class KafkaTransactions:
+class KafkaTransactions(AskedOracle):
     """One coordinator at a time; ``reset`` makes a new one."""
 
     def __init__(self) -> None:
-        classes = oracle.compile_java(Path(oracle.__file__).with_name("TransactionOracle.java"))
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", oracle.jars.LOGGING]
-        command += ["-cp", oracle.classpath(classes), "kafka.coordinator.transaction.TransactionOracle"]
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
+        super().__init__("TransactionOracle.java", "kafka.coordinator.transaction.TransactionOracle")
 
     def ask(self, *words: object) -> Outcome:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        stdin.write("\t".join(map(str, words)) + "\n")
-        stdin.flush()
-        line = stdout.readline()
-        assert line, "Kafka's coordinator has failed"
         outcome = Outcome([], [], [])
-        for word in line.rstrip("\n").split("\t"):
+        for word in self.ask_for_line(*words).split("\t"):
             kind, _, rest = word.partition(" ")
             if kind == "A":
                 outcome.answers.append(rest)
@@ -45,7 +31,3 @@ class KafkaTransactions:
             elif kind == "M":
                 outcome.markers.append(rest)
         return outcome
-
-    def close(self) -> None:
-        self._process.kill()
-        self._process.communicate()
