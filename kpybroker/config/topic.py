@@ -147,6 +147,10 @@ class TopicConfig:
             flush_messages=self.flush_messages,
             flush_ms=self.flush_ms,
             producer_id_expiration_ms=self.producer_id_expiration_ms,
+            delete_retention_ms=self.delete_retention_ms,
+            min_cleanable_dirty_ratio=self.min_cleanable_dirty_ratio,
+            min_compaction_lag_ms=self.min_compaction_lag_ms,
+            max_compaction_lag_ms=self.max_compaction_lag_ms,
         )
 
     def validation(self) -> "ValidationConfig":

@@ -22,3 +22,7 @@ class LogConfig(NamedTuple):
     flush_messages: int = _MAX_LONG
     flush_ms: int = _MAX_LONG
     producer_id_expiration_ms: int = 86_400_000
+    delete_retention_ms: int = 86_400_000
+    min_cleanable_dirty_ratio: float = 0.5
+    min_compaction_lag_ms: int = 0
+    max_compaction_lag_ms: int = _MAX_LONG
