@@ -111,7 +111,7 @@ class Directories:
         if found in self._doomed:
             raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER, f"an earlier {found.name} is being deleted")
         if found.topic_id is None:
-            found.topic_id = found.directory.read_topic_id(topic, index)
+            found.topic_id = found.directory.read_topic_id(found)
         if found.topic_id not in (None, topic_id):
             self._set_aside(found)
             return None

@@ -71,6 +71,8 @@ class LogDirectory:
         """What the clean shutdown file said, for the registration of the broker (KIP-966); -1 after an unclean stop."""
         self.logs: dict[TopicPartition, Log] = {}
         """Every partition with a directory here, opened or not."""
+        self.future_logs: dict[TopicPartition, Log] = {}
+        """Copies that are being made of logs in other directories (KIP-113); see :meth:`promote`."""
         self.damaged: dict[TopicPartition, str] = {}
         """Logs that cannot be opened, and why."""
         self.leftovers: list[str] = []
@@ -132,10 +134,15 @@ class LogDirectory:
         for name in sorted(self.disk.list_directory(self.path)):
             marked = names.parse_marked_directory(name)
             if marked is not None:
-                if marked[2] == names.DELETE_DIRECTORY:
-                    self.leftovers.append(name)
-                elif marked[2] == names.STRAY_DIRECTORY:
+                topic, partition, mark = marked
+                if mark == names.STRAY_DIRECTORY:
                     self.strays.append(name)
+                elif mark == names.FUTURE_DIRECTORY and (topic, partition) not in self.future_logs:
+                    copy = Log(self, topic, partition, None, self.default_config)
+                    copy.path = self._file(name)
+                    self.future_logs[topic, partition] = copy
+                else:
+                    self.leftovers.append(name)
                 continue
             parsed = names.parse_partition_directory(name)
             status = None if parsed is None else self.disk.status(self._file(name))
@@ -155,7 +162,9 @@ class LogDirectory:
             yield from self._open_all()
 
     def _open_all(self) -> Iterator[tuple[int, int]]:
-        unopened = [log for key, log in self.logs.items() if not log.is_open and key not in self.damaged]
+        unopened = [
+            log for log in self.every_log() if not log.is_open and (log.topic, log.partition) not in self.damaged
+        ]
         for done, log in enumerate(unopened, 1):
             try:
                 log.open()
@@ -174,7 +183,7 @@ class LogDirectory:
                 with self._guard:
                     if self.shutdown is Shutdown.PROCESS_DIED:
                         deque(self._open_all(), maxlen=0)
-                    self._complete([log for log in self.logs.values() if log.is_open])
+                    self._complete([log for log in self.every_log() if log.is_open])
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
                     self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
@@ -206,7 +215,7 @@ class LogDirectory:
 
     def abandon(self) -> None:
         """Let go of the directory as it is, as if the process had died, but unlock it."""
-        for log in self.logs.values():
+        for log in self.every_log():
             log.abandon()
         if self._lock is not None:
             self._lock.release()
@@ -234,6 +243,10 @@ class LogDirectory:
 
     # Logs.
 
+    def every_log(self) -> list[Log]:
+        """Those in use and the copies."""
+        return [*self.logs.values(), *self.future_logs.values()]
+
     def load(self, log: Log) -> None:
         """Open ``log`` (used by the log itself)."""
         if self.failure is not None:
@@ -259,38 +272,70 @@ class LogDirectory:
         Raises:
             DiskFailure: the directory is offline, or goes offline now.
         """
+        log = self._make(Log(self, topic, partition, topic_id, config), topic_id, 0, now_ms)
+        self.logs[topic, partition] = log
+        return log
+
+    def create_future_log(self, source: Log, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
+        """A new empty log that becomes a copy of ``source``, from its first segment on. DiskFailure."""
+        log = Log(self, source.topic, source.partition, topic_id, config)
+        unique = self._rng.getrandbits(128)
+        log.path = self._file(names.marked_directory(log.topic, log.partition, unique, names.FUTURE_DIRECTORY))
+        self._make(log, topic_id, source.segments[0].base_offset, now_ms)
+        self.future_logs[log.topic, log.partition] = log
+        return log
+
+    def promote(self, log: Log) -> None:
+        """Make a copy the log of its partition: flushed, by the name that counts, for good. DiskFailure.
+
+        No flush of it may be under way, and no other log of the partition may be in this directory.
+        """
+        log.flush()
+        path = self._file(names.partition_directory(log.topic, log.partition))
+        with self._guard:
+            self.disk.rename(log.path, path)
+            self.disk.synchronize_directory(self.path)
+            self._session.changed()
+        log.path = path
+        for segment in log.segments:
+            segment.moved(path)
+        log.snapshots.moved(path)
+        key = (log.topic, log.partition)
+        del self.future_logs[key]
+        self.logs[key] = log
+
+    def _make(self, log: Log, topic_id: bytes, start_offset: int, now_ms: int) -> Log:
+        """The files of a new empty log."""
         if self.failure is not None:
             raise self.offline()
-        log = Log(self, topic, partition, topic_id, config)
         with self._guard:
             if log.path not in self._half_made:
                 self.disk.make_directory(log.path)
                 self._half_made.add(log.path)
             metadata = f"{log.path}/{names.PARTITION_METADATA}"
             self.disk.write(metadata, partition_metadata.render(topic_id), synchronize=False)
-            segment = Segment.create(self.disk, log.path, 0, now_ms, config)
+            segment = Segment.create(self.disk, log.path, start_offset, now_ms, log.config)
             self._session.changed()
         self._half_made.discard(log.path)
         log.adopt(
             LoadedLog(
                 segments=[segment],
-                log_start_offset=0,
-                end_offset=0,
+                log_start_offset=start_offset,
+                end_offset=start_offset,
                 recovery_point=0,
                 epochs=LeaderEpochs(),
-                producers=ProducerStates(log.name),
+                producers=ProducerStates(log.name, start_offset),
                 snapshots=SnapshotFiles(self.disk, log.path),
                 new_files=[metadata],
                 new_directory=True,
                 is_complete=False,
             )
         )
-        self.logs[topic, partition] = log
         return log
 
-    def read_topic_id(self, topic: str, partition: int) -> bytes | None:
+    def read_topic_id(self, log: Log) -> bytes | None:
         """The topic id in a log's ``partition.metadata``; None if it has none. DiskFailure, CorruptLog."""
-        path = f"{self.path}/{names.partition_directory(topic, partition)}/{names.PARTITION_METADATA}"
+        path = f"{log.path}/{names.PARTITION_METADATA}"
         with self._guard:
             try:
                 return partition_metadata.parse(self.disk.read(path), path)
@@ -310,10 +355,11 @@ class LogDirectory:
             self.disk.rename(log.path, self._file(name))
             self._session.changed()
         key = (log.topic, log.partition)
-        for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
-            known.pop(key, None)
-        self.logs.pop(key, None)
-        self.damaged.pop(key, None)
+        for held in (self.logs, self.future_logs):
+            if held.get(key) is log:
+                for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks, held):
+                    known.pop(key, None)
+                self.damaged.pop(key, None)
         (self.leftovers if mark == names.DELETE_DIRECTORY else self.strays).append(name)
         return name
 
@@ -356,8 +402,9 @@ class LogDirectory:
 
     def render_recovery_points(self) -> bytes:
         """Everything below these offsets is durable. Written by :meth:`write_checkpoint`."""
-        for key, log in self.logs.items():
-            if key[0] != METADATA_TOPIC:
+        for log in self.every_log():
+            key = (log.topic, log.partition)
+            if log.topic != METADATA_TOPIC:
                 if log.is_open:
                     self.recovery_points[key] = log.recovery_point
                 else:
@@ -366,8 +413,9 @@ class LogDirectory:
 
     def render_log_starts(self) -> bytes:
         """The log starts that the segments on disk do not tell."""
-        for key, log in self.logs.items():
-            if log.is_open and key[0] != METADATA_TOPIC:
+        for log in self.every_log():
+            key = (log.topic, log.partition)
+            if log.is_open and log.topic != METADATA_TOPIC:
                 if log.log_start_offset > log.segments[0].base_offset or log.has_unflushed_removals:
                     self.log_starts[key] = log.log_start_offset
                 else:

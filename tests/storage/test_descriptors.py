@@ -160,7 +160,7 @@ def test_without_any_descriptor_a_log_refuses_and_its_directory_stays(
         lambda: append_records(logs[0], 2),
         lambda: logs[0].read(0, 1000, logs[0].end, min_one_batch=True),
         lambda: directory.create_log("t", 2, TOPIC_ID, LogConfig(), NOW_MS),
-        lambda: directory.read_topic_id("t", 1),
+        lambda: directory.read_topic_id(directory.logs["t", 1]),
     ):
         with pytest.raises(TooManyOpenFiles):
             refused()

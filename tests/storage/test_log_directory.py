@@ -84,7 +84,7 @@ def test_a_clean_stop_is_found_and_tells_the_broker_epoch(tmp_path: Path) -> Non
     assert not any(log.is_open for log in again.logs.values())
     assert again.recovery_points == {("t", 0): 60, ("t", 1): 60}
     assert [all_bytes(log) for log in again.logs.values()] == contents
-    assert again.read_topic_id("t", 0) == TOPIC_ID
+    assert again.read_topic_id(again.logs["t", 0]) == TOPIC_ID
 
 
 def test_the_death_of_the_process_alone_is_told_from_anything_else(tmp_path: Path) -> None:
@@ -389,9 +389,9 @@ def test_an_empty_partition_metadata_means_that_no_id_is_known() -> None:
     disk.write(f"{PATH}/t-0/partition.metadata", b"", synchronize=False)
     disk.write(f"{PATH}/t-1/partition.metadata", b"version: 0\ntopic_id: ?", synchronize=False)
     again = open_directory(disk, config=SMALL)
-    assert again.read_topic_id("t", 0) is None
+    assert again.read_topic_id(again.logs["t", 0]) is None
     with pytest.raises(CorruptLog, match="its topic id is none"):
-        again.read_topic_id("t", 1)
+        again.read_topic_id(again.logs["t", 1])
     assert again.failure is None
 
 
