@@ -68,27 +68,16 @@ class EntryFile:
             self._written = count
         self.file.truncate(count * self.entry_bytes)
 
-    def last_not_above(self, target: int, key: Callable[[bytes, int], int]) -> int:
-        """The number of the last entry whose key is <= ``target``; -1 if there is none.
+    def last_not_above(
+        self, target: int, key: Callable[[bytes, int], int], least: int | None = None
+    ) -> tuple[int, bytes]:
+        """Number and bytes of the last entry whose key is <= ``target``; -1 and nothing if there is none.
 
-        ``key(entries, position)`` reads the key of the entry at a byte position. Costs one read where the entry lies in
-        the tail or in the file's last block, else one per halving.
+        ``key(entries, position)`` reads the key of the entry at a byte position; ``least`` is about that of the first
+        entry, if the caller knows it without looking.
         """
         size = self.entry_bytes
-        per_block = _BLOCK_BYTES // size
-        low, high = 0, len(self)  # the answer is in low - 1 .. high - 1
-        first = self._written if self._tail else high - min(high, per_block)
-        block = self.read(first, high - first)
-        if block and key(block, 0) > target:
-            high = first
-            while high - low > per_block:
-                middle = (low + high) // 2
-                if key(self.read(middle, 1), 0) <= target:
-                    low = middle + 1
-                else:
-                    high = middle
-            first = max(low - 1, 0)
-            block = self.read(first, high - first)
+        first, block = self._block_for(target, key, least)
         low, high = 0, len(block) // size
         while low < high:
             middle = (low + high) // 2
@@ -96,4 +85,37 @@ class EntryFile:
                 low = middle + 1
             else:
                 high = middle
-        return first + low - 1
+        return first + low - 1, block[(low - 1) * size : low * size] if low else b""
+
+    def _block_for(self, target: int, key: Callable[[bytes, int], int], least: int | None) -> tuple[int, bytes]:
+        """The entries among which the last one not above ``target`` is, if there is any, and the number of the first.
+
+        What was appended lately is looked at first. In the rest keys ascend evenly, mostly: a block is read where the
+        entry should be, and only then, and in between, the middle is tried.
+        """
+        size = self.entry_bytes
+        per_block = _BLOCK_BYTES // size
+        low, high = 0, len(self)
+        first = self._written if self._tail else high - min(high, per_block)
+        block = self.read(first, high - first)
+        if not block or key(block, 0) <= target:
+            return first, block
+        high, high_key = first, key(block, 0)
+        low_key = least if least is not None or not high else key(self.read(0, 1), 0)
+        halve = False
+        while high - low > per_block:
+            if halve or low_key is None or high_key <= low_key:
+                guess = (low + high) // 2
+            else:
+                guess = low + (high - low) * (target - low_key) // (high_key - low_key)
+            halve = not halve
+            first = min(max(guess - per_block // 2, low), high - per_block)
+            block = self.read(first, per_block)
+            last_key = key(block, len(block) - size)
+            if key(block, 0) > target:
+                high, high_key = first, key(block, 0)
+            elif last_key <= target:
+                low, low_key = first + per_block - 1, last_key
+            else:
+                return first, block
+        return low, self.read(low, high - low)

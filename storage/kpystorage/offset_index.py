@@ -49,7 +49,10 @@ class OffsetIndex:
 
     def entry(self, number: int) -> tuple[int, int]:
         """(offset, position) of an entry."""
-        relative_offset, position = _ENTRY.unpack(self._entries.read(number, 1))
+        return self._read(self._entries.read(number, 1))
+
+    def _read(self, entry: bytes) -> tuple[int, int]:
+        relative_offset, position = _ENTRY.unpack(entry)
         return self._base_offset + relative_offset, position
 
     def append(self, offset: int, position: int) -> bool:
@@ -71,17 +74,17 @@ class OffsetIndex:
         """The (offset, position) of the last entry at or below ``offset``; (base offset, 0) if there is none."""
         if offset >= self.last_offset:
             return self.last_offset, self.last_position
-        number = self._entries.last_not_above(offset - self._base_offset, _key)
-        return self.entry(number) if number >= 0 else (self._base_offset, 0)
+        number, entry = self._entries.last_not_above(offset - self._base_offset, _key, 0)
+        return self._read(entry) if number >= 0 else (self._base_offset, 0)
 
     def first_from(self, position: int) -> int | None:
         """The offset of the first entry that lies at or behind ``position``; None if there is none."""
-        number = self._entries.last_not_above(position - 1, _key_of_position) + 1
+        number = self._entries.last_not_above(position - 1, _key_of_position, 0)[0] + 1
         return self.entry(number)[0] if number < len(self._entries) else None
 
     def truncate_to(self, offset: int) -> None:
         """Remove the entries at and above ``offset``."""
-        self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _key) + 1)
+        self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _key, 0)[0] + 1)
 
     def reset(self) -> None:
         """Remove all entries."""

@@ -58,7 +58,10 @@ class TimeIndex:
         return len(self._entries)
 
     def entry(self, number: int) -> TimestampOffset:
-        timestamp, relative_offset = _ENTRY.unpack(self._entries.read(number, 1))
+        return self._read(self._entries.read(number, 1))
+
+    def _read(self, entry: bytes) -> TimestampOffset:
+        timestamp, relative_offset = _ENTRY.unpack(entry)
         return TimestampOffset(timestamp, self._base_offset + relative_offset)
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
@@ -74,12 +77,12 @@ class TimeIndex:
         """The last entry at or below ``timestamp``; (-1, base offset) if there is none."""
         if timestamp >= self.last.timestamp:
             return self.last
-        number = self._entries.last_not_above(timestamp, _timestamp_key)
-        return self.entry(number) if number >= 0 else TimestampOffset(NO_TIMESTAMP, self._base_offset)
+        number, entry = self._entries.last_not_above(timestamp, _timestamp_key)
+        return self._read(entry) if number >= 0 else TimestampOffset(NO_TIMESTAMP, self._base_offset)
 
     def truncate_to(self, offset: int) -> None:
         """Remove the entries at and above ``offset``."""
-        self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _offset_key) + 1)
+        self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _offset_key, 0)[0] + 1)
 
     def reset(self) -> None:
         """Remove all entries."""

@@ -1,6 +1,8 @@
 """Indexes against a plain list: every look-up, before and after writing, cutting and opening again."""
 
 from bisect import bisect_right
+from collections.abc import Callable
+from itertools import accumulate
 from struct import pack
 
 import pytest
@@ -10,12 +12,32 @@ from log_making import NOW_MS, PATH, TOPIC_ID, append_records, make_log, open_di
 
 from kpystorage.errors import CorruptFile
 from kpystorage.log_config import LogConfig
-from kpystorage.memory_disk import MemoryDisk
+from kpystorage.memory_disk import MemoryDisk, MemoryFile
 from kpystorage.offset_index import OffsetIndex
 from kpystorage.time_index import TimeIndex, TimestampOffset
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
 
 STEPS = st.lists(st.integers(1, 1000), max_size=700)
+MOST_READS = 12
+"""Twice as many as halving takes for 20 000 entries of which one read brings 512."""
+
+
+class CountingFile(MemoryFile):
+    """Counts how often it is read."""
+
+    def __init__(self) -> None:
+        disk = MemoryDisk()
+        disk.create("/index")
+        super().__init__(disk, "/index")
+        self.reads = 0
+
+    def pread(self, length: int, position: int) -> bytes:
+        self.reads += 1
+        return super().pread(length, position)
+
+
+def rare_leaps(number: int) -> int:
+    return 100_000 if number % 997 > 990 else 1
 
 
 @given(
@@ -53,6 +75,35 @@ def check_offsets(index: OffsetIndex, offsets: list[int], positions: list[int], 
         number = bisect_right(offsets, probe) - 1
         expected = (offsets[number], positions[number]) if number >= 0 else (100, 0)
         assert index.lookup(probe) == expected
+
+
+@pytest.mark.parametrize("step", [lambda _: 1, lambda number: 1 + number**2 // 2000, rare_leaps])
+def test_a_long_index_is_searched_in_few_reads_however_its_offsets_lie(step: Callable[[int], int]) -> None:
+    file = CountingFile()
+    index = OffsetIndex(file, 0, 0)
+    offsets = list(accumulate(step(number) for number in range(1, 20_000)))
+    offsets = [offset for offset in offsets if offset < 2**31]
+    for number, offset in enumerate(offsets, 1):
+        if index.append(offset, number):
+            index.flush()
+    index.flush()
+    for probe in [0, *offsets[:: len(offsets) // 100], offsets[-1] - 1]:
+        file.reads = 0
+        number = bisect_right(offsets, probe)
+        assert index.lookup(probe) == ((offsets[number - 1], number) if number else (0, 0))
+        assert file.reads <= MOST_READS
+
+
+def test_a_long_index_of_even_offsets_takes_two_reads() -> None:
+    file = CountingFile()
+    index = OffsetIndex(file, 0, 0)
+    for number in range(1, 20_000):
+        if index.append(150 * number, 17_000 * number):
+            index.flush()
+    index.flush()
+    file.reads = 0
+    assert index.lookup(1_000_000) == (150 * 6666, 17_000 * 6666)
+    assert file.reads == 2
 
 
 @given(
