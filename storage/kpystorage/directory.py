@@ -392,6 +392,14 @@ class LogDirectory:
             self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
             self._session.changed()
 
+    def lower_cleaner_offset(self, log: Log, offset: int) -> None:
+        """A log is cut: what comes behind the cut has never been compacted (LogCleanerManager.maybeTruncateCheckpoint)."""
+        key = (log.topic, log.partition)
+        if self.cleaner_offsets.get(key, 0) > offset:
+            self.cleaner_offsets[key] = offset
+            self.write_checkpoint(names.CLEANER_OFFSETS, self.render_cleaner_offsets())
+            self._session.changed()
+
     def draw_jitter_ms(self, config: LogConfig) -> int:
         """How much earlier than ``segment.ms`` a segment is rolled."""
         if config.segment_jitter_ms <= 0:
@@ -424,6 +432,10 @@ class LogDirectory:
 
     def render_high_watermarks(self) -> bytes:
         return self._render(names.HIGH_WATERMARKS, self.high_watermarks)
+
+    def render_cleaner_offsets(self) -> bytes:
+        """Up to where logs have been compacted."""
+        return self._render(names.CLEANER_OFFSETS, self.cleaner_offsets)
 
     def _render(self, name: str, offsets: dict[TopicPartition, int]) -> bytes:
         self._rendered[name] = data = checkpoint.render_offsets(offsets)

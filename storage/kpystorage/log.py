@@ -11,7 +11,7 @@ Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, Self
@@ -31,6 +31,7 @@ from kpystorage.producer_states import EndedTransaction, ProducerStates
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
+from kpystorage.set_aside import set_aside
 from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import LENGTH_END, NO_PRODUCER_ID, BatchHeader
@@ -50,15 +51,18 @@ class Log:
     """The log of one partition."""
 
     __slots__ = (
-        "_base_offsets", "_boundaries", "_complete_end", "_ended", "_flushing", "_unflushed", "_unsnapshotted_bytes",
-        "active", "config", "directory", "end", "epochs", "log_start_offset", "partition", "path", "producers",
-        "recovery_point", "segments", "snapshots", "topic", "topic_id", "unflushed_bytes",
+        "_boundaries", "_complete_end", "_ended", "_unsnapshotted_bytes", "active", "base_offsets", "config",
+        "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
+        "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed",
+        "unflushed_bytes",
     )  # fmt: skip
 
     topic_id: bytes | None
     """None where it was not told: ``directory.read_topic_id`` finds it."""
     active: Segment
     """The segment that is written to, the last of ``segments``."""
+    base_offsets: list[int]
+    """Of ``segments``."""
     end: LogOffset
     """Where the next batch goes."""
     epochs: LeaderEpochs
@@ -71,6 +75,8 @@ class Log:
     """Ascending, at least one; none while the log is not open, and then nothing of this list but the id counts."""
     snapshots: SnapshotFiles
     """The producer snapshots on disk."""
+    stop_compacting: Callable[[], object] | None
+    """While the log is compacted: what has to be called before it is cut, moved or let go of."""
     unflushed_bytes: int
     """Bytes appended since the last flush that has finished began."""
 
@@ -84,6 +90,7 @@ class Log:
         self.config = config
         self.path = f"{directory.path}/{names.partition_directory(topic, partition)}"
         self.segments = []
+        self.stop_compacting = None
 
     @property
     def name(self) -> str:
@@ -105,11 +112,11 @@ class Log:
     def adopt(self, loaded: LoadedLog) -> None:
         """Take over what loading or creating found; the log is open then."""
         segments = loaded.segments
-        self._base_offsets = [segment.base_offset for segment in segments]
+        self.base_offsets = [segment.base_offset for segment in segments]
         self._boundaries = Boundaries()
         self._ended: list[EndedTransaction] = []
-        self._unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
-        self._flushing: Flush | None = None
+        self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
+        self.flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self.end = LogOffset(loaded.end_offset, self.active.base_offset, self.active.size)
@@ -122,7 +129,7 @@ class Log:
         self.unflushed_bytes = 0
         for segment, following in pairwise(segments):
             if following.base_offset > loaded.recovery_point:
-                self._unflushed.sealed.append(segment)
+                self.unflushed.sealed.append(segment)
         self._complete_end = loaded.end_offset if loaded.is_complete else -1
         if loaded.recovery_point < loaded.end_offset:
             self.unflushed_bytes = self.active.size
@@ -132,7 +139,6 @@ class Log:
         """Go on with another configuration."""
         self.config = config
         if self.is_open:
-            self.active.jitter_ms = self.directory.draw_jitter_ms(config)
             self.active.configure(config)
 
     def close(self) -> None:
@@ -144,14 +150,21 @@ class Log:
                 self.take_snapshot()
                 self.write_epochs()
                 if self.end.offset != self._complete_end:
-                    self._unflushed.sealed.append(self.active)
+                    self.unflushed.sealed.append(self.active)
 
     def abandon(self) -> None:
         """Let go of the files as they are; the log is unopened again."""
+        self.end_compaction()
         if self.is_open:
             for segment in self.segments:
                 segment.release()
             self.segments = []
+
+    def end_compaction(self) -> None:
+        """If the log is being compacted, that is over: what is not swapped in never will be."""
+        if self.stop_compacting is not None:
+            self.stop_compacting()
+            self.stop_compacting = None
 
     # Appending.
 
@@ -254,7 +267,7 @@ class Log:
         ended, self._ended = self._ended, []
         for transaction in ended:
             if segment.transaction_index.file is None and not transaction.committed:
-                self._unflushed.new_files.append(segment.transaction_index.path)
+                self.unflushed.new_files.append(segment.transaction_index.path)
             note_ended(self.producers, transaction, segment.transaction_index)
 
     def _take_back(self, segment: Segment, end: LogOffset) -> None:
@@ -275,10 +288,10 @@ class Log:
         self.active.trim()
         segment = Segment.create(self.directory.disk, self.path, base_offset, now_ms, self.config)
         segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
-        self._unflushed.sealed.append(self.active)
-        self._unflushed.new_files.append(segment.log.path)
+        self.unflushed.sealed.append(self.active)
+        self.unflushed.new_files.append(segment.log.path)
         self.segments.append(segment)
-        self._base_offsets.append(base_offset)
+        self.base_offsets.append(base_offset)
         self._boundaries.clear()
         self.active = segment
         self.end = LogOffset(self.end.offset, base_offset, 0)
@@ -336,7 +349,7 @@ class Log:
 
     def _find(self, offset: int, end: LogOffset) -> tuple[Segment, int, BatchHeader] | None:
         """The first batch below ``end`` that reaches ``offset`` or beyond."""
-        for number in range(bisect_right(self._base_offsets, offset) - 1, len(self.segments)):
+        for number in range(bisect_right(self.base_offsets, offset) - 1, len(self.segments)):
             segment = self.segments[number]
             if segment.base_offset > end.segment_base_offset:
                 return None
@@ -377,13 +390,13 @@ class Log:
 
     def aborted_transactions(self, offset: int, end_offset: int) -> list[AbortedTransaction]:
         """The aborted transactions with records in ``offset .. end_offset``."""
-        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         with self.directory.failing():
             return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
     def aborted_within(self, offset: int, records: LogSlice) -> list[AbortedTransaction]:
         """The aborted transactions a reader of ``records`` has to know, read at ``offset``, as Kafka finds them."""
-        first = max(bisect_right(self._base_offsets, offset) - 1, 0)
+        first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         end_position = records.position + records.length
         with self.directory.failing():
             return lookups.aborted_within(self.segments[first:], offset, end_position, self.end.offset)
@@ -422,7 +435,10 @@ class Log:
         """Delete the oldest segments as far as retention asks for it; how many went. DiskFailure.
 
         Their files are renamed at once and removed ``file.delete.delay.ms`` later (``directory.delete_due_files``).
+        None goes while the log is compacted, as in Kafka.
         """
+        if self.stop_compacting is not None:
+            return 0
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
             start, end, config = self.log_start_offset, self.end.offset, self.config
@@ -431,8 +447,8 @@ class Log:
                 self.roll(now_ms)
             if gone:
                 self.advance_log_start(self.segments[gone].base_offset)
-                self._set_aside(self.segments[:gone], now_ms)
-                del self.segments[:gone], self._base_offsets[:gone]
+                set_aside(self, self.segments[:gone], now_ms)
+                del self.segments[:gone], self.base_offsets[:gone]
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
@@ -452,11 +468,11 @@ class Log:
             self._forget_flushed(offset)
             self.snapshots.drop_outside(-1, offset)  # first: a replay has to begin below whatever else is missing
             while self.segments[-1].base_offset > offset:
-                self._set_aside([self.segments.pop()], now_ms)
-                self._base_offsets.pop()
+                set_aside(self, [self.segments.pop()], now_ms)
+                self.base_offsets.pop()
             self.active = segment = self.segments[-1]
             segment.truncate_to(offset, now_ms)
-            self._unflushed.forget(segment)
+            self.unflushed.forget(segment)
             end_offset = segment.next_offset()
             self.epochs.truncate_from_end(end_offset)
             self.log_start_offset = min(self.log_start_offset, end_offset)
@@ -469,12 +485,12 @@ class Log:
         """Remove everything; the log goes on, empty, at ``offset``. DiskFailure."""
         with self.directory.failing():
             self._forget_flushed(offset)
-            self._set_aside(self.segments[::-1], now_ms)
+            set_aside(self, self.segments[::-1], now_ms)
             self.snapshots.drop_outside(-1, -1)
             segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
-            self._unflushed.new_files.append(segment.log.path)
+            self.unflushed.new_files.append(segment.log.path)
             self.segments[:] = [segment]
-            self._base_offsets[:] = [offset]
+            self.base_offsets[:] = [offset]
             self.active = segment
             self.epochs.clear()
             self.producers.clear(offset)
@@ -483,31 +499,16 @@ class Log:
 
     def _forget_flushed(self, offset: int) -> None:
         """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""
+        self.end_compaction()
         self._boundaries.clear()
         self._complete_end = -1
-        if self._flushing is not None:
-            self._unflushed.take_back(self._flushing.covered)
-            self._flushing = None
+        if self.flushing is not None:
+            self.unflushed.take_back(self.flushing.covered)
+            self.flushing = None
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.directory.lower_recovery_point(self)
-
-    def _set_aside(self, segments: list[Segment], now_ms: int) -> None:
-        """Rename the files of segments that go, in the order given, and have them removed later."""
-        self._unflushed.removed_files = True
-        due_ms = now_ms + self.config.file_delete_delay_ms
-        disk = self.directory.disk
-        for segment in segments:
-            paths = [file.path for file in segment.files()]
-            segment.release()
-            if segment.base_offset in self.snapshots.offsets:
-                paths.append(self.snapshots.path(segment.base_offset))
-                self.snapshots.forget(segment.base_offset)
-            for path in paths:
-                disk.rename(path, path + names.DELETED)
-                self.directory.delete_later(path + names.DELETED, due_ms)
-                self._unflushed.forget_file(path)
-            self._unflushed.forget(segment)
+        self.directory.lower_cleaner_offset(self, offset)
 
     # Producer snapshots, epochs, durability.
 
@@ -537,11 +538,11 @@ class Log:
 
         None while another flush of this log is under way, if there is nothing to do, and in an offline directory.
         """
-        if self.directory.failure is not None or self._flushing is not None:
+        if self.directory.failure is not None or self.flushing is not None:
             return None
-        if self.recovery_point >= self.end.offset and not self._unflushed and not self.snapshots.unflushed:
+        if self.recovery_point >= self.end.offset and not self.unflushed and not self.snapshots.unflushed:
             return None
-        covered = self._unflushed
+        covered = self.unflushed
         snapshots = [self.snapshots.path(offset) for offset in self.snapshots.unflushed]
         flush = Flush(self.directory.disk, self.end.offset, self.unflushed_bytes, covered)
         with self.directory.failing():
@@ -553,25 +554,25 @@ class Log:
             flush.directories.append(self.path)
         if covered.new_directory:
             flush.directories.append(self.directory.path)
-        self._unflushed = Unflushed()
+        self.unflushed = Unflushed()
         self.snapshots.unflushed = []
-        self._flushing = flush
+        self.flushing = flush
         return flush
 
     @property
     def has_unflushed_removals(self) -> bool:
         """Whether segments that were removed may come back if the machine dies now."""
-        return self._unflushed.removed_files or (self._flushing is not None and self._flushing.covered.removed_files)
+        return self.unflushed.removed_files or (self.flushing is not None and self.flushing.covered.removed_files)
 
     @property
     def is_flushing(self) -> bool:
         """Whether a flush is under way: its thread goes by the names that the log's files have now."""
-        return self.is_open and self._flushing is not None
+        return self.is_open and self.flushing is not None
 
     def finish_flush(self, flush: Flush) -> None:
         """Note that ``flush`` has run: the recovery point moves. If it failed, call ``directory.fail`` instead."""
-        if self.is_open and self._flushing is flush:
-            self._flushing = None
+        if self.is_open and self.flushing is flush:
+            self.flushing = None
             self.recovery_point = max(self.recovery_point, flush.end_offset)
             self.unflushed_bytes -= flush.size_bytes
             if self._unsnapshotted_bytes >= _SNAPSHOT_INTERVAL_BYTES:
@@ -580,8 +581,8 @@ class Log:
 
     def note_synchronized(self) -> None:
         """Everything on the disk has been made durable."""
-        self._flushing = None
-        self._unflushed = Unflushed()
+        self.flushing = None
+        self.unflushed = Unflushed()
         self.recovery_point = self.end.offset
         self.unflushed_bytes = 0
 

@@ -66,9 +66,9 @@ def _finish(disk: Disk, path: str, listed: list[str], report: Callable[[str], No
 
 
 def _span(disk: Disk, path: str, base_offset: int) -> tuple[int, int]:
-    """(base offset, next offset) of a segment file."""
+    """(base offset, next offset) of a segment file; what begins at its own base offset goes even if it is empty."""
     file = disk.file(path)
-    next_offset = base_offset
+    next_offset = base_offset + 1
     for _, header in scan.headers(file, 0, file.size()):
         next_offset = header.next_offset
     file.release()

@@ -1,0 +1,38 @@
+"""Taking a log's segments off the disk: their files are renamed at once and removed ``file.delete.delay.ms`` later.
+
+Slices of them that are held stay valid, whatever becomes of the names. Invariant: a file with the suffix ``.deleted`` is
+never read again, so that a stop at any point leaves either a segment or something that the next start removes.
+"""
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from kpystorage import names
+from kpystorage.segment import Segment
+
+if TYPE_CHECKING:
+    from kpystorage.log import Log
+
+
+def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snapshots: Iterable[int] = ()) -> None:
+    """Rename the files of segments that go, in the order given, each with its producer snapshot. OSError.
+
+    Snapshots at ``kept_snapshots`` stay. The list of segments is the caller's to change.
+    """
+    kept = frozenset(kept_snapshots)
+    log.unflushed.removed_files = True
+    pending = [log.unflushed] if log.flushing is None else [log.unflushed, log.flushing.covered]
+    due_ms = now_ms + log.config.file_delete_delay_ms
+    for segment in segments:
+        paths = [file.path for file in segment.files()]
+        segment.release()
+        if segment.base_offset in log.snapshots.offsets and segment.base_offset not in kept:
+            paths.append(log.snapshots.path(segment.base_offset))
+            log.snapshots.forget(segment.base_offset)
+        for path in paths:
+            log.directory.disk.rename(path, path + names.DELETED)
+            log.directory.delete_later(path + names.DELETED, due_ms)
+        for unflushed in pending:
+            for path in paths:
+                unflushed.forget_file(path)
+            unflushed.forget(segment)
