@@ -124,6 +124,9 @@ class Disk(Protocol):
     def status(self, path: str) -> FileStatus | None:
         """What is at ``path``, None if nothing."""
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        """Set the time of change of a file. FileNotFoundError if it is not there."""
+
     def synchronize_directory(self, path: str) -> None:
         """Make the names in a directory durable."""
 

@@ -267,6 +267,9 @@ class MemoryDisk:
         size = 0 if isinstance(node, Folder) else len(node.data)
         return FileStatus(size, node.modified_ns, node.number, 1, is_directory)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        self.inode(path).modified_ns = modified_ms * _NANOSECONDS_PER_MS
+
     def synchronize_directory(self, path: str) -> None:
         self.synchronize(self._folder(path))
 

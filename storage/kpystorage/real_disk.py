@@ -301,6 +301,9 @@ class RealDisk:
         is_directory = status.st_mode & 0o170000 == 0o040000
         return FileStatus(status.st_size, status.st_mtime_ns, status.st_ino, status.st_dev, is_directory)
 
+    def set_modified(self, path: str, modified_ms: int) -> None:
+        os.utime(path, ns=(modified_ms * 1_000_000, modified_ms * 1_000_000))
+
     def synchronize_directory(self, path: str) -> None:
         fd = self.descriptors.open(path, os.O_RDONLY)
         try:

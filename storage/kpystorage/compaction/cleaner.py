@@ -1,0 +1,162 @@
+"""One pass of compaction over one log (Kafka's Cleaner): new segments beside those of which they are what stays.
+
+First a map is filled with the newest offset of every key, as many as fit; then all segments up to there are read again
+and written without what is superseded. It needs the files and what it is told of the log, so it may run in a process of
+its own; it changes nothing but files with the suffix ``.cleaned``.
+
+Invariant: whoever reads the new segments instead of the old finds the same newest value of every key.
+"""
+
+from collections.abc import Callable, Generator, Iterator
+from time import monotonic
+
+from kpystorage.compaction.filtering import Filter
+from kpystorage.compaction.grouping import group_by_size
+from kpystorage.compaction.mapping import Mapping
+from kpystorage.compaction.offset_map import OffsetMap
+from kpystorage.compaction.reading import AbortedTransactions, Source, Walk
+from kpystorage.compaction.task import (
+    ENTRY_BYTES,
+    Cleaned,
+    CleanedSegments,
+    CleanerConfig,
+    CleanerStats,
+    LogToClean,
+)
+from kpystorage.compaction.transactions import CleanedTransactions
+from kpystorage.compaction.writing import CleanedFiles
+from kpystorage.disk import Disk
+from kpywire.errors import Malformed
+
+Throttle = Callable[[int], None]
+_FREE_SHARE = 0.75
+"""A map is made no larger than that the offsets in question would fill this much of it."""
+
+
+def clean(
+    disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle
+) -> Generator[CleanedSegments, None, Cleaned]:
+    """Compact what is told of a log; each group of segments is complete and durable when it is yielded.
+
+    ``now_ms`` is the time by which tombstones and markers are dropped; ``throttle`` is told of every so many bytes read
+    or written, and may wait. Ending the generator early leaves files that nobody needs.
+
+    Raises:
+        CorruptRecord: a batch cannot be read, or is of a format before v2; nothing of its group is yielded.
+        OSError
+    """
+    cleaning = Cleaning(disk, log, config, now_ms, throttle)
+    try:
+        cleaning.map_keys()
+        for group in cleaning.groups():
+            yield cleaning.compact(group)
+        return cleaning.result()
+    finally:
+        cleaning.close()
+
+
+class Cleaning:
+    """A pass on its way."""
+
+    def __init__(self, disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle) -> None:
+        self.disk = disk
+        self.log = log
+        self.config = config
+        self.throttle = throttle
+        self.begun = monotonic()
+        self.sources = [Source(disk, log.path, base_offset) for base_offset in log.base_offsets]
+        self.aborted = AbortedTransactions(disk, log.path)
+        self.slots = max(config.dedupe_buffer_bytes // ENTRY_BYTES, 1)
+        dirty_offsets = max(log.first_uncleanable_offset - log.first_dirty_offset, 0)
+        self.offset_map = OffsetMap(min(self.slots, int(dirty_offsets / _FREE_SHARE)) + 1)
+        self.stats = CleanerStats()
+        self.transactions = CleanedTransactions()
+        self.filter = Filter(
+            self.offset_map,
+            self.transactions,
+            log.last_records,
+            log.first_uncleanable_offset,
+            now_ms,
+            log.config.delete_retention_ms,
+        )
+        self.bytes_written = 0
+
+    def map_keys(self) -> None:
+        """Fill the map, from the first dirty segment on."""
+        log, offset_map = self.log, self.offset_map
+        first_offset, end_offset = log.first_dirty_offset, log.first_uncleanable_offset
+        transactions = CleanedTransactions()
+        bases = [source.base_offset for source in self.sources if source.base_offset <= first_offset]
+        transactions.add_aborted(self.aborted.between(bases[-1] if bases else 0, first_offset, end_offset))
+        most_keys = max(self.config.keys_at_most, 1)
+        mapping = Mapping(offset_map, most_keys, transactions, first_offset, end_offset)
+        bytes_read = 0
+        limits = [*(source.base_offset for source in self.sources[1:]), end_offset]
+        for source, limit in zip(self.sources, limits, strict=True):
+            if limit <= first_offset or source.base_offset >= end_offset:
+                continue
+            for taken in self._windows(source, source.position_of(first_offset), mapping):
+                bytes_read += taken
+                self.throttle(taken)
+            if mapping.is_done:
+                break
+            offset_map.latest_offset = limit - 1
+        self.stats = self.stats._replace(
+            map_bytes_read=bytes_read,
+            map_messages_read=mapping.messages_read,
+            map_utilization=offset_map.count / self.slots,
+        )
+
+    def groups(self) -> list[list[Source]]:
+        """The segments of which something was mapped or had been before, as they are to become one."""
+        by_base = {source.base_offset: source for source in self.sources}
+        config = self.log.config
+        groups = group_by_size(
+            [source.sizes for source in self.sources if source.base_offset <= self.offset_map.latest_offset],
+            config.segment_bytes,
+            config.segment_index_bytes,
+            self.log.first_uncleanable_offset,
+        )
+        return [[by_base[sizes.base_offset] for sizes in group] for group in groups]
+
+    def compact(self, group: list[Source]) -> CleanedSegments:
+        """Write what is left of neighbouring segments."""
+        files = CleanedFiles(self.disk, self.log.path, group[0].base_offset, self.log.config)
+        self.filter.begin(files)
+        for number, source in enumerate(group):
+            following = group[number + 1].base_offset if number + 1 < len(group) else source.next_offset()
+            base_offset = source.base_offset
+            self.transactions.add_aborted(self.aborted.between(base_offset, base_offset, following))
+            for taken in self._windows(source, 0, self.filter):
+                self.throttle(taken + files.flush())
+        replacing = files.finish(group[-1].modified_ms)
+        self.bytes_written += files.bytes_written
+        return CleanedSegments(tuple(source.base_offset for source in group), replacing)
+
+    def _windows(self, source: Source, position: int, walk: Walk) -> Iterator[int]:
+        """Let a walk take a segment from ``position`` on; how many bytes it took each time."""
+        try:
+            for taken in source.windows(position, self.config.io_buffer_bytes, walk):
+                yield taken
+                position += taken
+        except Malformed as error:
+            raise source.corrupt(position, error) from error
+        finally:
+            source.log.release()
+
+    def result(self) -> Cleaned:
+        """What the pass came to."""
+        walk = self.filter
+        stats = self.stats._replace(
+            bytes_read=walk.bytes_read,
+            messages_read=walk.messages_read,
+            bytes_written=self.bytes_written,
+            messages_written=walk.messages_written,
+            invalid_messages_read=walk.invalid_messages_read,
+            elapsed_ms=(monotonic() - self.begun) * 1000,
+        )
+        return Cleaned(max(self.offset_map.latest_offset + 1, self.log.first_dirty_offset), stats)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.offset_map.close()

@@ -1,0 +1,88 @@
+"""The newest offset of every key, in a table of fixed size (Kafka's SkimpyOffsetMap).
+
+A key is known by 128 bits that stand for it: two values of Python's own hash of bytes, SipHash with a secret of this
+process, one of the key and one of the key behind a salt. Kafka takes MD5, for which two keys of one value can be made.
+So a map means something in its process alone, and holds no keys.
+
+Not here: how many keys a map may take before a pass ends; that is the caller's, as in Kafka.
+
+Invariant: 24 bytes a slot, taken at once and never more; a slot never becomes free again.
+"""
+
+import sys
+from hashlib import md5
+from mmap import mmap
+from typing import Final
+
+ENTRY_BYTES: Final = 24
+_SALT: Final = b"the other half"
+_IS_SIPHASH: Final = sys.hash_info.algorithm.startswith("siphash") and sys.hash_info.width == 64
+_MASK: Final = 0x0FFF_FFFF_FFFF_FFFF
+NOT_FOUND: Final = -1
+
+
+class OffsetMap:
+    """From keys to offsets. ``count`` keys are in it."""
+
+    __slots__ = ("_room", "_slots", "_table", "count", "latest_offset")
+
+    def __init__(self, slots: int) -> None:
+        """An empty map with that many slots, at least one of which must stay free."""
+        self._slots = max(slots, 2)
+        self._room = mmap(-1, ENTRY_BYTES * self._slots)
+        self._table = memoryview(self._room).cast("q")
+        self.count = 0
+        self.latest_offset = NOT_FOUND
+        """The last offset that the map speaks of: of what lies behind it nothing is known."""
+
+    def put(self, key: bytes, offset: int) -> None:
+        """Note the newest offset of a key. The map must not be full."""
+        low = hash(key)
+        high = hash(_SALT + key)
+        if not _IS_SIPHASH:
+            low, high = _digest(key)
+        place = self._place(low, high)
+        table = self._table
+        if table[place + 2] == 0:
+            table[place] = low
+            table[place + 1] = high
+            self.count += 1
+        table[place + 2] = offset + 1
+        self.latest_offset = offset
+
+    def get(self, key: bytes) -> int:
+        """The newest offset of a key, ``NOT_FOUND`` if it was not put."""
+        low = hash(key)
+        high = hash(_SALT + key)
+        if not _IS_SIPHASH:
+            low, high = _digest(key)
+        found: int = self._table[self._place(low, high) + 2]
+        return found - 1
+
+    def _place(self, low: int, high: int) -> int:
+        """Where in the table the key is, or would be put."""
+        table, slots = self._table, self._slots
+        slot = (low & _MASK) % slots
+        step = (high & _MASK) % slots
+        tried = 0
+        while True:
+            place = 3 * slot
+            first = table[place]
+            if first == low and table[place + 1] == high:
+                return place
+            if first == 0 and table[place + 2] == 0:
+                return place
+            tried += 1
+            slot += step if tried < 64 else 1
+            if slot >= slots:
+                slot -= slots
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self._table.release()
+        self._room.close()
+
+
+def _digest(key: bytes) -> tuple[int, int]:
+    digest = md5(key, usedforsecurity=False).digest()
+    return int.from_bytes(digest[:8], "big", signed=True), int.from_bytes(digest[8:], "big", signed=True)

@@ -1,0 +1,138 @@
+"""The segments a cleaner reads: their batches in windows of many, and the transactions that were aborted in them.
+
+Nothing here is written, and no index is mended: the log has an owner, perhaps in another process. What is not a whole
+batch of format v2 is an error here, since leaving it out would lose it.
+"""
+
+from collections.abc import Iterator
+from struct import Struct
+from typing import Protocol
+
+from kpystorage import names, scan
+from kpystorage.compaction.grouping import Sizes
+from kpystorage.disk import Disk, File
+from kpystorage.errors import CorruptRecord
+from kpystorage.offset_index import OffsetIndex
+from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC, MAGIC_POSITION
+
+_LENGTH = Struct(">i")
+_LENGTH_POSITION = 8
+
+
+class Walk(Protocol):
+    """What goes through the batches of segments."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it wants no more."""
+
+    def take(self, data: bytes) -> int:
+        """Go through all whole batches at the beginning of ``data``; how many bytes those are."""
+
+
+class Source:
+    """A segment that is compacted."""
+
+    __slots__ = ("_disk", "_stem", "base_offset", "log", "modified_ms", "path", "sizes")
+
+    def __init__(self, disk: Disk, directory: str, base_offset: int) -> None:
+        """OSError: a file of it is not there."""
+        self._disk = disk
+        self._stem = f"{directory}/{base_offset:020d}"
+        self.base_offset = base_offset
+        self.path = self._stem + names.LOG
+        self.log: File = disk.file(self.path)
+        status = disk.status(self.path)
+        if status is None:
+            raise FileNotFoundError(self.path)
+        self.modified_ms = status.modified_ns // 1_000_000
+        self.sizes = Sizes(base_offset, status.size, self._size_of(names.OFFSET_INDEX), self._size_of(names.TIME_INDEX))
+
+    def _size_of(self, suffix: str) -> int:
+        status = self._disk.status(self._stem + suffix)
+        return status.size if status is not None else 0
+
+    def position_of(self, offset: int) -> int:
+        """Where a batch at or before ``offset`` begins, going by the index: 0 if it does not say."""
+        if not self.sizes.offset_index or offset <= self.base_offset:
+            return 0
+        index = OffsetIndex(self._disk.file(self._stem + names.OFFSET_INDEX), self.base_offset)
+        indexed_offset, position = index.lookup(offset)
+        index.file.release()
+        head = self.log.pread(HEADER_BYTES, position) if 0 < position < self.sizes.log else b""
+        if len(head) < HEADER_BYTES or head[MAGIC_POSITION] != MAGIC:
+            return 0
+        last_offset = int.from_bytes(head[:8], "big") + int.from_bytes(head[23:27], "big")
+        return position if last_offset == indexed_offset else 0
+
+    def windows(self, position: int, window_bytes: int, walk: Walk) -> Iterator[int]:
+        """Let a walk take the batches from ``position`` on, many at a time; how many bytes it took each time.
+
+        Raises:
+            CorruptRecord: something is no batch, or ends behind the file.
+            Malformed: as the walk.
+        """
+        end = self.sizes.log
+        while position < end and not walk.is_done:
+            data = self.log.pread(min(window_bytes, end - position), position)
+            taken = walk.take(data)
+            if taken == 0:
+                taken = walk.take(self._first_whole(data, position))
+            if taken == 0:
+                raise self.corrupt(position, "no batch of format v2")
+            position += taken
+            yield taken
+
+    def _first_whole(self, data: bytes, position: int) -> bytes:
+        """The batch at ``position``, of which ``data`` is the beginning: it is larger than a window."""
+        if len(data) < HEADER_BYTES:
+            raise self.corrupt(position, f"{len(data)} bytes are too few for a batch")
+        size = int(_LENGTH.unpack_from(data, _LENGTH_POSITION)[0]) + LENGTH_END
+        if not HEADER_BYTES <= size <= self.sizes.log - position or data[MAGIC_POSITION] != MAGIC:
+            raise self.corrupt(position, "no whole batch of format v2")
+        return self.log.pread(size, position)
+
+    def corrupt(self, position: int, why: object) -> CorruptRecord:
+        """What to raise for the bytes at ``position``."""
+        return CorruptRecord(f"{self.path}, byte {position}: {why}")
+
+    def next_offset(self) -> int:
+        """The offset behind the last batch."""
+        following = self.base_offset
+        for _, header in scan.headers(self.log, self.position_of(1 << 62), self.sizes.log):
+            following = header.next_offset
+        return following
+
+
+class AbortedTransactions:
+    """The transaction indexes of a log, also of segments that are not compacted: what began before may end there."""
+
+    def __init__(self, disk: Disk, directory: str) -> None:
+        """OSError."""
+        parsed = [names.parse_segment_file(name) for name in disk.list_directory(directory)]
+        bases = sorted(found[0] for found in parsed if found is not None and found[1] == names.TRANSACTION_INDEX)
+        self._indexes = [
+            (
+                base,
+                TransactionIndex(disk, f"{directory}/{names.segment_file(base, names.TRANSACTION_INDEX)}", exists=True),
+            )
+            for base in bases
+        ]
+
+    def between(self, base_offset: int, offset: int, end_offset: int) -> list[AbortedTransaction]:
+        """Those that reach into ``offset .. end_offset``; ``base_offset`` is that of the segment ``offset`` lies in.
+
+        CorruptFile, OSError.
+        """
+        found: list[AbortedTransaction] = []
+        for base, index in self._indexes:
+            if base < base_offset:
+                continue
+            overlapping, complete = index.overlapping(offset, end_offset)
+            found += overlapping
+            if index.file is not None:
+                index.file.release()
+            if complete:
+                break
+        return found

@@ -1,0 +1,73 @@
+"""Which transactions still have records, as a walk over a log shows (Kafka's CleanedTransactionMetadata).
+
+What an aborted transaction wrote goes, at once. Its marker may go, as that of a committed one, once nothing of its
+transaction is before it any more; until then readers need it, and the entry of an aborted one in the index as well.
+
+Invariant: offsets of batches that are told ascend.
+"""
+
+from collections.abc import Iterable
+from heapq import heappop, heappush
+
+from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
+
+ABORT = 0
+COMMIT = 1
+
+
+class CleanedTransactions:
+    """The transactions that are open at one place of a log."""
+
+    __slots__ = ("_aborted", "_committed", "_observed", "_waiting", "index")
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[int, AbortedTransaction]] = []
+        """Aborted transactions that begin behind this place, a heap by first offset."""
+        self._aborted: dict[int, AbortedTransaction] = {}
+        self._observed: set[int] = set()
+        """Producers of aborted transactions of which a batch was seen."""
+        self._committed: set[int] = set()
+        self.index: TransactionIndex | None = None
+        """Where aborted transactions are noted whose marker stays, if that matters."""
+
+    def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
+        """Aborted transactions of the next stretch of the log, more than once if they reach over several."""
+        for transaction in transactions:
+            heappush(self._waiting, (transaction.first_offset, transaction))
+
+    def is_aborted(self, last_offset: int, producer_id: int) -> bool:
+        """Whether a transactional batch of users' records belongs to a transaction that was aborted."""
+        self.proceed(last_offset)
+        if producer_id in self._aborted:
+            self._observed.add(producer_id)
+            return True
+        self._committed.add(producer_id)
+        return False
+
+    def is_obsolete(self, last_offset: int, producer_id: int, kind: int) -> bool:
+        """Whether a marker is the only thing that is left of its transaction. ``kind`` is its type, -1 for none.
+
+        OSError.
+        """
+        self.proceed(last_offset)
+        if kind == ABORT:
+            transaction = self._aborted.pop(producer_id, None)
+            if transaction is None or producer_id not in self._observed:
+                return True
+            self._observed.discard(producer_id)
+            if self.index is not None:
+                self.index.append(transaction)
+            return False
+        if kind == COMMIT:
+            if producer_id in self._committed:
+                self._committed.discard(producer_id)
+                return False
+            return True
+        return kind < 0
+
+    def proceed(self, offset: int) -> None:
+        """The walk is at ``offset`` now."""
+        waiting = self._waiting
+        while waiting and waiting[0][0] <= offset:
+            transaction = heappop(waiting)[1]
+            self._aborted.setdefault(transaction.producer_id, transaction)
