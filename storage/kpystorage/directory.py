@@ -393,7 +393,7 @@ class LogDirectory:
             self._session.changed()
 
     def lower_cleaner_offset(self, log: Log, offset: int) -> None:
-        """A log is cut: what comes behind the cut has never been compacted (LogCleanerManager.maybeTruncateCheckpoint)."""
+        """A log is cut: what comes behind the cut has not been compacted (``maybeTruncateCheckpoint``)."""
         key = (log.topic, log.partition)
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset

@@ -1,7 +1,7 @@
 """Taking a log's segments off the disk: their files are renamed at once and removed ``file.delete.delay.ms`` later.
 
-Slices of them that are held stay valid, whatever becomes of the names. Invariant: a file with the suffix ``.deleted`` is
-never read again, so that a stop at any point leaves either a segment or something that the next start removes.
+Slices of them that are held stay valid, whatever becomes of the names. Invariant: a file with the suffix ``.deleted``
+is never read again, so that a stop at any point leaves either a segment or something that the next start removes.
 """
 
 from collections.abc import Iterable

@@ -1,8 +1,8 @@
 """Putting compacted segments in the place of the ones they were made of, so that a stop at any point harms nothing.
 
-The order is Kafka's (LocalLog.replaceSegments): ``.cleaned`` becomes ``.swap``, the last segment first; the old segments
-are set aside, the first one first; ``.swap`` becomes the final name. While a ``.cleaned`` is left of a group, the next
-start undoes all of it; from then on it completes all of it (:mod:`kpystorage.segment_files`).
+The order is Kafka's (LocalLog.replaceSegments): ``.cleaned`` becomes ``.swap``, the last segment first; the old
+segments are set aside, the first one first; ``.swap`` becomes the final name. While a ``.cleaned`` is left of a group,
+the next start undoes all of it; from then on it completes all of it (:mod:`kpystorage.segment_files`).
 
 Not here: making the compacted files, which are whole and durable by now, and when to do it. The caller makes the names
 durable (``disk.synchronize_directory``) before the next group of the same log and before the checkpoint of the cleaner:

@@ -7,8 +7,11 @@ as it comes. So a cleaner may be stopped at any moment: what it left goes at the
 Everything here is plain data that may cross a process boundary. Offsets are half-open ranges, times milliseconds.
 """
 
+from errno import EIO
+from traceback import format_exception
 from typing import NamedTuple
 
+from kpystorage.errors import StorageError
 from kpystorage.log_config import LogConfig
 
 ENTRY_BYTES = 24
@@ -91,3 +94,22 @@ class Cleaned(NamedTuple):
 
     end_offset: int
     stats: CleanerStats
+
+
+class Failed(NamedTuple):
+    """The end of a pass that could not go on; groups that were told of before may still be swapped in."""
+
+    line: str
+    """What was wrong, for the log."""
+    errno: int | None = None
+    """Of the operating system, if a file could not be read or written."""
+    trace: str = ""
+    """Where, if it is not the files' fault but ours."""
+
+    @classmethod
+    def of(cls, error: Exception) -> "Failed":
+        """What a cleaner raised."""
+        line = f"{type(error).__name__}: {error}"
+        if isinstance(error, OSError):
+            return cls(line, error.errno or EIO)
+        return cls(line, trace="" if isinstance(error, StorageError) else "".join(format_exception(error)))
