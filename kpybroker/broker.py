@@ -24,6 +24,7 @@ from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 from kpybroker.producer_ids import UNREGISTERED, ProducerIds
+from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import EVERY_DIRECTORY
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
@@ -51,6 +52,7 @@ class Broker:
     transactions: Coordinator
     markers: Markers
     marker_writer: MarkerWriter
+    compaction: Compaction
 
     def __init__(
         self,
@@ -111,9 +113,13 @@ class Broker:
                 log.warning("%s", warning)
         self.replicas.configure_all()
         self.replicas.directories.cordon(cordoned_paths(self.config))
+        self.report_directories()
+        self.when_reconfigured(self.config)
+
+    def report_directories(self) -> None:
+        """Tell the controller at once which directories do not work or take no new logs."""
         if hasattr(self, "lifecycle"):
             self.lifecycle.report()
-        self.when_reconfigured(self.config)
 
     @property
     def epoch(self) -> int:

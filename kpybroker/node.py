@@ -47,7 +47,10 @@ from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
 from kpybroker.metadata.image import InvalidMetadata
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.assignments import Assignments
+from kpybroker.replicas.cleaners import Processes, Threads
+from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.server.connection_quotas import ConnectionLimits
@@ -115,6 +118,8 @@ class Node:
         stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
         host = self._host = self._build_controller(stored)
         broker = self.broker = self._build_broker(stored, host)
+        cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)
+        broker.compaction = Compaction(self.scheduler, broker.replicas, lambda: broker.config, cleaners)
         host.subscribe(broker.apply)
         for listener in config.broker_listeners:
             self.ports[listener.name] = _listen(broker.server, listener, broker.dispatcher)
@@ -132,6 +137,7 @@ class Node:
         await ready
         self._upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
         self._upkeep.start()
+        broker.compaction.start()
         broker.server.start()
         broker.groups.start()
         broker.transactions.start()
@@ -187,6 +193,8 @@ class Node:
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
         broker.replicas.assignments = Assignments(self.scheduler, host.send, config.node_id, lambda: broker.epoch)
+        broker.replicas.moves = Moves(broker.replicas, lambda: broker.config)
+        directories.when_failed(lambda _directory: broker.report_directories())
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
         broker.marker_writer = MarkerWriter(
@@ -274,6 +282,9 @@ class Node:
                 broker.lifecycle.close()
             if self._upkeep is not None:
                 self._upkeep.stop()
+            broker.compaction.stop()
+            if broker.replicas.moves is not None:
+                broker.replicas.moves.stop()
             broker.server.close()
             broker.groups.stop()
             broker.transactions.stop()

@@ -1,0 +1,265 @@
+"""Compaction of the logs this node leads: which log is next, what a cleaner is told, what becomes of its answer.
+
+As in Kafka the log of which most is dirty comes first, ``log.cleaner.threads`` of them at a time; when none is dirty
+enough, they are looked at again after ``log.cleaner.backoff.ms``, a few in a turn. A log that nobody has used since the
+start is opened only if it has more than the segment that is written to. A log that cannot be compacted is left alone
+from then on, and the broker goes on.
+
+Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.replicas.cleaners`), a pass over
+one log (:mod:`kpybroker.replicas.compaction_pass`).
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.errors import KafkaError
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.replicas.cleaners import Cleaners
+from kpybroker.replicas.compaction_pass import Pass
+from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.replicas import Replicas
+from kpystorage import names
+from kpystorage.compaction.dirtiness import Bounds, Dirt, measure
+from kpystorage.compaction.task import CleanerConfig, CleanerStats
+from kpystorage.directory import LogDirectory
+from kpystorage.errors import DiskFailure
+from kpystorage.log import Log
+
+log = logging.getLogger("kpybroker.compaction")
+
+SLICE_MS = 1.0
+"""For so long logs are looked at in one turn."""
+REST_AFTER_MS = 60_000.0
+"""Cleaners that had nothing to do for so long are given up."""
+LARGEST_BUFFER_BYTES = 2**31 - 1
+UNLIMITED = 1.7976931348623157e308
+"""Java's largest double: the default of ``log.cleaner.io.max.bytes.per.second``."""
+
+Asked = Callable[[str | None], object]
+"""Called when what was asked for is done; with a line if it could not be."""
+
+
+class Candidate(NamedTuple):
+    """A log that could be compacted."""
+
+    replica: Replica
+    log: Log
+    dirt: Dirt
+
+
+@dataclass
+class CleanerFigures:
+    """What the cleaners have done and found, for the metrics (Kafka's LogCleaner and LogCleanerManager)."""
+
+    last_passes: deque[CleanerStats] = field(default_factory=lambda: deque(maxlen=1))
+    max_dirty_ratio: float = 0.0
+    """Of the log that was picked last."""
+    max_delay_ms: int = 0
+    """By how much a log has passed its ``max.compaction.lag.ms``, at most, when logs were last looked at."""
+    last_run_ms: int = 0
+    """When logs were last looked at."""
+
+
+def cleaner_config(config: BrokerConfig) -> CleanerConfig:
+    """What one of the cleaners may use."""
+    threads = max(config["log.cleaner.threads"], 1)
+    bytes_per_second = config["log.cleaner.io.max.bytes.per.second"]
+    return CleanerConfig(
+        dedupe_buffer_bytes=min(config["log.cleaner.dedupe.buffer.size"] // threads, LARGEST_BUFFER_BYTES),
+        load_factor=config["log.cleaner.io.buffer.load.factor"],
+        io_buffer_bytes=max(config["log.cleaner.io.buffer.size"] // threads // 2, 1),
+        max_io_bytes_per_second=bytes_per_second / threads if bytes_per_second < UNLIMITED else float("inf"),
+    )
+
+
+class Compaction:
+    """The compaction of one broker's logs."""
+
+    def __init__(
+        self, scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig], cleaners: Cleaners
+    ) -> None:
+        self.scheduler = scheduler
+        self.replicas = replicas
+        self.config = config
+        self.cleaners = cleaners
+        self.figures = CleanerFigures(last_run_ms=scheduler.now_ms())
+        self.uncleanable: dict[Log, Replica] = {}
+        """Logs that a cleaner has failed on."""
+        self._passes: dict[Log, Pass] = {}
+        self._asked: deque[tuple[Replica, Asked]] = deque()
+        self._looking: deque[Replica] = deque()
+        self._candidates: list[Candidate] = []
+        self._single: dict[Log, None] = {}
+        """Unopened logs that have one segment, and will as long as nobody opens them."""
+        self._timer: Timer | None = None
+        self._worked_ms = scheduler.monotonic_ms()
+        self._is_enabled = False
+        self._stopped = False
+
+    def start(self) -> None:
+        """Begin, unless ``log.cleaner.enable`` says no."""
+        self._is_enabled = self.config()["log.cleaner.enable"]
+        if self._is_enabled:
+            self._look_later()
+
+    def stop(self) -> None:
+        """No more of it; what was being compacted stays as it was."""
+        self._stopped = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._looking.clear()
+        for each in list(self._passes.values()):
+            each.abort()
+        self.cleaners.stop()
+
+    def compact(self, replica: Replica, done: Asked) -> None:
+        """Compact a partition now, all that it holds, however little that is: for tests. ``done`` is called after."""
+        self._asked.append((replica, done))
+        self.scheduler.call_soon(self._serve_asked)
+
+    # Looking for the dirtiest log
+
+    def _look_later(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        if not self._stopped:
+            self._timer = self.scheduler.call_later(self.config()["log.cleaner.backoff.ms"], self._look)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self.scheduler.monotonic_ms() - self._worked_ms >= REST_AFTER_MS and not self._passes:
+            self.cleaners.rest()
+        self._forget_gone()
+        self._candidates = []
+        self._looking = deque(each for each in self.replicas if each.topic.config.compact and each.is_led_here)
+        self._look_at_some()
+
+    def _look_at_some(self) -> None:
+        until_ms = self.scheduler.monotonic_ms() + SLICE_MS
+        while self._looking:
+            self._look_at(self._looking.popleft())
+            if self._looking and self.scheduler.monotonic_ms() >= until_ms:
+                self.scheduler.call_soon(self._look_at_some)
+                return
+        if not self._stopped:
+            self._begin_some()
+
+    def _look_at(self, replica: Replica) -> None:
+        found = self.replicas.find_log(replica)
+        if found is None or found in self._passes or found in self.uncleanable or self._may_stay_closed(found):
+            return
+        try:
+            self._candidates.append(self._measure(replica))
+        except KafkaError:
+            pass  # it is not led here, or gone by now
+        except DiskFailure as failure:
+            self.replicas.directory_failed(failure)
+        except Exception:
+            log.exception("a defect kept %s from being compacted; it is left alone from now on", replica)
+            self.uncleanable[found] = replica
+
+    def _may_stay_closed(self, found: Log) -> bool:
+        """Whether there is nothing to compact, as far as the names of its files tell."""
+        if found.is_open:
+            return False
+        if found not in self._single:
+            try:
+                listed = found.directory.disk.list_directory(found.path)
+            except OSError:
+                return False
+            if sum(name.endswith(names.LOG) for name in listed) > 1:
+                return False
+            self._single[found] = None
+        return True
+
+    def _measure(self, replica: Replica) -> Candidate:
+        leader = replica.led()
+        found = leader.log
+        directory, key = found.directory, (found.topic, found.partition)
+        bounds = Bounds(found.log_start_offset, found.end.offset, leader.last_stable_offset().offset)
+        with directory.failing():
+            cleaned_to = directory.cleaner_offsets.get(key)
+            dirt = measure(found.segments, bounds, cleaned_to, found.config, self.scheduler.now_ms())
+        if dirt.is_checkpoint_invalid:
+            if not found.config.cleanup_delete:
+                log.warning(
+                    "%s counts as compacted up to %d, which is not between its start %d and its end %d: "
+                    "all of it counts as dirty", found.name, cleaned_to, bounds.log_start_offset, bounds.log_end_offset,
+                )  # fmt: skip
+            directory.cleaner_offsets[key] = dirt.first_dirty_offset
+            self.write_checkpoint(directory)
+        return Candidate(replica, found, dirt)
+
+    def _begin_some(self) -> None:
+        candidates, self._candidates = self._candidates, []
+        self.figures.last_run_ms = self.scheduler.now_ms()
+        self.figures.max_delay_ms = max([each.dirt.delay_ms for each in candidates], default=0)
+        worth_it = sorted(
+            (each for each in candidates if each.dirt.is_worth_it(each.log.config)), key=lambda each: -each.dirt.ratio
+        )
+        self.figures.max_dirty_ratio = max([each.dirt.ratio for each in candidates], default=0.0)
+        for each in worth_it[: max(self.config()["log.cleaner.threads"] - len(self._passes), 0)]:
+            self._begin(each, lambda _line: None)
+        if not self._passes:
+            self._look_later()
+
+    def _begin(self, chosen: Candidate, done: Asked) -> None:
+        found = chosen.log
+
+        def over(line: str | None, stats: CleanerStats | None) -> None:
+            self._passes.pop(found, None)
+            self._worked_ms = self.scheduler.monotonic_ms()
+            if stats is not None:
+                self.figures.last_passes.append(stats)
+            if line is not None and found.is_open:
+                self.uncleanable[found] = chosen.replica
+            done(line)
+            if self._is_enabled and self._timer is None and not self._looking and not self._stopped:
+                self.scheduler.call_soon(self._look)  # as long as there is something, there may be more
+
+        self._passes[found] = Pass(self, chosen.replica, found, chosen.dirt, cleaner_config(self.config()), over)
+        self._passes[found].begin()
+
+    def _forget_gone(self) -> None:
+        for found in [each for each, replica in self.uncleanable.items() if replica.gone or replica.offline]:
+            del self.uncleanable[found]
+        for found in [each for each in self._single if each.is_open or not self._is_held(each)]:
+            del self._single[found]
+
+    def _is_held(self, found: Log) -> bool:
+        return found.directory.logs.get((found.topic, found.partition)) is found
+
+    # On request
+
+    def _serve_asked(self) -> None:
+        for _ in range(len(self._asked)):
+            replica, done = self._asked.popleft()
+            found = self.replicas.find_log(replica)
+            if found is not None and found in self._passes:
+                self._asked.append((replica, done))
+                self._passes[found].then(self._serve_asked)
+                return
+            self._compact_now(replica, done)
+
+    def _compact_now(self, replica: Replica, done: Asked) -> None:
+        try:
+            found = replica.led().log
+            if found.active.size:
+                with found.directory.failing():
+                    found.roll(self.scheduler.now_ms())
+            chosen = self._measure(replica)
+        except (KafkaError, DiskFailure) as error:
+            done(f"{replica}: {error}")
+            return
+        self._begin(chosen, done) if chosen.dirt.total_bytes else done(None)
+
+    # Checkpoints
+
+    def write_checkpoint(self, directory: LogDirectory, then: Callable[[], object] | None = None) -> None:
+        """Write up to where the logs of a directory have been compacted; those that are gone are left out."""
+        content = directory.render_cleaner_offsets()
+        self.replicas.directories.write_checkpoint(directory, names.CLEANER_OFFSETS, content, then)

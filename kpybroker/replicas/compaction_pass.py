@@ -1,0 +1,257 @@
+"""One pass of compaction over one log: from making sure of what is there to writing down how far it came.
+
+1. Flush the log and write its recovery point: a compacted segment has gaps, which recovery must not take for losses.
+2. Have a cleaner work on what does not change any more.
+3. Swap each group of segments in, and make its names durable before the next one.
+4. Write the checkpoint.
+
+A log that is cut, moved or closed meanwhile, or a topic that is no longer compacted, ends the pass: what was not
+swapped in is thrown away. Kafka's LogCleaner has the same steps in one thread.
+
+Invariant: the cleaner has stopped writing, and what it left is removed, before anybody is told that the pass is over.
+"""
+
+import errno
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from kpybroker.replicas.cleaners import Answer, Run, Stopped, Task
+from kpybroker.replicas.replica import Replica
+from kpystorage import names
+from kpystorage.compaction.dirtiness import Dirt
+from kpystorage.compaction.swap import discard, swap_in
+from kpystorage.compaction.task import (
+    Cleaned,
+    CleanedSegments,
+    CleanerConfig,
+    CleanerStats,
+    Failed,
+    LastRecord,
+    LogToClean,
+)
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.errors import DiskFailure
+from kpystorage.flush import Flush
+from kpystorage.log import Log
+from kpystorage.producer_states import ProducerStates
+
+if TYPE_CHECKING:
+    from kpybroker.replicas.compaction import Compaction
+
+log = logging.getLogger("kpybroker.compaction")
+
+RETRY_MS = 20
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+
+Over = Callable[[str | None, CleanerStats | None], object]
+"""A pass is over: with a line if the log cannot be compacted, with what it did if it came to its end."""
+
+
+def last_records(producers: ProducerStates) -> dict[int, LastRecord]:
+    """Of every producer that is still known (``ProducerStateManager.lastRecordsOfActiveProducers``)."""
+    return {
+        producer_id: LastRecord(state.batches[-1].last_offset if state.batches else None, state.epoch)
+        for producer_id, state in producers.producers.items()
+    }
+
+
+class Pass:
+    """A pass over one log."""
+
+    def __init__(
+        self, host: "Compaction", replica: Replica, found: Log, dirt: Dirt, config: CleanerConfig, over: Over
+    ) -> None:
+        self.scheduler = host.scheduler
+        self.host = host
+        self.replica = replica
+        self.log = found
+        self.dirt = dirt
+        self.config = config
+        self.is_over = False
+        self._over = over
+        self._waiting: list[Callable[[], object]] = []
+        self._run: Run | None = None
+        self._groups: deque[CleanedSegments] = deque()
+        self._is_swapping = False
+        self._result: Cleaned | Failed | Stopped | None = None
+        self._mistake: str | None = None
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Call back when the pass is over."""
+        self._waiting.append(callback)
+
+    def abort(self) -> None:
+        """Nothing more of it is swapped in; it is over as soon as the cleaner has stopped."""
+        if not self.is_over:
+            self.is_over = True
+            self.log.stop_compacting = None
+            self._groups.clear()
+            if self._run is None:
+                self._finish(None, None)
+            elif self._result is None:
+                self._run.stop()
+            else:
+                self.scheduler.call_soon(self._go_on)
+
+    # Before
+
+    def begin(self) -> None:
+        """Do all of it."""
+        self.log.stop_compacting = self.abort
+        self._flush()
+
+    def _flush(self) -> None:
+        if self.is_over:
+            return
+        if self.log.recovery_point >= self.dirt.first_uncleanable_offset:
+            self._note_recovery_point()
+            return
+        if self.log.directory.failure is not None:
+            self.abort()
+            return
+        try:
+            flush = self.log.begin_flush()
+        except DiskFailure as failure:
+            self._directory_failed(failure)
+            return
+        if flush is None:
+            self.scheduler.call_later(RETRY_MS, self._flush)  # another one is under way
+        else:
+            self.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(flush, error))
+
+    def _flushed(self, flush: Flush, error: BaseException | None) -> None:
+        try:
+            if isinstance(error, OSError):
+                raise self.log.directory.fail(_for_good(error)) from error
+            if error is None:
+                self.log.finish_flush(flush)
+            self._flush()
+        except DiskFailure as failure:
+            self._directory_failed(failure)
+
+    def _note_recovery_point(self) -> None:
+        directory = self.log.directory
+        content = directory.render_recovery_points()
+        self.host.replicas.directories.write_checkpoint(directory, names.RECOVERY_POINTS, content, self._clean)
+
+    def _clean(self) -> None:
+        if self.is_over:
+            return
+        found, dirt = self.log, self.dirt
+        if found.directory.failure is not None:
+            self.abort()
+            return
+        task = LogToClean(
+            found.path,
+            found.name,
+            tuple(each for each in found.base_offsets[:-1] if each < dirt.first_uncleanable_offset),
+            dirt.first_dirty_offset,
+            dirt.first_uncleanable_offset,
+            last_records(found.producers),
+            found.config,
+        )
+        self._run = self.host.cleaners.clean(Task(task, self.config, self.scheduler.now_ms()), self._told)
+
+    # Meanwhile
+
+    def _told(self, answer: Answer) -> None:
+        if isinstance(answer, CleanedSegments):
+            if not self.is_over and not self.replica.topic.config.compact:
+                self.abort()
+            if not self.is_over:
+                self._groups.append(answer)
+        else:
+            self._result = answer
+        self._go_on()
+
+    def _go_on(self) -> None:
+        if self._is_swapping:
+            return
+        if self._groups:
+            self._swap(self._groups.popleft())
+        elif self._result is not None:
+            result, self._result = self._result, None
+            self._end(result)
+
+    def _swap(self, group: CleanedSegments) -> None:
+        try:
+            swap_in(self.log, group, self.scheduler.now_ms())
+        except DiskFailure as failure:
+            self._directory_failed(failure)
+        except ValueError as error:
+            self._mistake = str(error)
+            self.abort()
+        else:
+            self._make_durable()
+
+    def _make_durable(self) -> None:
+        self._is_swapping = True
+        disk, path = self.log.directory.disk, self.log.path
+        self.scheduler.submit_blocking(lambda: disk.synchronize_directory(path), self._is_durable)
+
+    def _is_durable(self, _result: None, error: BaseException | None) -> None:
+        self._is_swapping = False
+        if isinstance(error, DescriptorsExhausted) and not self.is_over:
+            self._is_swapping = True
+            self.scheduler.call_later(RETRY_MS, self._make_durable)
+            return
+        if isinstance(error, OSError) and not self.is_over:
+            self._directory_failed(self.log.directory.fail(error))
+        self._go_on()
+
+    # After
+
+    def _end(self, result: Cleaned | Failed | Stopped) -> None:
+        if self.is_over:
+            self._discard(result)
+        elif isinstance(result, Cleaned):
+            self._complete(result)
+        elif isinstance(result, Failed) and result.errno is not None and result.errno not in NO_ROOM:
+            self.is_over = True
+            self.host.replicas.directory_failed(self.log.directory.fail(OSError(result.errno, result.line)))
+            self._finish(None, None)
+        else:
+            self.is_over = True
+            self._discard(result)
+
+    def _complete(self, result: Cleaned) -> None:
+        found, stats = self.log, result.stats
+        self.is_over = True
+        found.stop_compacting = None
+        log.info(
+            "compacted %s from offset %d to %d: of %.1f MB in %d records stay %.1f MB in %d, in %.1f s",
+            found.name, self.dirt.first_dirty_offset, result.end_offset, stats.bytes_read / 1e6, stats.messages_read,
+            stats.bytes_written / 1e6, stats.messages_written, stats.elapsed_ms / 1000,
+        )  # fmt: skip
+        if stats.invalid_messages_read:
+            log.warning("%d records without a key in %s are gone", stats.invalid_messages_read, found.name)
+        found.directory.cleaner_offsets[found.topic, found.partition] = result.end_offset
+        self.host.write_checkpoint(found.directory, lambda: self._finish(None, stats))
+
+    def _discard(self, result: Cleaned | Failed | Stopped) -> None:
+        """Remove what the cleaner left, then say what there is to say."""
+        line = result.line if isinstance(result, Failed) else self._mistake
+        if line is not None:
+            log.warning("%s cannot be compacted and is left as it is from now on: %s", self.log.name, line)
+        if isinstance(result, Failed) and result.trace:
+            log.error("a defect of the cleaner:\n%s", result.trace)
+        disk, path = self.log.directory.disk, self.log.path
+        self.scheduler.submit_blocking(lambda: discard(disk, path), lambda _result, _error: self._finish(line, None))
+
+    def _directory_failed(self, failure: DiskFailure) -> None:
+        self.abort()
+        self.host.replicas.directory_failed(failure)
+
+    def _finish(self, line: str | None, stats: CleanerStats | None) -> None:
+        self.is_over = True
+        self.log.stop_compacting = None
+        self._over(line, stats)
+        for callback in self._waiting:
+            callback()
+
+
+def _for_good(error: OSError) -> OSError:
+    """Nothing of a flush is tried again here: without a descriptor it has failed."""
+    return OSError(error.errno, error.strerror) if isinstance(error, DescriptorsExhausted) else error

@@ -1,0 +1,104 @@
+"""The process that compacts logs for a broker: ``python -m kpystorage.compaction PARENT``, tasks and answers by pipe.
+
+A frame is a length (u32) and a pickle. In come (LogToClean, CleanerConfig, now_ms); out go CleanedSegments as they are
+complete, then Cleaned or Failed. The pipe leads to the process that started this one, and to nobody else.
+
+Invariant: it does not outlive its parent, not even by a write: whoever opens the log directory next has it alone.
+"""
+
+import os
+import pickle
+import signal
+import sys
+from struct import Struct
+from threading import Thread
+from time import monotonic, sleep
+from typing import BinaryIO
+
+from kpystorage.compaction.task import CleanerConfig, Failed, LogToClean
+from kpystorage.disk import Disk
+
+LENGTH = Struct(">I")
+NICENESS = 10
+_PR_SET_PDEATHSIG = 1
+_SHORTEST_SLEEP_S = 0.02
+
+
+class Throttle:
+    """Keeps reading and writing below a rate, over the time since it was made."""
+
+    def __init__(self, bytes_per_second: float) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._bytes = 0
+        self._since = monotonic()
+
+    def __call__(self, size_bytes: int) -> None:
+        """So many bytes were read or written: wait until they may have been."""
+        self._bytes += size_bytes
+        ahead_s = self._bytes / self._bytes_per_second - (monotonic() - self._since)
+        if ahead_s >= _SHORTEST_SLEEP_S:
+            sleep(ahead_s)
+
+
+def send(pipe: BinaryIO, message: object) -> None:
+    """Write one frame."""
+    data = pickle.dumps(message)
+    pipe.write(LENGTH.pack(len(data)) + data)
+    pipe.flush()
+
+
+def answer(disk: Disk, task: tuple[LogToClean, CleanerConfig, int], answers: BinaryIO) -> None:
+    """Do one task and tell what came of it."""
+    from kpystorage.compaction.cleaner import clean
+
+    log, config, now_ms = task
+    try:
+        cleaning = clean(disk, log, config, now_ms, Throttle(config.max_io_bytes_per_second))
+        while True:
+            try:
+                send(answers, next(cleaning))
+            except StopIteration as ended:
+                send(answers, ended.value)
+                return
+    except Exception as error:
+        send(answers, Failed.of(error))
+
+
+def die_with(parent: int) -> None:
+    """Have this process end when its parent does, at once where the system offers that."""
+    if sys.platform == "linux":
+        import ctypes
+
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        os._exit(0)
+
+
+def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
+    """Do tasks until the pipe ends, which a thread of its own watches, since a task may take long."""
+    from queue import SimpleQueue
+
+    from kpystorage.real_disk import RealDisk
+
+    waiting: SimpleQueue[bytes] = SimpleQueue()
+
+    def read() -> None:
+        while len(head := tasks.read(LENGTH.size)) == LENGTH.size:
+            waiting.put(tasks.read(LENGTH.unpack(head)[0]))
+        os._exit(0)
+
+    Thread(target=read, daemon=True).start()
+    disk = RealDisk()
+    while True:
+        answer(disk, pickle.loads(waiting.get()), answers)
+
+
+if __name__ == "__main__":
+    die_with(int(sys.argv[1]))
+    os.nice(NICENESS)
+    pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print would be taken for an answer
+    try:
+        serve(sys.stdin.buffer, pipe)
+    except BrokenPipeError:
+        os._exit(0)
