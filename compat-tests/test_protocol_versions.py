@@ -9,6 +9,11 @@ from admin_requests import plausible_admin
 from group_requests import plausible_group
 from kpywire import api, error_codes
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
+from kpywire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -100,6 +105,9 @@ def plausible(key: int, version: int, topic: str) -> Any:
             include_synonyms=True,
         ),
         api.ALTER_CONFIGS: AlterConfigsRequest(resources=[alteration], validate_only=True),
+        api.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsRequest(
+            dirs=[AlterReplicaLogDir(path="/nowhere", topics=[AlterReplicaLogDirTopic(name=topic, partitions=[0])])]
+        ),
         api.DESCRIBE_LOG_DIRS: DescribeLogDirsRequest(topics=None),
         api.CREATE_PARTITIONS: CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=topic, count=4, assignments=None)], timeout_ms=1000, validate_only=True

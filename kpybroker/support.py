@@ -36,9 +36,9 @@ GAPS = (
     Gap(
         "More than one node",
         "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
-        "partitions between nodes or directories.",
+        "partitions between nodes.",
         _names(
-            "AlterReplicaLogDirs AlterPartitionReassignments Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition "
+            "AlterPartitionReassignments Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition "
             "Envelope FetchSnapshot BrokerRegistration BrokerHeartbeat AllocateProducerIds "
             "ControllerRegistration AssignReplicasToDirs AddRaftVoter RemoveRaftVoter UpdateRaftVoter"
         ),

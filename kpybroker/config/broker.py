@@ -12,7 +12,7 @@ from typing import Any
 from kpybroker.config import checks, dynamic, refusals
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
-from kpybroker.config.definition import ConfigError, ConfigValue, Definitions, missing
+from kpybroker.config.definition import LONG_MAX, ConfigError, ConfigValue, Definitions, missing
 from kpybroker.config.endpoints import (
     Address,
     Listener,
@@ -25,6 +25,7 @@ from kpybroker.config.endpoints import (
 )
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.properties import Property, read_properties
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.synonyms import broker_synonyms
 from kpybroker.config.topic import TopicConfig
 
@@ -126,6 +127,14 @@ class BrokerConfig:
         """The same, for callers that take any value."""
         value: ConfigValue = self[name]
         return value
+
+    @property
+    def move_bytes_per_second(self) -> int:
+        """``replica.alter.log.dirs.io.max.bytes.per.second``, which no file can set."""
+        key = QUOTA_CONFIGS["replica.alter.log.dirs.io.max.bytes.per.second"]
+        text = self.dynamic_broker.get(key.name, self.dynamic_default.get(key.name))
+        parse: Callable[[str], Any] = key.parse
+        return LONG_MAX if text is None else int(parse(text))
 
     def is_set(self, name: str) -> bool:
         """Whether somebody set this config, so that its value is no default."""

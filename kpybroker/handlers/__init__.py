@@ -12,6 +12,7 @@ SERVED = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
     "alter_configs",
+    "alter_replica_log_dirs",
     "api_versions",
     "create_acls",
     "create_delegation_token",

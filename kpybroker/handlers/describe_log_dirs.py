@@ -3,6 +3,7 @@
 - Null topics means all of them. A directory that failed is KAFKA_STORAGE_ERROR. Directories without any of the topics
   asked for are left out, unless all were asked for, as in Kafka.
 - v4: total and usable bytes (KIP-827). v5: whether it is cordoned, and takes no new logs (KIP-1066).
+- A partition that is moving to another directory is there too, with ``is_future_key`` and what it lacks (KIP-113).
 - A log that was not needed yet is weighed by its files: opening thousands of them would stall the loop.
 """
 
@@ -19,6 +20,8 @@ from kpywire.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
+
+UNKNOWN_LAG = -1
 
 
 def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> DescribeLogDirsResponse:
@@ -46,6 +49,10 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
             name = replica.topic.name
             topic = topics.setdefault(name, DescribeLogDirsTopic(name=name, partitions=[]))
             topic.partitions.append(_partition(replica.index, log))
+        for key, copy in directory.future_logs.items():
+            if wanted is None or key in wanted:
+                topic = topics.setdefault(copy.topic, DescribeLogDirsTopic(name=copy.topic, partitions=[]))
+                topic.partitions.append(_future(copy, broker.replicas.directories.find(*key)))
         total_bytes = directory.disk.total_bytes(directory.path)
         usable_bytes = directory.disk.free_bytes(directory.path)
     except (DiskFailure, OSError):
@@ -61,9 +68,20 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
 
 
 def _partition(index: int, log: Log) -> DescribeLogDirsPartition:
-    # The only replica in sync is the leader: nothing lags, and no replica is moving between directories.
-    size = log.size if log.is_open else _size_of_files(log)
-    return DescribeLogDirsPartition(partition_index=index, partition_size=size, offset_lag=0, is_future_key=False)
+    # The only replica in sync is the leader: nothing lags.
+    return DescribeLogDirsPartition(partition_index=index, partition_size=_size(log), offset_lag=0, is_future_key=False)
+
+
+def _future(copy: Log, source: Log | None) -> DescribeLogDirsPartition:
+    known = copy.is_open and source is not None and source.is_open
+    lag = source.log_end_offset - copy.log_end_offset if known and source is not None else UNKNOWN_LAG
+    return DescribeLogDirsPartition(
+        partition_index=copy.partition, partition_size=_size(copy), offset_lag=lag, is_future_key=True
+    )
+
+
+def _size(log: Log) -> int:
+    return log.size if log.is_open else _size_of_files(log)
 
 
 def _size_of_files(log: Log) -> int:

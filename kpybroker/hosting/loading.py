@@ -16,6 +16,7 @@ from kpybroker.journal import ProducerEpoch
 from kpybroker.partition.leader import Leader
 from kpystorage.errors import DiskFailure
 from kpystorage.log_offset import LogOffset
+from kpystorage.log_slice import LogSlice
 from kpywire.batch import (
     ATTRIBUTES_POSITION,
     CODEC_MASK,
@@ -88,9 +89,9 @@ class Replay:
     def __init__(self, shard: Shard, leader: Leader) -> None:
         self.shard = shard
         self.leader = leader
-        self.log = leader.log
         self.next_offset = leader.log.log_start_offset
         self.end: LogOffset = leader.log.end
+        self._log = leader.log
         self.records = 0
         self.damaged = 0
         self.first_damage = ""
@@ -100,7 +101,15 @@ class Replay:
     @property
     def size_bytes(self) -> int:
         """How much there is to read, about."""
-        return self.log.size
+        return self.leader.log.size
+
+    def read(self) -> LogSlice | None:
+        """What comes next; None at the end. DiskFailure."""
+        log, end = self.leader.log, self.end
+        if log is not self._log:
+            self._log, end = log, log.position_of(end.offset)  # it moved to another directory meanwhile
+            self.end = end
+        return log.read(self.next_offset, self.shard.kind.load_bytes(), end, min_one_batch=True)
 
     def steps(self, data: bytes) -> Iterator[None]:
         """Replay the batches in ``data``; yields whenever others could have a turn."""
@@ -248,7 +257,7 @@ class _Reading:
             self._done()
             return
         try:
-            found = replay.log.read(replay.next_offset, shard.kind.load_bytes(), replay.end, min_one_batch=True)
+            found = replay.read()
         except DiskFailure as failure:
             shard.disk_failed(failure)
             self._give_up(str(failure))

@@ -93,6 +93,13 @@ class Leader:
         log.epochs.assign(epoch, log.log_end_offset)
         self.advance_high_watermark()
 
+    def relocate(self, log: Log) -> None:
+        """The log lies elsewhere from now on: another one, with the same batches at the same offsets. DiskFailure."""
+        high_watermark = self.high_watermark.offset
+        self.log = log
+        self.high_watermark = log.position_of(high_watermark)
+        log.producers.replicated_to(high_watermark)
+
     def change_isr(self, isr: Sequence[int]) -> None:
         """Other replicas count from now on."""
         self.isr = frozenset(isr)

@@ -43,11 +43,20 @@ class Assignments:
         self._node_id = node_id
         self._broker_epoch = broker_epoch
         self._unsent: dict[Place, bytes] = {}
+        self._waiting: dict[Place, tuple[bytes, Callable[[], object]]] = {}
+        """Who wants to know that a directory has been noted."""
         self._scheduled = False
 
-    def assign(self, topic_id: bytes, index: int, directory_id: bytes) -> None:
-        """A replica lies in this directory from now on."""
-        self._unsent[(topic_id, index)] = directory_id
+    def assign(
+        self, topic_id: bytes, index: int, directory_id: bytes, then: Callable[[], object] | None = None
+    ) -> None:
+        """A replica lies in this directory from now on; ``then`` is called when the controller has noted that, or
+        knows nothing of directories. A later assignment of the replica takes its place."""
+        place = (topic_id, index)
+        self._unsent[place] = directory_id
+        self._waiting.pop(place, None)
+        if then is not None:
+            self._waiting[place] = (directory_id, then)
         self._send_after(GATHER_MS)
 
     def _send_after(self, delay_ms: float) -> None:
@@ -90,7 +99,29 @@ class Assignments:
 
     def _answered(self, response: Any, sent: dict[Place, bytes]) -> None:
         """A request that failed as a whole is sent again; what is newer than it stays."""
-        if response.error_code != error_codes.NONE:
+        if response.error_code == error_codes.UNSUPPORTED_VERSION:
+            self._noted(sent, {})  # by the metadata.version the controller knows of no directories
+        elif response.error_code == error_codes.NONE:
+            self._noted(sent, _refusals(response))
+        else:
             log.info("assigning replicas to directories again: %s", error_codes.name(response.error_code))
             self._unsent = {**sent, **self._unsent}
             self._send_after(RETRY_MS)
+
+    def _noted(self, sent: dict[Place, bytes], refused: dict[Place, int]) -> None:
+        for place, directory_id in sent.items():
+            if place in refused:
+                log.info("partition %d is not assigned to a directory: %s", place[1], error_codes.name(refused[place]))
+                self._waiting.pop(place, None)
+            elif place in self._waiting and self._waiting[place][0] == directory_id:
+                self._waiting.pop(place)[1]()
+
+
+def _refusals(response: Any) -> dict[Place, int]:
+    return {
+        (topic.topic_id, partition.partition_index): partition.error_code
+        for directory in response.directories
+        for topic in directory.topics
+        for partition in topic.partitions
+        if partition.error_code != error_codes.NONE
+    }

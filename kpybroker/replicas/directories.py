@@ -22,6 +22,8 @@ EVERY_DIRECTORY = "*"
 REMOVALS_PER_TURN = 16
 FLUSH_WAIT_MS = 2
 SAY_AGAIN_MS = 10_000.0
+MOST_PREFERRED = 10_000
+"""So many partitions that are not here yet may have a directory chosen for them."""
 
 
 class IdentifiedDirectory(NamedTuple):
@@ -49,6 +51,7 @@ class Directories:
         self.scheduler = scheduler
         self._halt = halt
         self._cordoned: frozenset[str] = frozenset()
+        self._preferred: dict[tuple[str, int], LogDirectory] = {}
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
         self._reported: set[str] = set()
@@ -113,15 +116,19 @@ class Directories:
         if found.topic_id is None:
             found.topic_id = found.directory.read_topic_id(found)
         if found.topic_id not in (None, topic_id):
-            self._set_aside(found)
+            self.set_aside(found)
             return None
         found.topic_id = topic_id
         return found
 
-    def for_new_log(self, assigned: bytes) -> LogDirectory:
-        """The directory that the metadata assign, or the one with the fewest logs (``LogManager.nextLogDir``)."""
+    def for_new_log(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
+        """The directory that somebody chose, that the metadata assign, or that has the fewest logs
+        (``LogManager.getOrCreateLog``)."""
         if not self.working:
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+        preferred = self._preferred.pop((topic, index), None)
+        if preferred in self.working:
+            return preferred
         for directory in self.working:
             if self.ids[directory] == assigned:
                 return directory
@@ -130,6 +137,23 @@ class Directories:
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
         open_to_new = [each for each in self.working if not self.is_cordoned(each)] or self.working
         return min(open_to_new, key=lambda directory: len(directory.logs))
+
+    def named(self, path: str) -> LogDirectory:
+        """The directory that a request names as the place for a log, by its absolute path. KafkaError if it is none."""
+        for directory in self.working:
+            if directory.path == path:
+                if self.is_cordoned(directory):
+                    raise KafkaError(error_codes.INVALID_REPLICA_ASSIGNMENT, f"Log directory {path} is cordoned")
+                return directory
+        if path in self.failed_paths:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR, f"Log directory {path} is offline")
+        raise KafkaError(error_codes.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
+
+    def prefer(self, partition: tuple[str, int], directory: LogDirectory) -> None:
+        """Make the log of a partition in this directory, should it come."""
+        self._preferred[partition] = directory
+        if len(self._preferred) > MOST_PREFERRED:
+            del self._preferred[next(iter(self._preferred))]
 
     def cordon(self, paths: Collection[str]) -> None:
         """Make new logs in other directories than these, named by absolute paths (KIP-1066); ``*`` stands for all."""
@@ -152,6 +176,38 @@ class Directories:
         """What a heartbeat reports, too."""
         return [directory_id for directory, directory_id in self.ids.items() if self.is_cordoned(directory)]
 
+    def keep_one_of_each(self, assigned: Callable[[str, int], bytes | None]) -> None:
+        """Of a partition with a log in several directories one counts and the others are set aside.
+
+        The machine died in the step that ended a move, and one of its two renamings was lost; or a directory is back
+        that was given up. The log that was led last goes on, of two such the longer one; what the metadata say decides
+        only between equals.
+        """
+        places: dict[tuple[str, int], list[Log]] = {}
+        for directory in self.working:
+            for key, found in directory.logs.items():
+                if key[0] != METADATA_TOPIC:
+                    places.setdefault(key, []).append(found)
+        for key, several in places.items():
+            if len(several) > 1:
+                self._keep_best(several, assigned(*key))
+
+    def _keep_best(self, several: list[Log], assigned: bytes | None) -> None:
+        def worth(found: Log) -> tuple[bool, int, int, bool]:
+            is_assigned = self.ids[found.directory] == assigned
+            try:
+                found.open()
+            except DiskFailure as failure:
+                self.check(failure)
+                return False, -1, -1, is_assigned
+            return True, found.epochs.latest, found.log_end_offset, is_assigned
+
+        best = max(several, key=worth)
+        for found in several:
+            if found is not best:
+                log.warning("%s lies in %s and in %s", found.name, best.directory.path, found.directory.path)
+                self.set_aside(found)
+
     # What goes
 
     def set_strays_aside(self, held: Set[tuple[str, int]]) -> None:
@@ -159,11 +215,12 @@ class Directories:
         for directory in list(self.working):
             for key, found in list(directory.logs.items()):
                 if key not in held and key[0] != METADATA_TOPIC:
-                    self._set_aside(found)
+                    self.set_aside(found)
             for name in list(directory.leftovers):
                 self._remove_later(directory, name, 0)
 
-    def _set_aside(self, found: Log) -> None:
+    def set_aside(self, found: Log) -> None:
+        """Give a log that has no place here a name that says so; nothing of it is deleted."""
         try:
             name = found.directory.mark(found, names.STRAY_DIRECTORY)
         except DiskFailure as failure:

@@ -7,6 +7,7 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.errors import KafkaError
@@ -22,6 +23,9 @@ from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
 from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.replicas.moves import Moves
 
 log = logging.getLogger("kpybroker.replicas")
 
@@ -43,6 +47,7 @@ class Replicas:
         self.scheduler = scheduler
         self.topic_config = topic_config
         self.assignments: Assignments | None = None
+        self.moves: Moves | None = None
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._to_create: deque[Replica] = deque()
@@ -77,6 +82,8 @@ class Replicas:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""
         first, self._image = self._image is None, image
+        if first:
+            self.directories.keep_one_of_each(self._assigned_directory)
         for topic in delta.deleted_topics.values():
             self._drop(topic)
         for topic_id, partitions in delta.partitions.items():
@@ -87,7 +94,16 @@ class Replicas:
             if resource_type == TOPIC_RESOURCE and name in self.topics:
                 self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))
         if first:
+            if self.moves is not None:
+                self.moves.resume(image)
             self.directories.set_strays_aside({(r.topic.name, r.index) for r in self})
+
+    def _assigned_directory(self, topic: str, index: int) -> bytes | None:
+        """Where the metadata say that this node's replica lies; None for a partition that it should not have."""
+        known = None if self._image is None else self._image.topics.get(topic)
+        partition = None if known is None else known.partitions.get(index)
+        held = partition is not None and self.node_id in partition.replicas
+        return partition.directory_of(self.node_id) if partition is not None and held else None
 
     def _hold(self, image: MetadataImage, topic: Topic, index: int, partition: Partition) -> None:
         held = self.by_id.get(topic.id)
@@ -103,7 +119,7 @@ class Replicas:
         if replica is not None:
             replica.update(partition)
             return
-        replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self._open_log)
+        replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self.open_log)
         if self.find_log(replica) is None:
             self._create_later(replica)
 
@@ -133,6 +149,8 @@ class Replicas:
             held.replicas = {}  # they hold their topic
 
     def _forget(self, replica: Replica) -> None:
+        if self.moves is not None:
+            self.moves.forget(replica.topic.name, replica.index)
         found = self.find_log(replica)
         replica.forget()
         if found is not None:
@@ -160,20 +178,21 @@ class Replicas:
         recovered_to = found.directory.recovery_points.get((found.topic, found.partition), 0)
         return first is not None and first.size == 0 and recovered_to == 0
 
-    def _open_log(self, replica: Replica) -> Log:
+    def open_log(self, replica: Replica) -> Log:
         """The log of a replica, made where it is missing."""
         topic = replica.topic
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
         if found is None:
             assigned = replica.partition.directory_of(self.node_id)
-            directory = self.directories.for_new_log(assigned)
+            directory = self.directories.for_new_log(topic.name, replica.index, assigned)
             now_ms = self.scheduler.now_ms()
             found = directory.create_log(topic.name, replica.index, topic.id, topic.config.log(), now_ms)
         else:
             found.configure(topic.config.log())
             found.open()
         lies_in = self.directories.ids[found.directory]
-        if self.assignments is not None and replica.partition.directory_of(self.node_id) != lies_in:
+        moves = self.moves is not None and self.moves.of(topic.name, replica.index) is not None
+        if self.assignments is not None and not moves and replica.partition.directory_of(self.node_id) != lies_in:
             self.assignments.assign(topic.id, replica.index, lies_in)
         checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
         replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
@@ -208,7 +227,8 @@ class Replicas:
 
     def _went_offline(self, directory: LogDirectory) -> None:
         for replica in self:
-            if (replica.topic.name, replica.index) in directory.logs:
+            # Of one that has just moved away from there the log is found elsewhere.
+            if (replica.topic.name, replica.index) in directory.logs and self.find_log(replica) is None:
                 replica.fail()
 
     def checkpoint_high_watermarks(self) -> None:

@@ -62,13 +62,14 @@ def parse_partition_directory(name: str) -> tuple[str, int] | None:
     return topic, int(partition)
 
 
-def marked_directory(topic: str, partition: int, unique: int, mark: str) -> str:
-    """The name of a partition's directory that waits for its removal (``-delete``) or has no place in the cluster.
+def marked_directory(topic: str, partition: int, unique: int, mark: str, *, cut: bool = True) -> str:
+    """The name of a partition's directory that waits for its removal (``-delete``), has no place in the cluster
+    (``-stray``) or is a copy that is being made (``-future``).
 
-    ``unique`` is a random number of 128 bits. The topic is cut so that the name stays within 255 characters.
+    ``unique`` is a random number of 128 bits. The topic is ``cut`` so that the name stays within 255 characters.
     """
     suffix = f"-{partition}.{unique:032x}{mark}"
-    return topic[: MAX_NAME_CHARS - len(suffix)] + suffix
+    return (topic[: MAX_NAME_CHARS - len(suffix)] if cut else topic) + suffix
 
 
 def parse_marked_directory(name: str) -> tuple[str, int, str] | None:

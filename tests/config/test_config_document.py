@@ -5,6 +5,7 @@ from pathlib import Path
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.document import document
 from kpybroker.config.honoured import HONOURED, HONOURED_TOPIC, NEVER
+from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.topic_configs import TOPIC_CONFIGS, TOPIC_SYNONYMS
 
 DOCS = Path(__file__).resolve().parent.parent.parent / "docs"
@@ -16,7 +17,7 @@ def test_the_table_of_configs_is_current():
 
 
 def test_only_configs_that_exist_are_honoured():
-    assert set(BROKER_CONFIGS) >= HONOURED
+    assert {*BROKER_CONFIGS, *QUOTA_CONFIGS} >= HONOURED
     assert set(BROKER_CONFIGS) >= set(NEVER)
     assert set(TOPIC_CONFIGS) >= HONOURED_TOPIC
     assert not HONOURED & set(NEVER)

@@ -1,0 +1,249 @@
+"""Which partitions of this node move between its log directories: begun by AlterReplicaLogDirs, gone on with after a
+start, called off (``ReplicaManager.alterReplicaLogDirs``, ``ReplicaAlterLogDirsManager``, ``LogManager``).
+
+A few move at a time, the others wait; all share one throttle. A move that cannot be finished leaves the partition
+where it is.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.errors import KafkaError
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.move import Assignment, Move, Surroundings, keep_common, while_copied
+from kpybroker.replicas.replica import Replica
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.replicas.throttle import Throttle
+from kpystorage import names
+from kpystorage.directory import LogDirectory
+from kpystorage.errors import CorruptLog, DiskFailure
+from kpystorage.log import Log
+from kpywire import error_codes
+
+log = logging.getLogger("kpybroker.replicas.moves")
+
+THREADS = "num.replica.alter.log.dirs.threads"
+
+
+class Moves:
+    """The partitions on their way."""
+
+    def __init__(self, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
+        self.replicas = replicas
+        self.directories: Directories = replicas.directories
+        self.scheduler = replicas.scheduler
+        self._config = config
+        self._moves: dict[tuple[str, int], Move] = {}
+        self._waiting: deque[Move] = deque()
+        self._running: set[Move] = set()
+        self._stopped = False
+        self._around = Surroundings(
+            self.scheduler,
+            self.directories,
+            Throttle(lambda: config().move_bytes_per_second),
+            self._assign,
+            self._swap,
+            self._give_up,
+        )
+        self.directories.when_failed(self._went_offline)
+
+    def __iter__(self) -> Iterator[Move]:
+        return iter(self._moves.values())
+
+    def of(self, topic: str, index: int) -> Move | None:
+        """The move of a partition; None while it stays where it is."""
+        return self._moves.get((topic, index))
+
+    def stop(self) -> None:
+        """Let everything be as it is; the next start goes on with it."""
+        self._stopped = True
+        for move in self._moves.values():
+            move.is_over = True
+
+    # Asked for
+
+    def move(self, topic: str, index: int, path: str) -> None:
+        """Have a partition lie in the directory ``path``, now or, if this node does not hold it yet, once it does.
+
+        Raises:
+            KafkaError: there is no such directory, it does not work, takes no new logs, or the partition is not here.
+            DiskFailure: a directory failed.
+        """
+        if len(names.marked_directory(topic, index, 0, names.FUTURE_DIRECTORY, cut=False)) > names.MAX_NAME_CHARS:
+            raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION, "The topic name is too long.")
+        target = self.directories.named(path)
+        going = self.of(topic, index)
+        if going is not None and going.copy.directory is not target:
+            self._call_off(going, "it is wanted elsewhere")
+            going = None
+        found = self.directories.find(topic, index)
+        if found is None:
+            self.directories.prefer((topic, index), target)
+        replica = self.replicas.find(topic, index)
+        if replica.offline:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR, f"Partition {replica} is offline")
+        source = self.replicas.open_log(replica)
+        if source.directory is target or going is not None:
+            return
+        if self.directories.failed_paths:
+            raise KafkaError(
+                error_codes.KAFKA_STORAGE_ERROR,
+                f"Can not create log for {replica} because log directories {','.join(self.directories.failed_paths)} "
+                "are offline",
+            )
+        self._begin(Move(replica, source, self._new_copy(replica, source, target), self._around))
+
+    def _new_copy(self, replica: Replica, source: Log, target: LogDirectory) -> Log:
+        config = while_copied(replica.topic.config.log())
+        return target.create_future_log(source, replica.topic.id, config, self.scheduler.now_ms())
+
+    def _begin(self, move: Move) -> None:
+        log.info("moving %s", move)
+        self._moves[move.source.topic, move.source.partition] = move
+        self._waiting.append(move)
+        self.scheduler.call_soon(self._start_some)
+
+    def _start_some(self) -> None:
+        at_once = self._config()[THREADS] or len(self.directories.working)
+        while self._waiting and len(self._running) < at_once and not self._stopped:
+            move = self._waiting.popleft()
+            if not move.is_over:
+                self._running.add(move)
+                move.step()
+
+    # Found at the start
+
+    def resume(self, image: MetadataImage) -> None:
+        """Go on with the moves that the last stop interrupted, once the first metadata are there."""
+        for directory in list(self.directories):
+            for copy in list(directory.future_logs.values()):
+                try:
+                    self._resume(image, directory, copy)
+                except DiskFailure as failure:
+                    self.directories.check(failure)
+                except KafkaError as error:
+                    log.warning("the move of %s to %s does not go on: %s", copy.name, directory.path, error)
+
+    def _resume(self, image: MetadataImage, directory: LogDirectory, copy: Log) -> None:
+        topic = image.topics.get(copy.topic)
+        held = None if topic is None else self.replicas.by_id.get(topic.id)
+        replica = None if held is None else held.replicas.get(copy.partition)
+        try:
+            topic_id = directory.read_topic_id(copy)
+        except CorruptLog:
+            topic_id = None  # it was begun when the machine died, and is made anew
+        if topic is None or replica is None or topic_id not in (None, topic.id):
+            self.directories.set_aside(copy)
+            return
+        source = self.directories.find_of_topic(copy.topic, copy.partition, topic.id)
+        if source is None:
+            self._recover_abandoned(replica, copy, topic.id)
+        elif source.directory is directory or self.of(copy.topic, copy.partition) is not None:
+            self.directories.delete(copy, 0)
+        else:
+            self._begin(self._resumed(replica, source, copy))
+
+    def _resumed(self, replica: Replica, source: Log, copy: Log) -> Move:
+        directory = copy.directory
+        source.open()
+        try:
+            copy.open()
+            copy.configure(while_copied(replica.topic.config.log()))
+            keep_common(copy, source, self.scheduler.now_ms())
+        except CorruptLog as damage:
+            log.warning("%s; the copy is made anew", damage)
+            self.directories.delete(copy, 0)
+            copy = self._new_copy(replica, source, directory)
+        return Move(replica, source, copy, self._around)
+
+    def _recover_abandoned(self, replica: Replica, copy: Log, topic_id: bytes) -> None:
+        """The log is in a directory that is gone; where the controller knows the copy's as the replica's it had caught
+        up, and counts (``LogManager.recoverAbandonedFutureLogs``)."""
+        directory = copy.directory
+        if replica.partition.directory_of(self.replicas.node_id) != self.directories.ids[directory]:
+            log.error("%s was moving to %s, and what it was copied from is not there", copy.name, directory.path)
+            return
+        copy.topic_id = topic_id
+        directory.promote(copy.open())
+        copy.configure(replica.topic.config.log())
+        log.warning(
+            "%s ends at %d in %s: it was all but moved there when the directory it came from was lost, and records "
+            "of that moment may be missing",
+            copy.name,
+            copy.log_end_offset,
+            directory.path,
+        )
+
+    # What a move asks for
+
+    def _assign(self, move: Move) -> None:
+        assignments = self.replicas.assignments
+        if assignments is None:
+            move.assigned()
+        else:
+            place = (move.replica.topic.id, move.replica.index)
+            assignments.assign(*place, self.directories.ids[move.copy.directory], then=move.assigned)
+
+    def _swap(self, move: Move) -> None:
+        source, copy, replica = move.source, move.copy, move.replica
+        target, key = copy.directory, (source.topic, source.partition)
+        target.promote(copy)
+        self._forget(move)
+        copy.configure(replica.topic.config.log())
+        for known in ("cleaner_offsets", "high_watermarks"):
+            offsets = getattr(source.directory, known)
+            if key in offsets:
+                getattr(target, known)[key] = offsets[key]
+        leader = replica.leader
+        if leader is not None and leader.log is source:
+            leader.relocate(copy)
+        log.info("moved %s", move)
+        self.directories.delete(source, replica.topic.config.file_delete_delay_ms)
+
+    def _give_up(self, move: Move, reason: str) -> None:
+        log.error("%s stays in %s: %s", move.source.name, move.source.directory.path, reason)
+        self._undo(move)
+
+    # Called off
+
+    def forget(self, topic: str, index: int) -> None:
+        """The partition is gone from this node."""
+        move = self.of(topic, index)
+        if move is not None:
+            self._forget(move)
+            self._delete(move.copy)
+
+    def _call_off(self, move: Move, reason: str) -> None:
+        log.info("no longer moving %s: %s", move, reason)
+        self._undo(move)
+
+    def _undo(self, move: Move) -> None:
+        """The partition stays where it is: the copy goes, and the controller is told if it knows otherwise."""
+        self._forget(move)
+        if move.assignment is not Assignment.NOT_ASKED and self.replicas.assignments is not None:
+            lies_in = self.directories.ids[move.source.directory]
+            self.replicas.assignments.assign(move.replica.topic.id, move.replica.index, lies_in)
+        self._delete(move.copy)
+
+    def _delete(self, copy: Log) -> None:
+        if copy.directory.failure is None:
+            self.directories.delete(copy, copy.config.file_delete_delay_ms)
+
+    def _forget(self, move: Move) -> None:
+        move.is_over = True
+        self._moves.pop((move.source.topic, move.source.partition), None)
+        self._running.discard(move)
+        self.scheduler.call_soon(self._start_some)
+
+    def _went_offline(self, directory: LogDirectory) -> None:
+        for move in list(self._moves.values()):
+            if directory is move.copy.directory:
+                self._give_up(move, f"{directory.path}, where it was moving, is offline")
+            elif directory is move.source.directory:
+                log.error(
+                    "%s does not move to %s: its directory is offline", move.source.name, move.copy.directory.path
+                )
+                self._forget(move)
