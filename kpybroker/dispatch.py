@@ -52,7 +52,7 @@ Intercept = Callable[[int, Handle], Handle]
 class Served:
     """One (api key, version) that is served: how its body is read, what answers it, how the answer is written."""
 
-    __slots__ = ("counters", "decode", "encode", "errors_in", "handle", "header_v1", "requests", "work")
+    __slots__ = ("counters", "decode", "encode", "errors_in", "handle", "header_v1", "requests", "sends_files", "work")
 
     def __init__(
         self,
@@ -63,9 +63,12 @@ class Served:
         counters: ApiCounters,
         errors: Errors | None,
         work: Callable[..., Work] | None = None,
+        *,
+        sends_files: bool = False,
     ) -> None:
         """``errors`` finds Kafka's errors in its answers, where the handler does not count them itself; ``work`` is a
-        handler that works in pieces, as long as nothing stands before it."""
+        handler that works in pieces, as long as nothing stands before it; ``sends_files``: slices are in its answers.
+        """
         self.decode = decode
         self.handle = handle
         self.encode = encode
@@ -73,6 +76,7 @@ class Served:
         self.counters = counters
         self.errors_in = errors
         self.work = work
+        self.sends_files = sends_files
         self.requests = 0
 
 
@@ -295,6 +299,7 @@ class Dispatcher:
             self.counters[api_key].prepare(),
             errors,
             module.handle if works and self.intercept is None else None,
+            sends_files=api_key == FETCH,
         )
         self.served[(api_key, api_version)] = served
         return served
@@ -342,8 +347,8 @@ def _encode(served: Served, correlation_id: int, response: Any, encoded: list[An
         served.encode(response, parts)
     else:
         parts = encoded
-    if len(parts) == 1 and type(parts[0]) is bytes:
-        body = parts[0]
+    if not served.sends_files or (len(parts) == 1 and type(parts[0]) is bytes):
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
         size = len(body)
         served.counters.response_bytes += size
         if served.header_v1:

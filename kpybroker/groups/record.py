@@ -5,7 +5,9 @@
 
 from typing import Any, NamedTuple
 
+from kpybroker.groups import commit_bytes
 from kpywire.coordinator_record import RecordFormat
+from kpywire.group_records.offset_commit import OffsetCommitValue
 from kpywire.group_records.table import MODULES
 
 FORMAT = RecordFormat("kpywire.group_records", MODULES)
@@ -20,5 +22,9 @@ class Record(NamedTuple):
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Key and value as they stand in the log."""
+        if self.value_version == commit_bytes.VALUE_VERSION and type(self.value) is OffsetCommitValue:
+            encoded = commit_bytes.encode_commit(self.key, self.value)
+            if encoded is not None:
+                return encoded
         value = None if self.value is None else FORMAT.encode_value(self.value, self.value_version)
         return FORMAT.encode_key(self.key), value

@@ -192,8 +192,14 @@ class Shard:
             if leader.epoch != self.epoch:
                 raise AppendRefused(error_codes.NOT_LEADER_OR_FOLLOWER)
             if producer is None:
-                batch = bytearray(build_batch(encoded, codec=self.kind.codec()))
-                first_offset, next_offset, _ = leader.append(memoryview(batch), self.replica.topic.validation, now_ms)
+                batch = build_batch(
+                    encoded,
+                    base_offset=leader.log.log_end_offset,
+                    codec=self.kind.codec(),
+                    partition_leader_epoch=leader.epoch,
+                )
+                validation = self.replica.topic.validation
+                first_offset, next_offset = leader.append_built(batch, len(encoded), validation, now_ms)
             else:
                 first_offset, next_offset = self._append_of(producer, encoded, leader, now_ms)
         except KafkaError as error:

@@ -149,6 +149,34 @@ class Leader:
             self.advance_high_watermark()
         return base_offset, next_offset, append_time_ms
 
+    def append_built(self, batch: bytes, count: int, config: ValidationConfig, now_ms: int) -> tuple[int, int]:
+        """Append a batch of ``count`` records without a producer that this node built for the log's end, in this
+        epoch, all with keys and the time ``now_ms``. [base offset, next offset).
+
+        Raises:
+            KafkaError: it is too large; nothing was appended.
+            DiskFailure: the log's directory failed.
+        """
+        if config.log_append_time or config.codec is not None:
+            # What the topic wants otherwise is for a batch to be stamped.
+            base_offset, next_offset, _ = self.append(memoryview(bytearray(8) + batch[8:]), config, now_ms)
+            return base_offset, next_offset
+        size = len(batch)
+        if size > config.max_message_bytes:
+            raise KafkaError(error_codes.MESSAGE_TOO_LARGE)
+        if size > config.segment_bytes:
+            raise KafkaError(error_codes.RECORD_LIST_TOO_LARGE)
+        log = self.log
+        base_offset = log.end.offset
+        next_offset = base_offset + count
+        if not log.append_batch(batch, now_ms, next_offset, self.epoch, now_ms):
+            log.append((parse_header(batch),), batch, now_ms)
+        if self._alone:
+            self.high_watermark = log.end
+        else:
+            self.advance_high_watermark()
+        return base_offset, next_offset
+
     def _check_beside_verification(self, header: BatchHeader) -> None:
         """A batch of no transaction, whose producer asked for one that is not open here: it may not overtake either."""
         producers = self.log.producers
