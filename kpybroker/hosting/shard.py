@@ -20,7 +20,7 @@ from kpybroker.replicas.replica import Replica
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import parse_header
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, plain_batch
 
 log = logging.getLogger("kpybroker.hosting")
 
@@ -186,22 +186,22 @@ class Shard:
         if not self.has_enough_in_sync:
             raise AppendRefused(error_codes.NOT_ENOUGH_REPLICAS)
         now_ms = self._scheduler.now_ms()
-        encoded = self._encoded(records, now_ms)
+        codec, validation = self.kind.codec(), self.replica.topic.validation
+        pairs = self._encoded(records, validation.max_message_bytes, codec)
         try:
             leader = self.replica.led()
             if leader.epoch != self.epoch:
                 raise AppendRefused(error_codes.NOT_LEADER_OR_FOLLOWER)
             if producer is None:
-                batch = build_batch(
-                    encoded,
-                    base_offset=leader.log.log_end_offset,
-                    codec=self.kind.codec(),
-                    partition_leader_epoch=leader.epoch,
-                )
-                validation = self.replica.topic.validation
-                first_offset, next_offset = leader.append_built(batch, len(encoded), validation, now_ms)
+                base_offset, epoch = leader.log.log_end_offset, leader.epoch
+                if codec:
+                    written = [Record(-1, now_ms, *pair) for pair in pairs]
+                    batch = build_batch(written, base_offset=base_offset, codec=codec, partition_leader_epoch=epoch)
+                else:
+                    batch = plain_batch(pairs, base_offset, epoch, now_ms)
+                first_offset, next_offset = leader.append_built(batch, len(pairs), validation, now_ms)
             else:
-                first_offset, next_offset = self._append_of(producer, encoded, leader, now_ms)
+                first_offset, next_offset = self._append_of(producer, pairs, leader, now_ms)
         except KafkaError as error:
             if error.code in _TOO_LARGE:
                 raise BatchTooLarge from None
@@ -213,25 +213,28 @@ class Shard:
         self._appended = True
         return first_offset, next_offset
 
-    def _encoded(self, records: Sequence[EncodedRecord], now_ms: int) -> list[Record]:
-        """The records as a batch takes them; BatchTooLarge as soon as it is clear that none will."""
+    def _encoded(
+        self, records: Sequence[EncodedRecord], max_message_bytes: int, codec: int
+    ) -> list[tuple[bytes, bytes | None]]:
+        """Keys and values as a batch takes them; BatchTooLarge as soon as it is clear that none will."""
         encoded = []
-        room = self.replica.topic.validation.max_message_bytes * (_COMPRESSION_AT_BEST if self.kind.codec() else 1)
+        room = max_message_bytes * (_COMPRESSION_AT_BEST if codec else 1)
         for record in records:
-            key, value = record.encoded()
-            room -= len(key) + len(value or b"")
+            pair = record.encoded()
+            key, value = pair
+            room -= len(key) + (0 if value is None else len(value))
             if room < 0:
                 raise BatchTooLarge
-            encoded.append(Record(-1, now_ms, key, value))
+            encoded.append(pair)
         return encoded
 
     def _append_of(
-        self, producer: ProducerEpoch, encoded: Sequence[Record], leader: Leader, now_ms: int
+        self, producer: ProducerEpoch, pairs: Sequence[tuple[bytes, bytes | None]], leader: Leader, now_ms: int
     ) -> tuple[int, int]:
         """Append on behalf of a transaction: its producer has no sequences here (``MemoryRecordsBuilder``, KIP-447)."""
         first_offset = leader.log.log_end_offset
         batch = build_batch(
-            encoded,
+            [Record(-1, now_ms, *pair) for pair in pairs],
             base_offset=first_offset,
             codec=self.kind.codec(),
             partition_leader_epoch=leader.epoch,

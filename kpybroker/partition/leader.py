@@ -10,7 +10,7 @@ consumers; nothing at or above the last stable offset is shown to those that rea
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.validation import ValidationConfig, validate
@@ -21,6 +21,8 @@ from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 from kpywire.batch import (
     ATTRIBUTES,
+    ATTRIBUTES_POSITION,
+    CODEC_MASK,
     LAST_OFFSET_DELTA,
     MAX_TIMESTAMP,
     NO_PRODUCER_ID,
@@ -35,6 +37,8 @@ from kpywire.varint import Buffer
 Appended = tuple[int, int, int]
 """Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics, else
 -1; of a batch that was there before, its largest timestamp, as Kafka answers."""
+
+_new: Final = tuple.__new__
 
 READ_UNCOMMITTED = 0
 READ_COMMITTED = 1
@@ -113,11 +117,17 @@ class Leader:
     # Writing
 
     def append(
-        self, records: memoryview, config: ValidationConfig, now_ms: int, transactional: bool = False
+        self,
+        records: memoryview,
+        config: ValidationConfig,
+        now_ms: int,
+        transactional: bool = False,
+        is_verified: bool = False,
     ) -> Appended:
         """Append one produced batch; it is stamped in place. (base offset, next offset, append time or -1).
 
         ``transactional``: its sender has a transactional id, without which it can't write into a transaction.
+        ``is_verified``: its transaction's coordinator was asked just now, and knows of this partition.
 
         Raises:
             KafkaError: the batch is refused; nothing was appended.
@@ -130,12 +140,12 @@ class Leader:
         if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
             if not transactional:
                 raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            appended = self.append_in_transaction(BatchHeader._make(fields), buffer, now_ms)
+            appended = self.append_in_transaction(_new(BatchHeader, fields), buffer, now_ms, is_verified)
             return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
         if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
             buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
         ):
-            header = BatchHeader._make(fields)
+            header = _new(BatchHeader, fields)
             if header.producer_id >= 0:
                 if header.producer_id in self.verifications.of_producers:
                     self._check_beside_verification(header)
@@ -157,7 +167,7 @@ class Leader:
             KafkaError: it is too large; nothing was appended.
             DiskFailure: the log's directory failed.
         """
-        if config.log_append_time or config.codec is not None:
+        if config.log_append_time or config.codec not in (None, batch[ATTRIBUTES_POSITION + 1] & CODEC_MASK):
             # What the topic wants otherwise is for a batch to be stamped.
             base_offset, next_offset, _ = self.append(memoryview(bytearray(8) + batch[8:]), config, now_ms)
             return base_offset, next_offset
@@ -184,7 +194,9 @@ class Leader:
             producers.check_epoch(header)
             self.verifications.check_sequence(header, producers)
 
-    def append_in_transaction(self, header: BatchHeader, batch: Buffer, now_ms: int) -> Appended:
+    def append_in_transaction(
+        self, header: BatchHeader, batch: Buffer, now_ms: int, is_verified: bool = False
+    ) -> Appended:
         """Append a checked batch of a transactional producer, stamped for the log's end.
 
         It has a sequence if the producer sent it itself, and none if a coordinator writes on its behalf. The
@@ -200,18 +212,27 @@ class Leader:
             before = producers.repeated(header)
             if before is not None:
                 return before.first_offset, before.last_offset + 1, before.timestamp
-        is_open = producers.has_open_transaction(producer_id, header.producer_epoch)
-        if not is_open:
+        needs_verification = not is_verified and not producers.has_open_transaction(producer_id, header.producer_epoch)
+        if needs_verification:
             self.verifications.require(producer_id)
         producers.check_epoch(header)
         if sent_by_producer:
-            if not is_open:
+            if needs_verification:
                 self.verifications.check_sequence(header, producers)
             producers.check(header)
         log.append((header,), batch, now_ms)
         self.verifications.end(producer_id)
-        self.advance_high_watermark()
-        return header.base_offset, header.base_offset + header.last_offset_delta + 1, -1
+        self._appended()
+        base_offset = header.base_offset
+        return base_offset, base_offset + header.last_offset_delta + 1, -1
+
+    def _appended(self) -> None:
+        """The log has become longer."""
+        if self._alone:
+            end = self.high_watermark = self.log.end
+            self.log.producers.replicated_to(end.offset)
+        else:
+            self.advance_high_watermark()
 
     def append_marker(self, marker: Marker, now_ms: int) -> int:
         """End a producer's transaction here; the marker's offset.
@@ -235,7 +256,7 @@ class Leader:
         )
         self.verifications.end(marker.producer_id)
         log.append((parse_header(batch),), batch, now_ms)
-        self.advance_high_watermark()
+        self._appended()
         return offset
 
     def advance_high_watermark(self) -> bool:

@@ -43,6 +43,9 @@ MAX_INFLATED_BYTES = 1 << 30
 Header = tuple[str, bytes | None]
 
 _LENGTH: Final = Struct(">i")
+_BEFORE: Final = Struct(">qiibI")
+_CHECKED: Final = Struct(">hiqqqhii")
+"""A batch header, up to its CRC and behind it."""
 _CRC: Final = Struct(">I")
 _SMALL: Final = 1024
 _SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
@@ -221,6 +224,20 @@ def build_batch(
         record_count=len(section),
     )
     return assemble(header, compress(codec, b"".join(section), level))
+
+
+def plain_batch(
+    records: Sequence[tuple[bytes, bytes | None]],
+    base_offset: int,
+    partition_leader_epoch: int,
+    timestamp_ms: int,
+) -> bytes:
+    """`build_batch` of keys and values, not compressed, of no producer, all of one time."""
+    section = b"".join([encode_record(delta, 0, key, value) for delta, (key, value) in enumerate(records)])
+    count = len(records)
+    batch_length = HEADER_BYTES - LENGTH_END + len(section)
+    checked = _CHECKED.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + section
+    return _BEFORE.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
 def assemble(header: BatchHeader, section: Buffer) -> bytes:
