@@ -26,6 +26,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--hostile-rounds", type=int, default=1, help="how many ten thousand damaged requests of each API")
     group.addoption("--hostile-kpybroker", metavar="PATH", help="the command to attack, of another environment")
     group.addoption("--hostile-seed", type=int, default=20_261_120, help="what generated attacks follow from")
+    group = parser.getgroup("compaction")
+    group.addoption("--cleaner-histories", type=int, default=2, help="how many of each kind beside Kafka's cleaner")
+    group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(

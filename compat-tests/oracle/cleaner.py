@@ -1,0 +1,83 @@
+"""Apache Kafka's log cleaner without a broker around it: it is given the directory of a partition, and compacts it."""
+
+import subprocess
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self
+
+from oracle.jars import HERE, LOGGING, classpath, compile_java
+
+QUICK_START = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
+"""For many small logs; to measure it takes a JVM as a broker has it."""
+PATIENCE_S = 30
+
+
+class KafkaCleaned(NamedTuple):
+    """What Kafka's cleaner tells of a pass (its CleanerStats); ``took_ns`` is measured around it."""
+
+    end_offset: int
+    map_messages_read: int
+    bytes_read: int
+    messages_read: int
+    bytes_written: int
+    messages_written: int
+    invalid_messages_read: int
+    took_ns: int
+
+
+class KafkaCleaner:
+    """One Java process for as many logs as wanted, one after the other; a context manager."""
+
+    def __init__(self, *options: str) -> None:
+        classes = compile_java(HERE / "CleanerOracle.java")
+        command = ["java", *(options or QUICK_START), LOGGING, "-cp", classpath(classes), "CleanerOracle"]
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(PATIENCE_S)
+
+    def compact(
+        self,
+        directory: Path,
+        config: dict[str, object],
+        *,
+        first_dirty_offset: int,
+        first_uncleanable_offset: int,
+        now_ms: int,
+        map_bytes: int,
+        load_factor: float,
+        buffer_bytes: int,
+    ) -> tuple[KafkaCleaned, str]:
+        """Compact the partition in ``directory``, which was cleanly closed; also the last records of its producers.
+
+        These are written as ``producer:offset:epoch``, the offset -1 where there is none.
+        """
+        self._tell("now", now_ms)
+        self._tell("open", directory, ",".join(f"{name}={value}" for name, value in config.items()))
+        producers = self._ask("last")
+        figures = self._ask("clean", first_dirty_offset, first_uncleanable_offset, map_bytes, load_factor, buffer_bytes)
+        self._tell("close")
+        if figures.startswith("error"):
+            raise RuntimeError(figures)
+        return KafkaCleaned._make(map(int, figures.split())), producers
+
+    def _ask(self, *words: object) -> str:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(" ".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        return self._process.stdout.readline().rstrip("\n")
+
+    def _tell(self, *words: object) -> None:
+        answer = self._ask(*words)
+        if answer != "ok":
+            raise RuntimeError(f"{words[0]}: {answer}")
