@@ -214,11 +214,8 @@ class Journal:
             return
         if ticket is not None:
             self._tickets_seen += 1
-            self._open_tickets[id(ticket)] = (ticket, self._tickets_seen)
-            if deadline_ms is not None:
-                heappush(self._deadlines, (deadline_ms, self._tickets_seen, id(ticket)))
-                if len(self._deadlines) > 2 * len(self._open_tickets) + _ANSWERED_KEPT:
-                    self._forget_answered()
+            number = self._tickets_seen
+            self._open_tickets[id(ticket)] = (ticket, number)
         try:
             self._step(event, key, now_ms)
         except AppendRefused as refused:
@@ -226,6 +223,10 @@ class Journal:
         except DecisionFailed as failed:
             self._report(failed)
             self._fail(ticket, error_codes.UNKNOWN_SERVER_ERROR)
+        if deadline_ms is not None and id(ticket) in self._open_tickets:
+            heappush(self._deadlines, (deadline_ms, number, id(ticket)))
+            if len(self._deadlines) > 2 * len(self._open_tickets) + _ANSWERED_KEPT:
+                self._forget_answered()
 
     def committed(self, offset: int, now_ms: int) -> None:
         """The log is committed up to ``offset``: let out what waited for it."""
