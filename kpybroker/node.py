@@ -198,7 +198,11 @@ class Node:
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
         broker.marker_writer = MarkerWriter(
-            self.scheduler, broker.markers, lambda: broker.image, lambda: int(broker.config["request.timeout.ms"])
+            self.scheduler,
+            broker.markers,
+            lambda: broker.image,
+            lambda: int(broker.config["request.timeout.ms"]),
+            lambda: broker.server.turn,
         )
         broker.transactions = transaction_coordinator(
             self.scheduler,

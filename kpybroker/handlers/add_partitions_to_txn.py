@@ -29,18 +29,37 @@ from kpywire.messages.add_partitions_to_txn import (
 BATCHED_FROM = 4
 
 
-def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
+def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:
     """Ask the coordinator about each transaction."""
     if call.api_version >= BATCHED_FROM:
-        answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
-        return gathered(answers, _batched)
+        return call.connection.server.slices.begin(_handle_several(broker, request, call), call.connection)
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
         producer_epoch=request.v3_and_below_producer_epoch,
         topics=request.v3_and_below_topics,
     )
-    return gathered([_add(broker, transaction, call)], _single)
+    return _add_one(broker, transaction, call)
+
+
+def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
+    """For a client."""
+    unknown = _unknown(broker, transaction)
+    if unknown is not None:
+        return _single(unknown)
+    named_twice = _names_one_twice(transaction.topics)
+    return broker.transactions.submit(
+        transaction.transactional_id,
+        transaction_request(broker, transaction, call.api_version),
+        lambda code: _single(refused(transaction, coordinator_error(code))),
+        answer=lambda result: _single(_as_asked(transaction, result) if named_twice else result),
+    )
+
+
+def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
+    """For a broker."""
+    answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
+    return gathered(answers, _batched)
 
 
 def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
@@ -73,21 +92,35 @@ def _each_once(topics: Iterable[AddPartitionsToTxnTopic]) -> list[AddPartitionsT
     return [AddPartitionsToTxnTopic(name=name, partitions=list(indexes)) for name, indexes in partitions.items()]
 
 
+def _names_one_twice(topics: Iterable[AddPartitionsToTxnTopic]) -> bool:
+    """Whether a partition comes twice, a topic in two places or without partitions: then answers differ in form."""
+    names: set[str] = set()
+    for topic in topics:
+        if topic.name in names or not topic.partitions or len(set(topic.partitions)) < len(topic.partitions):
+            return True
+        names.add(topic.name)
+    return False
+
+
 def _unknown(broker: Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult | None:
     """The answer of a transaction with partitions that do not exist; None if all do."""
-    topics, image_topics = [], broker.image.topics
-    failed = False
+    image_topics = broker.image.topics
+    for topic in transaction.topics:
+        known = image_topics.get(topic.name)
+        if known is None or not all(index in known.partitions for index in topic.partitions):
+            break
+    else:
+        return None
+    topics = []
     for topic in _each_once(transaction.topics):
         known = image_topics.get(topic.name)
         results = []
         for index in topic.partitions:
             code = error_codes.OPERATION_NOT_ATTEMPTED
             if known is None or index not in known.partitions:
-                code, failed = error_codes.UNKNOWN_TOPIC_OR_PARTITION, True
+                code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
             results.append(AddPartitionsToTxnPartitionResult(partition_index=index, partition_error_code=code))
         topics.append(AddPartitionsToTxnTopicResult(name=topic.name, results_by_partition=results))
-    if not failed:
-        return None
     return AddPartitionsToTxnResult(transactional_id=transaction.transactional_id, topic_results=topics)
 
 
@@ -100,10 +133,10 @@ def _batched(results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnRespo
     )
 
 
-def _single(results: list[AddPartitionsToTxnResult]) -> AddPartitionsToTxnResponse:
+def _single(result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResponse:
     return AddPartitionsToTxnResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,
         results_by_transaction=[],
-        results_by_topic_v3_and_below=results[0].topic_results,
+        results_by_topic_v3_and_below=result.topic_results,
     )

@@ -20,6 +20,7 @@ from kpybroker.handlers.repeated_partitions import Overruled, Topics, one_of_eac
 from kpybroker.handlers.transaction_verification import (
     Errors,
     Verifying,
+    is_known,
     operation_of,
     refusal_of_a_produce,
     transactional_batches,
@@ -106,8 +107,12 @@ def _handle_transactional(
     batches = transactional_batches(broker, topics, call.api_version)
     if not batches.wanted:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
-    answer = Deferred()
     operation = operation_of(call.api_version)
+    if len(batches.producers) == 1 and is_known(broker, transactional_id, batches, operation):
+        appending = Appending(broker, acks, call, {})
+        appending.is_verified = True
+        return _append(appending, timeout_ms, topics)
+    answer = Deferred()
     kept: list[Sequence[tuple[TopicKey, Partitions]]] = []
 
     def verified(errors: Errors) -> None:
@@ -147,6 +152,7 @@ class Appending:
         "call",
         "codec",
         "failed",
+        "is_verified",
         "now_ms",
         "overruled",
         "records_in",
@@ -161,6 +167,8 @@ class Appending:
         """``refused``: partitions that a transaction may not write to; given if there is a transactional id."""
         self.refused = refused
         self.transactional = refused is not None
+        self.is_verified = False
+        """Whether nobody has to be asked about its transaction any more."""
         self.broker = broker
         self.acks = acks
         self.call = call
@@ -259,7 +267,7 @@ class Appending:
             sole_batch(records, self.call.api_version)
         self.appends += 1
         base_offset, next_offset, append_time_ms = leader.append(
-            records, held.validation, self.now_ms, self.transactional
+            records, held.validation, self.now_ms, self.transactional, self.is_verified
         )
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)

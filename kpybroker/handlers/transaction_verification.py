@@ -7,7 +7,7 @@ already is not asked about again. (Kafka: ``AddPartitionsToTxnManager``,
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Context
@@ -17,10 +17,12 @@ from kpybroker.partition.leader import Leader
 from kpybroker.partition.validation import sole_batch
 from kpybroker.partition.verification import Verification
 from kpybroker.server.pending import Pending
+from kpybroker.transactions.coordinator import TransactionCoordinator
 from kpybroker.transactions.events import Partition
+from kpybroker.transactions.transaction import State
 from kpystorage.errors import StorageError
 from kpywire import error_codes
-from kpywire.batch import HEADER_BYTES, MAGIC, parse_header
+from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC, TRANSACTIONAL_MASK, parse_header
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
     AddPartitionsToTxnResult,
@@ -30,12 +32,15 @@ from kpywire.messages.add_partitions_to_txn import (
 )
 from kpywire.produce import Partitions, TopicKey
 
-ABORTABLE_PRODUCE_FROM = 11
-ADDING_PRODUCE_FROM = 12
-API_VERSION = 5
+_new: Final = tuple.__new__
+ABORTABLE_PRODUCE_FROM: Final = 11
+ADDING_PRODUCE_FROM: Final = 12
+API_VERSION: Final = 5
 """Of AddPartitionsToTxn, the request that a broker of a cluster would send."""
 
-ONLY_LOOKS, KNOWS_ABORTABLE, ADDS = range(3)
+ONLY_LOOKS: Final = 0
+KNOWS_ABORTABLE: Final = 1
+ADDS: Final = 2
 """What a client's version stands for: looking up, the same with TRANSACTION_ABORTABLE, adding."""
 
 Errors = dict[Partition, int]
@@ -89,17 +94,37 @@ def transactional_batches(
             if records is None or len(records) < HEADER_BYTES:
                 continue
             header = parse_header(records)
-            if not header.is_transactional or not header.has_producer_id:
+            if not header.attributes & TRANSACTIONAL_MASK or header.producer_id < 0:
                 continue
             try:
-                if header.size != len(records) or header.magic != MAGIC:
+                if header.batch_length + LENGTH_END != len(records) or header.magic != MAGIC:
                     sole_batch(records, produce_version)
                 leader = held.replica(index).led()
             except (KafkaError, StorageError):
                 continue
-            wanted.append(Wanted(leader, held.name, index, header.base_sequence))
+            wanted.append(_new(Wanted, (leader, held.name, index, header.base_sequence)))
             producers.add((header.producer_id, header.producer_epoch))
     return Batches(wanted, producers)
+
+
+def is_known(broker: Context, transactional_id: str, batches: Batches, operation: int) -> bool:
+    """Whether these batches, of one producer, belong to its transaction for all that is known here: nobody is asked.
+
+    What is not so clear is left to `Verifying`.
+    """
+    coordinator: TransactionCoordinator | None = broker.transactions.settled(transactional_id)
+    transaction = None if coordinator is None else coordinator.shard.transactions.get(transactional_id)
+    if transaction is None or transaction.state is not State.ONGOING:
+        return False
+    producer_id, partitions = transaction.producer_id, transaction.partitions
+    if (producer_id, transaction.producer_epoch) not in batches.producers:
+        return False
+    for leader, topic, index, sequence in batches.wanted:
+        if (topic, index) not in partitions or producer_id in leader.verifications.of_producers:
+            return False
+        if operation == ADDS and sequence > 0 and producer_id not in leader.log.producers.producers:
+            return False
+    return True
 
 
 class Verifying:

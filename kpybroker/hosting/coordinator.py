@@ -118,6 +118,13 @@ class Coordinator:
             return refuse(error_codes.NOT_COORDINATOR)
         return self._submit_to(shard, key, event, refuse, answer, writes, timeout_ms)
 
+    def settled(self, key: str) -> Any | None:
+        """The machine that keeps ``key``, only to be looked at: if it is here, and nothing it knows can be lost."""
+        shard = self.shards.get(partition_for(key, self.partitions)) if self.partitions else None
+        if shard is None or not shard.journal.is_open or shard.journal.waiting_gates or not shard.leads:
+            return None
+        return shard.machine
+
     def submit_to_all(self, event: Callable[[Ticket], Any], refuse: Callable[[int], Any]) -> list[Any]:
         """Ask every shard of this node something about the whole of it: responses, or `Pending`s of them."""
         return [self._submit_to(shard, None, event, refuse, None, False, None) for shard in list(self.shards.values())]

@@ -11,6 +11,7 @@ Invariant: a coordinator is told of a partition only when its marker is committe
 import logging
 from collections.abc import Callable
 from functools import partial
+from time import perf_counter_ns
 
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shard import Shard
@@ -18,6 +19,7 @@ from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.journal import Send
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.partition.leader import Marker
+from kpybroker.server.turn import NoWrites, Turn
 from kpybroker.transactions.events import MarkersWritten, Partition, WriteMarkers
 from kpywire import error_codes
 
@@ -47,19 +49,26 @@ class MarkerWriter:
     """The transactions that end, by their coordinator's shard and transactional id."""
 
     def __init__(
-        self, scheduler: Scheduler, markers: Markers, image: Callable[[], MetadataImage], timeout_ms: Callable[[], int]
+        self,
+        scheduler: Scheduler,
+        markers: Markers,
+        image: Callable[[], MetadataImage],
+        timeout_ms: Callable[[], int],
+        turn: Callable[[], Turn] = lambda: Turn(NoWrites()),
     ) -> None:
-        """``image`` says which partitions exist; ``timeout_ms`` how long one waits for its replicas."""
+        """``image`` says which partitions exist; ``timeout_ms`` how long one waits for its replicas; ``turn`` is the
+        server's, in which appends are written together."""
         self._scheduler = scheduler
         self._markers = markers
         self._image = image
         self._timeout_ms = timeout_ms
+        self._turn = turn
         self._endings: dict[str, _Ending] = {}
         self._to_do: dict[str, None] = {}
         self._timer: Timer | None = None
         self._scheduled = False
         self._pursued: _Ending | None = None
-        """The one that is looked at right now, and told about after it."""
+        """The one that is looked at right now, and told about after all of them."""
 
     def send(self, shard: Shard, send: Send) -> None:
         """Take `WriteMarkers` from a shard: an older one of the same transactional id is not pursued any more."""
@@ -87,12 +96,24 @@ class MarkerWriter:
             self._scheduler.call_soon(self._run)
 
     def _run(self) -> None:
+        """All markers first, written together; that they are there is told once they are in their files."""
         self._scheduled = False
         to_do, self._to_do = self._to_do, {}
-        for transactional_id in to_do:
-            ending = self._endings.get(transactional_id)
-            if ending is not None:
+        endings = [self._endings[each] for each in to_do if each in self._endings]
+        turn = self._turn()
+        turn.begin(perf_counter_ns())
+        try:
+            for ending in endings:
                 self._pursue(ending)
+            if turn.settle():
+                for ending in endings:
+                    self._tell(ending)
+            else:
+                for ending in endings:
+                    self._begin_anew(ending)
+        finally:
+            self._pursued = None
+            turn.end()
 
     def _pursue(self, ending: _Ending) -> None:
         if ending.shard.is_over:
@@ -100,17 +121,23 @@ class MarkerWriter:
             return
         self._pursued = ending
         topics, timeout_ms = self._image().topics, self._timeout_ms()
-        for partition in [each for each in ending.missing if each not in ending.under_way]:
+        write, marker, under_way = self._markers.write, ending.marker, ending.under_way
+        for partition in list(ending.missing):
+            if partition in under_way:
+                continue
             name, index = partition
             topic = topics.get(name)
             if topic is None or index not in topic.partitions:
                 self._arrived(ending, partition, error_codes.NONE)
                 continue
-            ending.under_way.add(partition)
-            answered = partial(self._answered, ending, partition)
-            self._markers.write(name, index, ending.marker, timeout_ms, answered)
-        self._pursued = None
-        self._tell(ending)
+            under_way.add(partition)
+            write(name, index, marker, timeout_ms, partial(self._answered, ending, partition))
+
+    def _begin_anew(self, ending: _Ending) -> None:
+        """Some marker could not be written, nobody knows whose."""
+        ending.missing.update(dict.fromkeys(ending.written))
+        ending.written.clear()
+        self._later()
 
     def _answered(self, ending: _Ending, partition: Partition, code: int) -> None:
         ending.under_way.discard(partition)

@@ -13,7 +13,7 @@ A decision is short: work over many transactional ids is done in slices, each at
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.journal import Effects, ProducerEpoch, TooLarge
 from kpybroker.transactions import end_transaction, expiry, init_producer_id, markers, partitions, timeouts
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
     from kpybroker.transactions.record import Record
     from kpybroker.transactions.settings import TransactionSettings
+
+_new: Final = tuple.__new__
 
 WORK_AT_ONCE = 20_000
 """How many transactional ids one decision looks at."""
@@ -107,7 +109,7 @@ class TransactionCoordinator:
             self._sweep_due_ms = now_ms + SWEEP_PAUSE_MS
         if shard.unfinished and self._retry_due_ms is None:
             self._retry_due_ms = now_ms + timeouts.RETRY_MS
-        return Effects(decision.records, replies=decision.replies, sends=decision.sends)
+        return _new(Effects, (decision.records, None, decision.replies, decision.sends, None))
 
     def apply(self, record: Record, _offset: int, _producer: ProducerEpoch | None) -> None:
         """One record of the log, old or written just now."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.journal import Send
 from kpybroker.transactions.events import TO_LEADERS, WriteMarkers
@@ -20,6 +20,7 @@ RECORD_BYTES = 160
 
 
 SENDS_AT_ONCE = 1_000
+_new: Final = tuple.__new__
 
 
 class Decision:
@@ -57,7 +58,7 @@ class Decision:
     def write(self, transactional_id: str, transaction: Transaction | None) -> None:
         """Let this be what is known of the id."""
         version = 0 if self.settings.transaction_version == 0 else 1
-        self.records.append(Record(transactional_id, transaction, version))
+        self.records.append(_new(Record, (transactional_id, transaction, version)))
         self.size += _record_bytes(transactional_id, transaction)
 
     def write_outcome(self, transactional_id: str, prepared: Transaction) -> Transaction:
@@ -74,15 +75,11 @@ class Decision:
 
     def send_markers(self, transactional_id: str, prepared: Transaction, partitions: Collection[Partition]) -> None:
         """Have partitions told the outcome."""
-        markers = WriteMarkers(
-            transactional_id,
-            prepared.producer_id,
-            prepared.producer_epoch,
-            prepared.state is State.PREPARE_COMMIT,
-            sorted(partitions),
-            prepared.client_version,
-        )
-        self.sends.append(Send(TO_LEADERS, markers))
+        commit = prepared.state is State.PREPARE_COMMIT
+        producer_id, epoch, version = prepared.producer_id, prepared.producer_epoch, prepared.client_version
+        to = sorted(partitions) if len(partitions) > 1 else list(partitions)
+        markers = _new(WriteMarkers, (transactional_id, producer_id, epoch, commit, to, version))
+        self.sends.append(_new(Send, (TO_LEADERS, markers, None)))
 
     def take_producer_id(self) -> int:
         """The new producer id, once; `NO_ID` if there is none."""
@@ -92,5 +89,8 @@ class Decision:
 
 def _record_bytes(transactional_id: str, transaction: Transaction | None) -> int:
     """How long a record is at most."""
-    partitions = () if transaction is None else transaction.partitions
-    return RECORD_BYTES + 3 * len(transactional_id) + sum(3 * len(topic) + 8 for topic, _ in partitions)
+    size = RECORD_BYTES + 3 * len(transactional_id)
+    if transaction is not None:
+        for topic, _ in transaction.partitions:
+            size += 3 * len(topic) + 8
+    return size

@@ -9,7 +9,7 @@ from struct import Struct
 from typing import NamedTuple
 
 from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transaction
-from kpybroker.transactions.usual_value import read_usual
+from kpybroker.transactions.usual_value import read_usual, write_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_key, decode_value, encode_key, encode_value, record_type
 from kpywire.transaction_records.transaction_log import PartitionsSchema, TransactionLogKey, TransactionLogValue
@@ -17,6 +17,7 @@ from kpywire.transaction_records.transaction_log import PartitionsSchema, Transa
 TRANSACTION_LOG = 0
 _KEY = Struct(">hh")
 """Its type, and the length of the transactional id that follows."""
+_LONGEST_NAME = 0x7FFF
 _STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
 
 
@@ -29,11 +30,19 @@ class Record(NamedTuple):
 
     def encoded(self) -> tuple[bytes, bytes | None]:
         """Key and value as they stand in the log."""
-        key = encode_key(TransactionLogKey(transactional_id=self.transactional_id))
+        name = self.transactional_id.encode()
+        if len(name) <= _LONGEST_NAME:
+            key = _KEY.pack(TRANSACTION_LOG, len(name)) + name
+        else:
+            key = encode_key(TransactionLogKey(transactional_id=self.transactional_id))
         transaction = self.transaction
         if transaction is None:
             return key, None
         version = self.value_version
+        if version == 1:
+            usual = write_usual(transaction)
+            if usual is not None:
+                return key, usual
         if transaction.client_version or transaction.next_producer_id != NO_ID:
             version = 1
         value = TransactionLogValue(

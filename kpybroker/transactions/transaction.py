@@ -37,6 +37,9 @@ class State(IntEnum):
     PREPARE_EPOCH_FENCE = 7
 
 
+_new: Final = tuple.__new__
+_NOWHERE: Final[frozenset[Partition]] = frozenset()
+
 STATE_NAMES: Final = {state: state.name.title().replace("_", "") for state in State}
 """As the API shows them: ``PrepareCommit``."""
 
@@ -84,41 +87,60 @@ class Transaction(NamedTuple):
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, timestamp_ms: int
     ) -> Transaction:
         """A producer begins, or begins anew."""
-        return self._replace(
-            producer_id=producer_id,
-            producer_epoch=producer_epoch,
-            timeout_ms=timeout_ms,
-            state=State.EMPTY,
-            partitions=frozenset(),
-            last_update_ms=timestamp_ms,
-            start_ms=NO_TIME,
-            previous_producer_id=self.producer_id,
-            last_producer_epoch=last_producer_epoch,
+        return _new(
+            Transaction,
+            (
+                producer_id,
+                producer_epoch,
+                timeout_ms,
+                State.EMPTY,
+                _NOWHERE,
+                timestamp_ms,
+                NO_TIME,
+                self.producer_id,
+                self.next_producer_id,
+                self.client_version,
+                last_producer_epoch,
+            ),
         )
 
     def with_partitions(self, added: frozenset[Partition], client_version: int, timestamp_ms: int) -> Transaction:
         """Partitions are written to: the first of them begin a transaction."""
-        return self._replace(
-            state=State.ONGOING,
-            partitions=self.partitions | added,
-            last_update_ms=timestamp_ms,
-            start_ms=self.start_ms if self.state is State.ONGOING else timestamp_ms,
-            previous_producer_id=self.producer_id,
-            client_version=client_version,
+        return _new(
+            Transaction,
+            (
+                self.producer_id,
+                self.producer_epoch,
+                self.timeout_ms,
+                State.ONGOING,
+                self.partitions | added if self.partitions else added,
+                timestamp_ms,
+                self.start_ms if self.state is State.ONGOING else timestamp_ms,
+                self.producer_id,
+                self.next_producer_id,
+                client_version,
+                self.last_producer_epoch,
+            ),
         )
 
     def prepared(self, state: State, client_version: int, next_producer_id: int, timestamp_ms: int) -> Transaction:
         """The outcome is decided. By version 2 the epoch rises, so that nothing late gets into what comes next."""
         bumped = client_version >= EPOCH_BUMP_VERSION
-        return self._replace(
-            state=state,
-            producer_epoch=min(self.producer_epoch + 1, MAX_EPOCH) if bumped else self.producer_epoch,
-            last_producer_epoch=self.producer_epoch if bumped else self.last_producer_epoch,
-            last_update_ms=timestamp_ms,
-            start_ms=self.start_ms if self.state is State.ONGOING else timestamp_ms,
-            previous_producer_id=self.producer_id,
-            next_producer_id=next_producer_id,
-            client_version=client_version,
+        return _new(
+            Transaction,
+            (
+                self.producer_id,
+                min(self.producer_epoch + 1, MAX_EPOCH) if bumped else self.producer_epoch,
+                self.timeout_ms,
+                state,
+                self.partitions,
+                timestamp_ms,
+                self.start_ms if self.state is State.ONGOING else timestamp_ms,
+                self.producer_id,
+                next_producer_id,
+                client_version,
+                self.producer_epoch if bumped else self.last_producer_epoch,
+            ),
         )
 
     @property
@@ -128,11 +150,19 @@ class Transaction(NamedTuple):
         A producer id whose epochs have run out makes way for the next.
         """
         is_rotated = self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_ID
-        return self._replace(
-            state=State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
-            producer_id=self.next_producer_id if is_rotated else self.producer_id,
-            producer_epoch=0 if is_rotated else self.producer_epoch,
-            partitions=frozenset(),
-            previous_producer_id=self.producer_id,
-            next_producer_id=NO_ID,
+        return _new(
+            Transaction,
+            (
+                self.next_producer_id if is_rotated else self.producer_id,
+                0 if is_rotated else self.producer_epoch,
+                self.timeout_ms,
+                State.COMPLETE_COMMIT if self.state is State.PREPARE_COMMIT else State.COMPLETE_ABORT,
+                _NOWHERE,
+                self.last_update_ms,
+                self.start_ms,
+                self.producer_id,
+                NO_ID,
+                self.client_version,
+                self.last_producer_epoch,
+            ),
         )

@@ -1,9 +1,9 @@
-"""Values of ``__transaction_state`` in the layout that brokers write, taken apart without the general decoder.
+"""Values of ``__transaction_state`` in the layout that brokers write, taken apart and made without the general codec.
 
-A log of many transactions is nothing else. What is not recognised is left to the decoder, which is slower and says what
+A log of many transactions is nothing else. What is not recognised is left to the codec, which is slower and says what
 is wrong. Partitions that transactions have in common are kept once.
 
-Invariant: what is recognised here, the decoder reads as the same.
+Invariant: what is recognised here, the codec reads as the same; what is written here, it would write the same.
 """
 
 from functools import lru_cache
@@ -25,6 +25,45 @@ _STATES = {int(state): state for state in State if state not in (State.DEAD, Sta
 _VALUE_VERSION = 1
 _ONE_BYTE = 0x80
 """Lengths from here on take another byte."""
+_LONGEST_SECTION = 0x7E
+"""Of names and arrays: their length and one more is a byte below `_ONE_BYTE`."""
+
+
+def write_usual(transaction: Transaction) -> bytes | None:
+    """The value of version 1 of a transaction, or None if it takes more than is usual."""
+    if transaction.next_producer_id != NO_ID or transaction.previous_producer_id == NO_ID:
+        return None
+    state, client_version = transaction.state, transaction.client_version
+    partitions = b"\0" if state is State.EMPTY else _section(transaction.partitions)
+    if partitions is None:
+        return None
+    head = _HEAD.pack(
+        _VALUE_VERSION, transaction.producer_id, transaction.producer_epoch, transaction.timeout_ms, int(state)
+    )
+    times = transaction.last_update_ms, transaction.start_ms
+    previous = _PREVIOUS_ID_TAG, transaction.previous_producer_id
+    if client_version:
+        return head + partitions + _TAIL_WITH_VERSION.pack(*times, 2, *previous, _VERSION_TAG, client_version)
+    return head + partitions + _TAIL.pack(*times, 1, *previous)
+
+
+@lru_cache(1024)
+def _section(partitions: frozenset[Partition]) -> bytes | None:
+    """A compact array of topics with their partitions, in order; None if a length takes more than a byte."""
+    by_topic: dict[str, list[int]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(partition)
+    if len(by_topic) > _LONGEST_SECTION:
+        return None
+    parts = [bytes((len(by_topic) + 1,))]
+    for topic, indexes in by_topic.items():
+        name = topic.encode()
+        if len(name) > _LONGEST_SECTION or len(indexes) > _LONGEST_SECTION:
+            return None
+        parts += (bytes((len(name) + 1,)), name, bytes((len(indexes) + 1,)))
+        parts += [_INT.pack(index) for index in indexes]
+        parts.append(b"\0")
+    return b"".join(parts)
 
 
 def read_usual(value: bytes) -> Transaction | None:

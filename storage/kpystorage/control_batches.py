@@ -1,21 +1,24 @@
 """What a log has to understand of control batches: the markers that end transactions (Kafka's EndTransactionMarker)."""
 
 from struct import Struct
+from typing import Final
 
 from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
-from kpywire.batch import HEADER_BYTES, BatchHeader
+from kpywire.batch import CODEC_MASK, CONTROL_MASK, HEADER_BYTES, LENGTH_END, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.record import read_records
 from kpywire.varint import Buffer
 
-ABORT = 0
-COMMIT = 1
+_new: Final = tuple.__new__
+ABORT: Final = 0
+COMMIT: Final = 1
 _KEY = Struct(">hh")  # version, type
 _VALUE = Struct(">hi")  # version, coordinator epoch
 _RECORD = Struct(">5shhBhiB")
 """The only record of nearly every control batch: key and value as above, what is before each, no headers."""
+_USUAL_LENGTH: Final = HEADER_BYTES + _RECORD.size - LENGTH_END
 _BEFORE_KEY = b"\x20\0\0\0\x08"
 _BEFORE_VALUE = 0x0C
 
@@ -26,14 +29,16 @@ def transaction_marker(header: BatchHeader, data: Buffer, position: int) -> Tran
     Raises:
         Malformed: its record is not readable.
     """
-    if header.record_count == 0 or not header.has_producer_id:
+    if header.record_count == 0 or header.producer_id < 0:
         return None
-    if header.size == HEADER_BYTES + _RECORD.size and header.record_count == 1 and not header.codec:
+    if header.batch_length == _USUAL_LENGTH and header.record_count == 1 and not header.attributes & CODEC_MASK:
         before_key, _, kind, before_value, _, coordinator_epoch, headers = _RECORD.unpack_from(
             data, position + HEADER_BYTES
         )
         if before_key == _BEFORE_KEY and before_value == _BEFORE_VALUE and headers == 0:
-            return TransactionMarker(kind == COMMIT, coordinator_epoch) if kind in (ABORT, COMMIT) else None
+            if kind != COMMIT and kind != ABORT:
+                return None
+            return _new(TransactionMarker, (kind == COMMIT, coordinator_epoch))
     with memoryview(data) as view:
         record = next(iter(read_records(view[position : position + header.size])), None)
     if record is None or record.key is None or record.value is None or len(record.key) < _KEY.size:
@@ -53,7 +58,7 @@ def apply_producer(
 
     The batch lies at ``position`` of ``data``, which is looked at only if it is a control batch.
     """
-    if not header.is_control:
+    if not header.attributes & CONTROL_MASK:
         producers.apply(header, place)
         return None
     marker = transaction_marker(header, data, position)

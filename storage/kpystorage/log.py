@@ -34,7 +34,7 @@ from kpystorage.segment import Segment
 from kpystorage.set_aside import set_aside
 from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
-from kpywire.batch import LENGTH_END, NO_PRODUCER_ID, BatchHeader
+from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
 from kpywire.errors import Malformed
 from kpywire.varint import Buffer
 
@@ -253,8 +253,8 @@ class Log:
         return True
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
-        place = LogOffset(header.base_offset, segment.base_offset, position)
-        if not header.is_control:
+        place = _new(LogOffset, (header.base_offset, segment.base_offset, position))
+        if not header.attributes & CONTROL_MASK:
             self.producers.apply(header, place)
             return
         start = position - (segment.size - len(data))

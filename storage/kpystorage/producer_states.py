@@ -10,7 +10,7 @@ have expired and for batches older than the last one at the snapshot the replay 
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from kpystorage.errors import (
     InvalidProducerEpoch,
@@ -22,10 +22,11 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.producer_snapshot import SnapshotEntry
 from kpywire.batch import NO_PRODUCER_EPOCH, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_MASK, BatchHeader
 
-BATCHES_KEPT = 5
-_MAX_SEQUENCE = 0x7FFF_FFFF
-_MAX_EPOCH = 0x7FFF
-_NO_OFFSET = -1
+_new: Final = tuple.__new__
+BATCHES_KEPT: Final = 5
+_MAX_SEQUENCE: Final = 0x7FFF_FFFF
+_MAX_EPOCH: Final = 0x7FFF
+_NO_OFFSET: Final = -1
 
 
 class AppendedBatch(NamedTuple):
@@ -124,9 +125,9 @@ class ProducerStates:
         """The batch of this producer, epoch and sequences that was appended before, if it is one of the last."""
         state = self.producers.get(header.producer_id)
         if state is not None and state.epoch == header.producer_epoch:
-            first_sequence, last_sequence = header.base_sequence, header.last_sequence
+            first_sequence = header.base_sequence
             for batch in state.batches:
-                if batch.first_sequence == first_sequence and batch.last_sequence == last_sequence:
+                if batch.first_sequence == first_sequence and batch.last_sequence == header.last_sequence:
                     return batch
         return None
 
@@ -204,7 +205,9 @@ class ProducerStates:
         batches = state.batches
         if len(batches) == BATCHES_KEPT:
             del batches[0]
-        batches.append(AppendedBatch(first_sequence, last_sequence, first_offset, first_offset + delta, timestamp))
+        batches.append(
+            _new(AppendedBatch, (first_sequence, last_sequence, first_offset, first_offset + delta, timestamp))
+        )
         state.last_timestamp = timestamp
         if header.attributes & TRANSACTIONAL_MASK and state.transaction_first_offset < 0:
             state.transaction_first_offset = first_offset
@@ -226,7 +229,7 @@ class ProducerStates:
         state.last_timestamp = timestamp
         if first_offset < 0:
             return None
-        return EndedTransaction(producer_id, first_offset, header.base_offset, marker.committed)
+        return _new(EndedTransaction, (producer_id, first_offset, header.base_offset, marker.committed))
 
     def last_stable_offset_after(self, ended: EndedTransaction) -> int:
         """The first offset of the oldest transaction of another producer; behind the marker if none is open."""
@@ -240,7 +243,7 @@ class ProducerStates:
         opened = self._open.pop(ended.first_offset, None)
         if opened is not None:
             self._unreplicated[ended.first_offset] = (ended.last_offset, opened[1])
-            if next(reversed(self._unreplicated)) < ended.first_offset or len(self._unreplicated) > 1:
+            if len(self._unreplicated) > 1:
                 self._unreplicated = dict(sorted(self._unreplicated.items()))
 
     def replicated_to(self, high_watermark: int) -> None:

@@ -9,7 +9,7 @@ from transaction_world import TransactionWorld
 
 from kpybroker.transactions.record import Record, _read, decode
 from kpybroker.transactions.transaction import NO_EPOCH, State, Transaction
-from kpybroker.transactions.usual_value import read_usual
+from kpybroker.transactions.usual_value import _ONE_BYTE, read_usual, write_usual
 from kpywire.errors import Malformed
 from kpywire.transaction_records import decode_value, encode_key, encode_value
 from kpywire.transaction_records.transaction_log import TransactionLogKey, TransactionLogValue
@@ -58,8 +58,22 @@ def test_what_is_recognised_by_its_layout_is_read_as_the_decoder_reads_it(
     found = read_usual(value)
     if found is not None:
         assert found == _read(key, value)
-    elif transaction.next_producer_id == -1:
+    elif transaction.next_producer_id == -1 and transaction.previous_producer_id != -1:
         assert value != Record("x", transaction).encoded()[1]
+
+
+@given(transactions(), st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=100))
+def test_what_is_usual_is_written_as_the_encoder_writes_it(transaction: Transaction, topic: str) -> None:
+    usual = transaction._replace(next_producer_id=-1)
+    if transaction.partitions:
+        usual = usual._replace(partitions=transaction.partitions | {(topic, index) for index in range(len(topic) * 2)})
+    value = write_usual(usual)
+    if value is None:
+        is_long = len(topic) * 2 >= _ONE_BYTE - 1 or len(topic.encode()) >= _ONE_BYTE - 1
+        assert usual.previous_producer_id == -1 or is_long
+    else:
+        assert value == encode_value(decode_value(0, value), 1)
+        assert _read(encode_key(TransactionLogKey(transactional_id="x")), value) == usual
 
 
 @pytest.mark.parametrize("level", [0, 1, 2])

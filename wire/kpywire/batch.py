@@ -45,6 +45,7 @@ CONTROL_MASK: Final = 0x20
 DELETE_HORIZON_MASK: Final = 0x40
 KNOWN_ATTRIBUTES: Final = 0x7F
 
+_new: Final = tuple.__new__
 HEADER: Final = Struct(">qiibIhiqqqhii")
 OFFSET_LENGTH_EPOCH: Final = Struct(">qii")
 _OFFSET: Final = Struct(">q")
@@ -137,7 +138,7 @@ def parse_header(buffer: Buffer, position: int = 0) -> BatchHeader:
         Malformed: fewer than 61 bytes are left.
     """
     try:
-        return BatchHeader._make(HEADER.unpack_from(buffer, position))
+        return _new(BatchHeader, HEADER.unpack_from(buffer, position))
     except StructError:
         raise Malformed(f"{max(len(buffer) - position, 0)} bytes are too few for a batch header") from None
 

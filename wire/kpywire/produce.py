@@ -11,17 +11,17 @@ from struct import Struct
 from struct import error as StructError  # noqa: N812
 from typing import Any, Final, NamedTuple
 
-from kpywire.codec import decoder, encode_struct, encoder
-from kpywire.encoding import EncodedStructs
+from kpywire.codec import decoder, encode_struct
 from kpywire.messages.produce import (
     BatchIndexAndErrorMessage,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
-    TopicProduceResponse,
 )
 from kpywire.varint import encode_unsigned_varint
 
+START_OFFSETS_FROM: Final = 5
+RECORD_ERRORS_FROM: Final = 8
 FLEXIBLE_FROM: Final = 9
 TOPIC_IDS_FROM: Final = 13
 
@@ -46,6 +46,16 @@ Answers = Sequence[tuple[TopicKey, Sequence[bytes]]]
 _new: Final = tuple.__new__
 _ACKS_AND_TIMEOUT: Final = Struct(">hi")
 _index_and_size_from: Final = Struct(">iBB").unpack_from
+_COUNT: Final = Struct(">i")
+_LENGTH: Final = Struct(">h")
+_count_from: Final = _COUNT.unpack_from
+_length_from: Final = _LENGTH.unpack_from
+_acks_timeout_count_from: Final = Struct(">hii").unpack_from
+_index_and_long_size_from: Final = Struct(">ii").unpack_from
+_pack_without_start: Final = Struct(">ihqq").pack
+_pack_fixed: Final = Struct(">ihqqq").pack
+_NO_ERRORS_AND_MESSAGE: Final = b"\0\0\0\0\xff\xff"
+_THROTTLE: Final = b"\0\0\0\0"
 _pack_success: Final = Struct(">ihqqqBBB").pack
 _THROTTLE_AND_TAGS: Final = b"\0\0\0\0\0"
 _EMPTY_ARRAY: Final = 1
@@ -61,19 +71,17 @@ class ProduceCodec:
         self.by_id = version >= TOPIC_IDS_FROM
         self.flexible = version >= FLEXIBLE_FROM
         self._decode = decoder(ProduceRequest, version)
-        self._encode = encoder(ProduceResponse, version)
 
     # The request
 
     def decode(self, frame: memoryview, position: int) -> tuple[Produce, int]:
         """The request whose body starts at ``position``, and where it ends. Raises Malformed."""
-        if self.flexible:
-            try:
-                found = self._decode_usual(frame, position)
-            except (IndexError, StructError, UnicodeDecodeError):
-                found = None
-            if found is not None and found[1] <= len(frame):
-                return found
+        try:
+            found = self._decode_usual(frame, position) if self.flexible else self._decode_fixed(frame, position)
+        except (IndexError, StructError, UnicodeDecodeError):
+            found = None
+        if found is not None and found[1] <= len(frame):
+            return found
         request, end = self._decode(frame, position)
         topics = [
             (
@@ -85,9 +93,14 @@ class ProduceCodec:
         return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
 
     def _decode_usual(self, frame: memoryview, position: int) -> tuple[Produce, int] | None:
-        """No transactional id, no tags, counts and names below 127; None for anything else."""
-        if frame[position] != _NULL:
-            return None
+        """No tags, counts and names below 127; None for anything else."""
+        transactional_id: str | None = None
+        id_length = frame[position]
+        if id_length != _NULL:
+            if id_length > 127:
+                return None
+            transactional_id = str(frame[position + 1 : position + id_length], "utf-8")
+            position += id_length - 1
         acks, timeout_ms = _ACKS_AND_TIMEOUT.unpack_from(frame, position + 1)
         topic_count = frame[position + 7]
         position += 8
@@ -133,7 +146,43 @@ class ProduceCodec:
             topics.append((topic, partitions))
         if frame[position] != _NO_TAGS:
             return None
-        return _new(Produce, (None, acks, timeout_ms, topics)), position + 1
+        return _new(Produce, (transactional_id, acks, timeout_ms, topics)), position + 1
+
+    def _decode_fixed(self, frame: memoryview, position: int) -> tuple[Produce, int] | None:
+        """Versions 3 to 8, where lengths have a fixed size; None for lengths that are none."""
+        transactional_id: str | None = None
+        (length,) = _length_from(frame, position)
+        position += 2
+        if length >= 0:
+            transactional_id = str(frame[position : position + length], "utf-8")
+            position += length
+        elif length != -1:
+            return None
+        acks, timeout_ms, topic_count = _acks_timeout_count_from(frame, position)
+        position += 10
+        if topic_count < 0:
+            return None
+        topics: list[tuple[TopicKey, Partitions]] = []
+        for _ in range(topic_count):
+            (length,) = _length_from(frame, position)
+            if length < 0:
+                return None
+            end = position + 2 + length
+            topic = str(frame[position + 2 : end], "utf-8")
+            (partition_count,) = _count_from(frame, end)
+            position = end + 4
+            if partition_count < 0:
+                return None
+            partitions: list[tuple[int, memoryview | None]] = []
+            for _ in range(partition_count):
+                index, size = _index_and_long_size_from(frame, position)
+                if size < 0:
+                    return None
+                end = position + 8 + size
+                partitions.append((index, frame[position + 8 : end]))
+                position = end
+            topics.append((topic, partitions))
+        return _new(Produce, (transactional_id, acks, timeout_ms, topics)), position
 
     # The response
 
@@ -143,14 +192,10 @@ class ProduceCodec:
             return _pack_success(
                 index, 0, base_offset, log_append_time_ms, log_start_offset, _EMPTY_ARRAY, _NULL, _NO_TAGS
             )
-        answer = PartitionProduceResponse(
-            index=index,
-            error_code=0,
-            base_offset=base_offset,
-            log_append_time_ms=log_append_time_ms,
-            log_start_offset=log_start_offset,
-        )
-        return encode_struct(answer, ProduceResponse, self.version)
+        if self.version >= START_OFFSETS_FROM:
+            answer = _pack_fixed(index, 0, base_offset, log_append_time_ms, log_start_offset)
+            return answer + _NO_ERRORS_AND_MESSAGE if self.version >= RECORD_ERRORS_FROM else answer
+        return _pack_without_start(index, 0, base_offset, log_append_time_ms)
 
     def refusal(
         self,
@@ -177,7 +222,7 @@ class ProduceCodec:
     def encode(self, answers: Answers, parts: list[Any]) -> None:
         """Append the body of a response to ``parts``."""
         if not self.flexible:
-            self._encode(ProduceResponse(responses=[self._topic(*answer) for answer in answers]), parts)
+            parts.append(self._encoded_fixed(answers))
             return
         body = [encode_unsigned_varint(len(answers) + 1)]
         for topic, partitions in answers:
@@ -192,9 +237,16 @@ class ProduceCodec:
         body.append(_THROTTLE_AND_TAGS)
         parts.append(b"".join(body))
 
-    def _topic(self, topic: TopicKey, partitions: Sequence[bytes]) -> TopicProduceResponse:
-        assert isinstance(topic, str)
-        return TopicProduceResponse(name=topic, partition_responses=EncodedStructs(partitions))
+    def _encoded_fixed(self, answers: Answers) -> bytes:
+        """The body where lengths have a fixed size."""
+        body = [_COUNT.pack(len(answers))]
+        for topic, partitions in answers:
+            assert isinstance(topic, str)
+            name = topic.encode()
+            body.append(_LENGTH.pack(len(name)) + name + _COUNT.pack(len(partitions)))
+            body += partitions
+        body.append(_THROTTLE)
+        return b"".join(body)
 
 
 @cache
