@@ -123,6 +123,7 @@ class LogLoader:
         if not self.segments:
             end_offset = max(end_offset, log_start_offset)
             self.segments.append(self._create_segment(end_offset))
+        self.segments[-1].restart_index()
         log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         producers = self.producers_at(log_start_offset, end_offset, shutdown)
         self.epochs.truncate_from_end(end_offset)

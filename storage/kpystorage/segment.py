@@ -35,6 +35,7 @@ class Segment:
     __slots__ = (
         "_first_timestamp",
         "_full",
+        "_index_bytes",
         "_index_interval_bytes",
         "_max",
         "_offset_index",
@@ -70,7 +71,9 @@ class Segment:
         self.created_ms = created_ms
         self.jitter_ms = 0
         self._full: bool | None = None  # None: to be found out
-        self.configure(config)
+        self.config = config
+        self._index_bytes = config.segment_index_bytes
+        self._index_interval_bytes = config.index_interval_bytes
         self._size = _NOT_ASKED
         self._offset_index: OffsetIndex | None = None
         self._time_index: TimeIndex | None = None
@@ -97,10 +100,8 @@ class Segment:
         return segment
 
     def configure(self, config: LogConfig) -> None:
-        """Go on with another configuration."""
+        """Go on with another configuration. What it says of indexes and of jitter counts for the next segment only."""
         self.config = config
-        self._index_interval_bytes = config.index_interval_bytes
-        self._full = None
 
     # What is known of it; the first question may cost a system call.
 
@@ -169,7 +170,7 @@ class Segment:
 
     def _is_full(self) -> bool:
         """Whether an index has no room for another entry; the time index keeps one free for the segment's end."""
-        index_bytes = self.config.segment_index_bytes
+        index_bytes = self._index_bytes
         self._full = (
             len(self.offset_index) >= index_bytes // OFFSET_ENTRY_BYTES
             or len(self.time_index) >= index_bytes // TIME_ENTRY_BYTES - 1

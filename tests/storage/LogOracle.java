@@ -51,13 +51,17 @@ public class LogOracle {
         }
     }
 
-    private static UnifiedLog open(String[] words) throws Exception {
+    private static LogConfig config(String words) {
         Map<String, String> config = new HashMap<>();
-        for (String pair : words[5].split(",")) {
-            config.put(pair.split("=")[0], pair.split("=")[1]);
+        for (String pair : words.split(",")) {
+            config.put(pair.split("=")[0], pair.substring(pair.indexOf('=') + 1).replace('+', ','));
         }
+        return LogConfig.fromProps(config, new Properties());
+    }
+
+    private static UnifiedLog open(String[] words) throws Exception {
         return UnifiedLog.create(
-            new File(words[1]), LogConfig.fromProps(config, new Properties()), Long.parseLong(words[3]),
+            new File(words[1]), config(words[5]), Long.parseLong(words[3]),
             Long.parseLong(words[4]), new Now(), new BrokerTopicStats(), new SetTime(), 900_000,
             new ProducerStateManagerConfig(86_400_000, false), 600_000, new LogDirFailureChannel(1),
             Boolean.parseBoolean(words[2]), Optional.of(Uuid.fromString("AAECAwQFBgcICQoLDA0ODw")));
@@ -87,6 +91,9 @@ public class LogOracle {
             case "expire":
                 log.removeExpiredProducers(nowMs);
                 return "" + log.producerIdCount();
+            case "config":
+                log.updateConfig(config(words[1]));
+                return "ok";
             case "high":
                 log.updateHighWatermark(Long.parseLong(words[1]));
                 return "ok";
@@ -121,6 +128,9 @@ public class LogOracle {
                 return log.collectAbortedTransactions(Long.parseLong(words[1]), Long.parseLong(words[2])).stream()
                     .map(txn -> txn.producerId() + ":" + txn.firstOffset() + ":" + txn.lastOffset() + ":"
                         + txn.lastStableOffset()).collect(Collectors.joining(" "));
+            case "kill":
+                log.closeHandlers();
+                return "ok";
             case "close":
                 log.close();
                 return "ok";

@@ -51,18 +51,29 @@ class Oracle:
         assert self.ask(*words) == "ok"
 
     def open(self, path: Path, config: LogConfig, *, clean: bool = True, start: int = 0, recovery: int = 0) -> None:
-        settings = {
-            "internal.segment.bytes": config.segment_bytes,
-            "segment.ms": config.segment_ms,
-            "segment.index.bytes": config.segment_index_bytes,
-            "index.interval.bytes": config.index_interval_bytes,
-            "retention.bytes": config.retention_bytes,
-            "retention.ms": config.retention_ms,
-            "file.delete.delay.ms": config.file_delete_delay_ms,
-            "preallocate": str(config.preallocate).lower(),
-        }
-        text = ",".join(f"{key}={value}" for key, value in settings.items())
-        self.tell("open", path, str(clean).lower(), start, recovery, text)
+        self.tell("open", path, str(clean).lower(), start, recovery, as_kafka_says(config))
+
+    def configure(self, config: LogConfig) -> None:
+        self.tell("config", as_kafka_says(config))
+
+
+def as_kafka_says(config: LogConfig) -> str:
+    """``key=value,...``; a comma in a value is a plus."""
+    policies = [
+        name for name, is_on in (("compact", config.cleanup_compact), ("delete", config.cleanup_delete)) if is_on
+    ]
+    settings = {
+        "internal.segment.bytes": config.segment_bytes,
+        "segment.ms": config.segment_ms,
+        "segment.index.bytes": config.segment_index_bytes,
+        "index.interval.bytes": config.index_interval_bytes,
+        "retention.bytes": config.retention_bytes,
+        "retention.ms": config.retention_ms,
+        "cleanup.policy": "+".join(policies),
+        "file.delete.delay.ms": config.file_delete_delay_ms,
+        "preallocate": str(config.preallocate).lower(),
+    }
+    return ",".join(f"{key}={value}" for key, value in settings.items())
 
 
 @pytest.fixture(scope="module")
