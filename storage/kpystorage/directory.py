@@ -128,7 +128,7 @@ class LogDirectory:
             self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
             self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
             self._list_logs()
-            self._session.begin()
+            self._session.begin(trusted=self.shutdown is not Shutdown.UNCLEAN)
 
     def _list_logs(self) -> None:
         for name in sorted(self.disk.list_directory(self.path)):
@@ -160,6 +160,8 @@ class LogDirectory:
         """
         if self.shutdown is Shutdown.UNCLEAN:
             yield from self._open_all()
+            with self._guard:
+                self._session.trust()
 
     def _open_all(self) -> Iterator[tuple[int, int]]:
         unopened = [

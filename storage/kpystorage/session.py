@@ -49,6 +49,7 @@ class Session:
         self._path = f"{directory}/{SESSION}"
         self._file: File | None = None
         self._time_position = 0
+        self._is_trusted = False
 
     def last_shutdown(self) -> Shutdown:
         """How the session before this one ended. May raise OSError."""
@@ -70,8 +71,11 @@ class Session:
         left = self._disk.status(self._path)
         return marker is not None and left is not None and marker.modified_ns > left.modified_ns
 
-    def begin(self) -> None:
-        """Take the directory over: from here on a stop counts as a death. Flushed. May raise OSError."""
+    def begin(self, *, trusted: bool) -> None:
+        """Take the directory over: from here on a stop counts as a death. Flushed. May raise OSError.
+
+        Unless what lies in it can be ``trusted``, the death of this process leaves as much to check as there is now.
+        """
         identity = self._identity() + b"\n"
         self._time_position = len(identity)
         self._disk.write(self._path, identity + b"?" * _TIME_DIGITS, synchronize=True)
@@ -79,11 +83,17 @@ class Session:
             self._disk.unlink(f"{self._directory}/{names.CLEAN_SHUTDOWN}")
         self._disk.synchronize_directory(self._directory)
         self._file = self._disk.file(self._path)
+        if trusted:
+            self.trust()
+
+    def trust(self) -> None:
+        """Everything has been checked by now. May raise OSError."""
+        self._is_trusted = True
         self.changed()
 
     def changed(self) -> None:
         """This node has just made, renamed or removed a name in the directory. May raise OSError."""
-        if self._file is not None:
+        if self._file is not None and self._is_trusted:
             self._file.pwrite(self._modified(), self._time_position)
 
     def end(self, broker_epoch: int) -> None:

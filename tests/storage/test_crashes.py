@@ -1,5 +1,7 @@
 """The disk dies at every call of a workload: what was promised is there, and what is derived is what the log says."""
 
+from itertools import count
+
 import pytest
 from crash_world import CONFIG, World, check_derived, check_kept
 from log_making import append_records, open_directory
@@ -27,10 +29,10 @@ def crashed(seed: int, call: int, logs: int = 2) -> World:
     return world
 
 
-def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown) -> None:
-    """Open what is left, hold it against the model, then go on with it."""
+def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown, last: Shutdown | None = None) -> None:
+    """Open what ``shutdown`` left, hold it against the model, then go on with it. ``last`` is how it ended since."""
     directory = open_directory(disk, config=CONFIG)
-    assert directory.shutdown in (shutdown, Shutdown.CLEAN, Shutdown.UNCLEAN)
+    assert directory.shutdown in (last or shutdown, Shutdown.CLEAN, Shutdown.UNCLEAN)
     for (_, partition), log in directory.logs.items():
         model = world.models[partition]
         whole = shutdown is Shutdown.PROCESS_DIED
@@ -55,6 +57,22 @@ def test_a_power_failure_at_any_call_keeps_what_was_flushed(seed: int) -> None:
     for call in range(1, calls_of(seed) + 1):
         world = crashed(seed, call)
         check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
+
+
+@pytest.mark.parametrize("seed", [11, 12])
+def test_the_death_of_the_process_while_it_recovers_leaves_as_much_to_check_as_before(seed: int) -> None:
+    for call in range(10, calls_of(seed), 5):
+        world = crashed(seed, call)
+        disk = world.disk.after_power_failure()
+        for later in count(1):
+            disk.crash_at = later
+            try:
+                open_directory(disk, config=CONFIG).abandon()
+            except SimulatedCrash:
+                disk = disk.after_process_death()
+            else:
+                break
+        check_recovered(world, disk.after_process_death(), Shutdown.UNCLEAN, Shutdown.PROCESS_DIED)
 
 
 def test_a_power_failure_keeps_what_was_flushed_where_many_logs_are_flushed_at_once() -> None:

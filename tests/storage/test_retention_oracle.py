@@ -15,7 +15,7 @@ from test_log_oracle import Oracle, contents
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.names import LEADER_EPOCHS, LOG_STARTS
+from kpystorage.names import LEADER_EPOCHS, LOG_STARTS, RECOVERY_POINTS
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpystorage.session import SESSION
 
@@ -185,7 +185,8 @@ class Twins:
         else:
             self.directory.write_checkpoint(LOG_STARTS, self.directory.render_log_starts())
             self.directory.abandon()
-            (self.our_path / SESSION).unlink()  # Kafka knows no death of the process alone
+            for name in (SESSION, RECOVERY_POINTS):  # Kafka knows no death of the process alone
+                (self.our_path / name).unlink(missing_ok=True)
             self.oracle.tell("kill")
         try:
             self.oracle.open(self.kafka_path, self.config, clean=clean, start=start)
