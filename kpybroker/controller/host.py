@@ -37,7 +37,10 @@ from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.metadata.loader import Subscriber
 from kpybroker.raft.description import describe_quorum
-from kpybroker.raft.quorum import ElectionPersisted, LogSynced, NotLeader, Quorum, Ready, RecordsTooLarge
+from kpybroker.raft.errors import NotLeader, RecordsTooLarge
+from kpybroker.raft.events import ElectionPersisted, LogSynced, Ready
+from kpybroker.raft.log_view import log_view
+from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.voters import Voter
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush
@@ -129,8 +132,7 @@ class ControllerHost:
             identity.voter,
             recovered.history,
             recovered.election,
-            metadata_log.next_offset,
-            max(metadata_log.last_epoch, recovered.loader.image.epoch),
+            log_view(metadata_log.next_offset, max(metadata_log.last_epoch, recovered.loader.image.epoch)),
         )
         if not self._quorum.is_only_voter:
             raise StartRefused(_why_not_alone(self._quorum))
@@ -200,7 +202,7 @@ class ControllerHost:
     def start(self, activated: Callable[[], None] | None = None) -> None:
         """Stand for election; ``activated`` is called when the controller takes requests."""
         self._activated = activated
-        self._quorum.start()
+        self._quorum.start(self._scheduler.now_ms())
         self._wake()
 
     def close(self) -> None:

@@ -67,13 +67,14 @@ def recover(
         size_bytes += header.size
         last_timestamp_ms = header.max_timestamp
         if header.is_control:
-            _read_control(header, batch, history)
+            control_records.read_control_batch(header, batch, history)
         else:
             loader.load(_records(header, batch), header.base_offset, header.partition_leader_epoch)
     finalized = loader.image.finalized_features or bootstrap_levels(bootstrap_records)
-    refusal = features.refusal({**finalized, KRAFT_VERSION: history.kraft_version})
+    levels = {**finalized, KRAFT_VERSION: history.kraft_version}
+    refusal = features.refusal(levels)
     if refusal is not None:
-        raise StartRefused(refusal)
+        raise StartRefused(f"{refusal} {features.remedy(levels)}")
     return Recovered(loader, history, log.read_election(), size_bytes, last_timestamp_ms)
 
 
@@ -82,7 +83,7 @@ def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, histo
     complete = False
     for header, batch in log.read_snapshot(snapshot):
         if header.is_control:
-            complete = _read_control(header, batch, history, snapshot.end_offset - 1)
+            complete = control_records.read_control_batch(header, batch, history, snapshot.end_offset - 1)
         else:
             records += _records(header, batch)
     if not complete:
@@ -92,22 +93,3 @@ def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, histo
 
 def _records(header: BatchHeader, batch: bytes) -> list[Any]:
     return [decode_record(record.value or b"") for record in read_batch(batch, header)]
-
-
-def _read_control(header: BatchHeader, batch: bytes, history: VoterHistory, snapshot_offset: int | None = None) -> bool:
-    """Take voters and ``kraft.version`` from a control batch; whether it ends a snapshot.
-
-    All that a snapshot says counts from ``snapshot_offset`` on, in the log each record from its own offset on.
-    """
-    ends = False
-    for record in read_batch(batch, header):
-        control = control_records.read_control_record(record)
-        offset = record.offset if snapshot_offset is None else snapshot_offset
-        if control is None:
-            continue
-        if control.type == control_records.KRAFT_VERSION:
-            history.add_kraft_version(offset, control.message.kraft_version)
-        elif control.type == control_records.KRAFT_VOTERS:
-            history.add_voters(offset, control_records.voters_of(control))
-        ends = ends or control.type == control_records.SNAPSHOT_FOOTER
-    return ends

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from kpybroker.raft.voters import Voters, from_record, to_record
+from kpybroker.raft.voters import VoterHistory, Voters, from_record, to_record
+from kpywire.batch import BatchHeader
 from kpywire.control_record import (
     KRAFT_VERSION,
     KRAFT_VOTERS,
@@ -19,6 +20,7 @@ from kpywire.messages.leader_change_message import LeaderChangeMessage
 from kpywire.messages.leader_change_message import Voter as ElectionVoter
 from kpywire.messages.snapshot_footer_record import SnapshotFooterRecord
 from kpywire.messages.snapshot_header_record import SnapshotHeaderRecord
+from kpywire.record import read_batch
 
 __all__ = [
     "KRAFT_VERSION",
@@ -29,6 +31,7 @@ __all__ = [
     "kraft_version",
     "kraft_voters",
     "leader_change",
+    "read_control_batch",
     "read_control_record",
     "snapshot_footer",
     "snapshot_header",
@@ -71,3 +74,24 @@ def snapshot_footer() -> ControlRecord:
 def voters_of(record: ControlRecord) -> Voters:
     """The voters that a KRAFT_VOTERS record names."""
     return from_record(record.message)
+
+
+def read_control_batch(
+    header: BatchHeader, batch: bytes, history: VoterHistory, snapshot_offset: int | None = None
+) -> bool:
+    """Take voters and ``kraft.version`` from a control batch; whether it ends a snapshot.
+
+    All that a snapshot says counts from ``snapshot_offset`` on, in the log each record from its own offset on.
+    """
+    ends = False
+    for record in read_batch(batch, header):
+        control = read_control_record(record)
+        offset = record.offset if snapshot_offset is None else snapshot_offset
+        if control is None:
+            continue
+        if control.type == KRAFT_VERSION:
+            history.add_kraft_version(offset, control.message.kraft_version)
+        elif control.type == KRAFT_VOTERS:
+            history.add_voters(offset, voters_of(control))
+        ends = ends or control.type == SNAPSHOT_FOOTER
+    return ends

@@ -1,50 +1,75 @@
-"""One replica of the metadata log: elections, appends, the high watermark.
+"""One replica of the metadata log: elections, replication, the high watermark (Kafka's KafkaRaftClient).
 
-It serves a quorum of one voter, this node; the roles, the voter history and the messages are those of many.
+Messages of the disk, of other nodes and of the clock go in by :meth:`Quorum.step`; :meth:`Quorum.ready` hands out what
+to write and what to say. A vote leaves when ``quorum-state`` is synced, and a follower's next Fetch, which
+acknowledges, when its log is.
 
-Invariants: an epoch is led by one node at most, because a vote is on disk before it counts; the first batch of an
-epoch is its LEADER_CHANGE; the high watermark never goes back, and covers a record of the leader's own epoch before
-anything else.
+Invariants: an epoch is led by one node at most; the first batch of an epoch is its LEADER_CHANGE; the high watermark
+never goes back, and covers a record of the leader's own epoch before anything else; nothing below it is ever cut.
 """
 
-from collections import deque
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from kpybroker.raft.control_records import control_batch, kraft_version, kraft_voters, leader_change
-from kpybroker.raft.roles import Candidate, ElectionState, Leader, Resigned, Role, Unattached
+from kpybroker.raft import leading, voting
+from kpybroker.raft.control_records import (
+    control_batch,
+    kraft_version,
+    kraft_voters,
+    leader_change,
+    read_control_batch,
+)
+from kpybroker.raft.conversations import Conversations
+from kpybroker.raft.errors import NotLeader, QuorumBroken, RecordsTooLarge
+from kpybroker.raft.events import (
+    Answered,
+    Asked,
+    ElectionPersisted,
+    LogSynced,
+    LogTruncated,
+    Message,
+    Ready,
+    SnapshotChunk,
+    SnapshotInstalled,
+    Unanswered,
+)
+from kpybroker.raft.log_view import LogView
+from kpybroker.raft.messages import (
+    BeginQuorumEpoch,
+    EndQuorumEpoch,
+    EpochResponse,
+    Fetch,
+    FetchResponse,
+    Known,
+    OffsetAndEpoch,
+    ReplicaKey,
+    Request,
+    Response,
+    Vote,
+    VoteResponse,
+)
+from kpybroker.raft.roles import (
+    NEVER,
+    NO_NODE,
+    Candidate,
+    ElectionState,
+    Follower,
+    Leader,
+    Prospective,
+    Resigned,
+    Role,
+    Unattached,
+    Votes,
+)
+from kpybroker.raft.timing import DEFAULT_TIMING, Timing
 from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
+from kpywire import error_codes
+from kpywire.batch import check_crc, parse_header
 from kpywire.record import Record, build_batch
+from kpywire.uuid import ZERO_UUID
 
 MAX_BATCH_BYTES = 8 << 20
 _RECORD_OVERHEAD_BYTES = 24
-
-
-class NotLeader(Exception):
-    """Raised by an append on a node that does not lead."""
-
-
-class RecordsTooLarge(Exception):
-    """Raised by an append whose records do not fit in one batch."""
-
-
-class ElectionPersisted(NamedTuple):
-    """From the disk: ``quorum-state`` holds this now."""
-
-    election: ElectionState
-
-
-class LogSynced(NamedTuple):
-    """From the disk: the log is durable up to this offset."""
-
-    next_offset: int
-
-
-class Ready(NamedTuple):
-    """What to make durable now: ``quorum-state`` first, then these batches at the end of the log."""
-
-    election: ElectionState | None
-    batches: Sequence[bytes]
 
 
 class Quorum:
@@ -55,16 +80,29 @@ class Quorum:
         local: Voter,
         history: VoterHistory,
         election: ElectionState,
-        next_offset: int,
-        last_epoch: int,
+        log: LogView,
+        *,
+        timing: Timing = DEFAULT_TIMING,
+        draw: Callable[[int], int] = lambda below: below // 2,
     ) -> None:
-        """``history``, ``election``, ``next_offset`` and ``last_epoch`` are what the disk holds."""
+        """``history``, ``election`` and ``log`` are what the disk holds. ``draw`` gives a random number below its
+        argument: with the same one, two nodes would stand for election at the same time for ever.
+        """
         self.local = local
         self.history = history
-        self.next_offset = next_offset
-        self.role: Role = Unattached(election._replace(epoch=max(election.epoch, last_epoch)))
+        self.log = log
+        self.timing = timing
+        self.high_watermark: int | None = None
+        """What is known to be committed; None before anything is."""
+        self.role: Role = Unattached(election._replace(epoch=max(election.epoch, log.epochs.latest)))
+        self._draw = draw
         self._unsaved_election: ElectionState | None = None
-        self._batches: deque[bytes] = deque()
+        self._saving: ElectionState | None = None
+        self._wanted_snapshot: OffsetAndEpoch | None = None
+        self._talks = Conversations()
+        self._parked: list[leading.Parked] = []
+
+    # What it is.
 
     @property
     def epoch(self) -> int:
@@ -72,33 +110,72 @@ class Quorum:
         return self.role.election.epoch
 
     @property
+    def next_offset(self) -> int:
+        """Where the next batch goes."""
+        return self.log.next_offset
+
+    @property
     def is_leader(self) -> bool:
         """Whether this node leads the epoch."""
         return isinstance(self.role, Leader)
 
     @property
-    def is_only_voter(self) -> bool:
-        """Whether this node, with this disk, is the whole quorum."""
-        me = self.history.voters.get(self.local.id)
-        known_disk = me is not None and (self.history.kraft_version == 0 or me.directory_id == self.local.directory_id)
-        return known_disk and len(self.history.voters) == 1
+    def is_voter(self) -> bool:
+        """Whether this node, with this disk, may vote and be elected."""
+        return self._is_voter(ReplicaKey(self.local.id, self.local.directory_id))
 
     @property
-    def high_watermark(self) -> int | None:
-        """What is committed; None before this epoch has committed anything."""
-        return self.role.high_watermark if isinstance(self.role, Leader) else None
+    def is_only_voter(self) -> bool:
+        """Whether this node, with this disk, is the whole quorum."""
+        return self.is_voter and len(self.history.voters) == 1
 
-    def start(self) -> None:
-        """Begin: the only voter stands for election at once."""
+    def _is_voter(self, replica: ReplicaKey) -> bool:
+        known = self.history.voters.get(replica.id)
+        if known is None:
+            return False
+        return self.history.kraft_version == 0 or known.directory_id == replica.directory_id
+
+    @property
+    def _others(self) -> list[int]:
+        return [voter_id for voter_id in self.history.voters if voter_id != self.local.id]
+
+    # In and out.
+
+    def start(self, now_ms: float = 0) -> None:
+        """Begin: the only voter stands for election at once, others listen for a leader first."""
+        election = self.role.election
         if self.is_only_voter:
-            self._stand()
-
-    def step(self, message: ElectionPersisted | LogSynced, now_ms: int) -> None:
-        """Take one message in."""
-        if isinstance(message, ElectionPersisted):
-            self._election_persisted(message.election, now_ms)
+            self._stand(now_ms)
+        elif election.leader_id == self.local.id:
+            self.role = Resigned(election, self._election_deadline(now_ms))
+        elif election.leader_id != NO_NODE:
+            self.role = Follower(election, now_ms + self.timing.fetch_timeout_ms)
         else:
-            self._log_synced(message.next_offset)
+            self.role = Unattached(election, self._election_deadline(now_ms))
+        self._drive(now_ms)
+
+    def step(self, message: Message, now_ms: float) -> None:
+        """Take one message in. Raises QuorumBroken."""
+        match message:
+            case ElectionPersisted():
+                self._election_persisted(message.election, now_ms)
+            case LogSynced():
+                self._log_synced(message.next_offset, now_ms)
+            case LogTruncated():
+                self.log.truncated()
+            case SnapshotInstalled():
+                self._snapshot_installed(message)
+            case SnapshotChunk():
+                if isinstance(self.role, Follower):
+                    self.role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+            case Asked():
+                self._asked(message.ticket, message.request, now_ms)
+            case Answered():
+                self._answered(message.node_id, message.request, message.response, now_ms)
+            case Unanswered():
+                if self._talks.settle(message.node_id, message.request):
+                    self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
+        self._drive(now_ms)
 
     def append(self, records: Sequence[bytes], now_ms: int) -> tuple[int, int]:
         """Put records at the end of the log as one batch; their first offset and the one after the last.
@@ -115,60 +192,402 @@ class Quorum:
             base_offset=first_offset,
             partition_leader_epoch=self.epoch,
         )
-        self._batches.append(batch)
-        self.next_offset += len(records)
+        self.log.append(batch)
+        self._wake_parked(self.role, now_ms)
         return first_offset, self.next_offset
 
     def ready(self) -> Ready | None:
-        """What to make durable, each thing handed out once; None when there is nothing."""
-        if self._unsaved_election is None and not self._batches:
+        """What to do now, each thing handed out once; None when there is nothing.
+
+        Nothing is said while an election is being saved: what is said may rest on it.
+        """
+        election, snapshot = self._unsaved_election, self._wanted_snapshot
+        may_speak = self._talks.has_words and election is None and self._saving is None
+        if not (may_speak or self.log.has_work or election is not None or snapshot is not None):
             return None
-        ready = Ready(self._unsaved_election, list(self._batches))
-        self._unsaved_election = None
-        self._batches.clear()
-        return ready
+        if election is not None:
+            self._saving = election
+        self._unsaved_election = self._wanted_snapshot = None
+        truncate_to, batches = self.log.take()
+        return Ready(election, batches, truncate_to, self._talks.take() if may_speak else (), snapshot)
 
     def resign(self) -> None:
-        """Stop leading for good: the log cannot be written, or the node stops."""
-        self.role = Resigned(self.role.election)
-        self._batches.clear()
+        """Stop leading for good: the log cannot be written, or the node stops. The others are told."""
+        role = self.role
+        if isinstance(role, Leader):
+            self._tell_resigned(role)
+        self._leave(Resigned(role.election))
+        self.log.drop_untaken()
 
-    def _stand(self) -> None:
-        election = ElectionState(
-            epoch=self.epoch + 1, voted_id=self.local.id, voted_directory_id=self.local.directory_id
-        )
-        self.role = Candidate(election)
+    @property
+    def deadline_ms(self) -> float:
+        """When the next :class:`Tick` is due."""
+        deadlines = [*self._talks.deadlines_ms, *[parked.deadline_ms for parked in self._parked]]
+        if isinstance(self.role, Leader):
+            if not self.is_only_voter:
+                deadlines += [self._resign_ms(self.role), *self.role.announce_ms.values()]
+        else:
+            deadlines.append(self.role.deadline_ms)
+        return min(deadlines, default=NEVER)
+
+    # Roles.
+
+    def _election_deadline(self, now_ms: float) -> float:
+        if not self.is_voter:
+            return NEVER
+        timeout_ms = self.timing.election_timeout_ms
+        return now_ms + timeout_ms + self._draw(timeout_ms)
+
+    def _save(self, election: ElectionState) -> None:
         self._unsaved_election = election
 
-    def _election_persisted(self, election: ElectionState, now_ms: int) -> None:
+    def _leave(self, role: Role) -> None:
+        """Become something else. What was asked in the old role is not waited for."""
+        if self._parked:
+            leader_id = role.election.leader_id
+            known = Known(role.election.epoch, leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
+            for parked in self._parked:
+                self._talks.answer(parked.ticket, FetchResponse(known))
+            self._parked.clear()
+        self._talks.forget()
+        self.role = role
+
+    def _unattach(self, epoch: int, now_ms: float) -> None:
+        """Know of a newer epoch, and not who leads it."""
+        role = self.role
+        deadline_ms = NEVER if isinstance(role, Leader | Follower) else role.deadline_ms
+        if deadline_ms == NEVER:
+            deadline_ms = self._election_deadline(now_ms)
+        election = ElectionState(epoch)
+        self._save(election)
+        self._leave(Unattached(election, deadline_ms))
+
+    def _follow(self, epoch: int, leader_id: int, now_ms: float) -> None:
+        current = self.role.election
+        election = current._replace(leader_id=leader_id) if epoch == current.epoch else ElectionState(epoch, leader_id)
+        if election != current:
+            self._save(election)
+        self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
+
+    def _ask_before_standing(self, now_ms: float) -> None:
+        votes = Votes(self.history.voters)
+        votes.note(self.local.id, granted=True)
+        self._leave(Prospective(self.role.election, votes, self._election_deadline(now_ms)))
+        if votes.is_won:
+            self._stand(now_ms)
+
+    def _stand(self, now_ms: float) -> None:
+        election = ElectionState(self.epoch + 1, NO_NODE, self.local.id, self.local.directory_id)
+        deadline_ms = NEVER if self.is_only_voter else self._election_deadline(now_ms)
+        self._save(election)
+        self._leave(Candidate(election, Votes(self.history.voters), deadline_ms))
+
+    def _election_persisted(self, election: ElectionState, now_ms: float) -> None:
+        if self._saving == election:
+            self._saving = None
         role = self.role
         if isinstance(role, Candidate) and role.election == election:
-            role.granted.append(self.local.id)
-            if len(role.granted) > len(self.history.voters) // 2:
+            role.votes.note(self.local.id, granted=True)
+            if role.votes.is_won:
                 self._lead(role, now_ms)
 
-    def _lead(self, candidate: Candidate, now_ms: int) -> None:
+    def _lead(self, candidate: Candidate, now_ms: float) -> None:
         election = candidate.election._replace(leader_id=self.local.id)
-        self.role = Leader(election, self.next_offset, candidate.granted)
-        self._unsaved_election = election
+        self._save(election)
+        leader = Leader(election, self.next_offset, candidate.granted, now_ms)
+        leader.announce_ms = dict.fromkeys(self._others, now_ms)
+        self._leave(leader)
         records = [leader_change(self.local.id, self.history.voters, candidate.granted)]
+        offset = self.next_offset
         if self.history.kraft_version >= 1 and self._voters_need_writing():
             voters = voter_set([*self.history.voters.values(), self.local])
             records += [kraft_version(self.history.kraft_version), kraft_voters(voters)]
-            self.history.add_kraft_version(self.next_offset + 1, self.history.kraft_version)
-            self.history.add_voters(self.next_offset + 2, voters)
-        self._batches.append(control_batch(records, self.next_offset, self.epoch, now_ms))
-        self.next_offset += len(records)
+            self.history.add_kraft_version(offset + 1, self.history.kraft_version)
+            self.history.add_voters(offset + 2, voters)
+        self.log.append(control_batch(records, offset, self.epoch, int(now_ms)))
 
     def _voters_need_writing(self) -> bool:
         """``format`` put the voters in a snapshot; the first leader writes them into the log, later one that moved."""
         moved = self.history.voters[self.local.id] != self.local
         return self.history.voters_offset == BOOTSTRAP_OFFSET or moved
 
-    def _log_synced(self, next_offset: int) -> None:
+    def _tell_resigned(self, leader: Leader) -> None:
+        candidates = tuple(
+            sorted(self._others, key=lambda voter_id: leading.acknowledged(leader, voter_id), reverse=True)
+        )
+        for voter_id in candidates:
+            self._talks.tell(voter_id, EndQuorumEpoch(self.epoch, self.local.id, candidates))
+
+    # The log.
+
+    def _log_synced(self, next_offset: int, now_ms: float) -> None:
+        if self.log.synced(next_offset) and isinstance(self.role, Leader):
+            self.role.synced_offset = max(self.role.synced_offset, self.log.synced_offset)
+            self._advance(self.role, now_ms)
+
+    def _cut(self, offset: int) -> None:
+        if self.high_watermark is not None and offset < self.high_watermark:
+            raise QuorumBroken(f"the leader cuts the log at {offset}, but it is committed up to {self.high_watermark}")
+        self.log.truncate_to(offset)
+        self.history.truncate_to(offset)
+
+    def _snapshot_installed(self, message: SnapshotInstalled) -> None:
+        if isinstance(self.role, Follower) and self.role.snapshot == message.snapshot:
+            self.role.snapshot = None
+            self.history = message.history
+            self.log.replace_by(message.snapshot)
+            self.high_watermark = max(self.high_watermark or 0, message.snapshot.offset)
+
+    # What is asked of this node.
+
+    def _known(self, error_code: int = error_codes.NONE) -> Known:
+        return Known(self.epoch, self.role.election.leader_id, error_code)
+
+    def _asked(self, ticket: Any, request: Request, now_ms: float) -> None:
+        match request:
+            case Vote():
+                self._talks.answer(ticket, self._vote(request, now_ms))
+            case BeginQuorumEpoch():
+                self._talks.answer(ticket, EpochResponse(self._begin_epoch(request, now_ms)))
+            case EndQuorumEpoch():
+                self._talks.answer(ticket, EpochResponse(self._end_epoch(request, now_ms)))
+            case Fetch():
+                self._fetch(ticket, request, now_ms)
+
+    def _is_me(self, voter: ReplicaKey) -> bool:
+        same_disk = voter.directory_id in (ZERO_UUID, self.local.directory_id)
+        return voter.id in (NO_NODE, self.local.id) and same_disk
+
+    def _vote(self, vote: Vote, now_ms: float) -> VoteResponse:
+        if not self._is_me(vote.voter):
+            return VoteResponse(self._known(error_codes.INVALID_VOTER_KEY))
+        if vote.end.epoch > vote.epoch or (vote.end.epoch == vote.epoch and not vote.pre_vote):
+            return VoteResponse(self._known(error_codes.INVALID_REQUEST))
+        if vote.epoch < self.epoch:
+            return VoteResponse(self._known(error_codes.FENCED_LEADER_EPOCH))
+        if vote.epoch > self.epoch:
+            self._unattach(vote.epoch, now_ms)
+        granted = voting.would_grant(self.role, vote, self.log.end)
+        if granted and not vote.pre_vote:
+            election = self.role.election._replace(
+                voted_id=vote.replica.id, voted_directory_id=vote.replica.directory_id
+            )
+            self._save(election)
+            self._leave(Unattached(election, self._election_deadline(now_ms)))
+        return VoteResponse(self._known(), granted)
+
+    def _begin_epoch(self, request: BeginQuorumEpoch, now_ms: float) -> Known:
+        if not self._is_me(request.voter):
+            return self._known(error_codes.INVALID_VOTER_KEY)
+        if request.epoch < self.epoch:
+            return self._known(error_codes.FENCED_LEADER_EPOCH)
+        self._note_leader(request.epoch, request.leader_id, now_ms)
+        return self._known()
+
+    def _end_epoch(self, request: EndQuorumEpoch, now_ms: float) -> Known:
+        if request.epoch < self.epoch:
+            return self._known(error_codes.FENCED_LEADER_EPOCH)
+        self._note_leader(request.epoch, request.leader_id, now_ms)
         role = self.role
-        if not isinstance(role, Leader):
+        if isinstance(role, Follower) and role.election.leader_id == request.leader_id and self.is_voter:
+            role.has_fetched = False  # the leader is gone: who asks for a vote may have it
+            role.deadline_ms = now_ms + self._turn_ms(request.preferred_candidates)
+        return self._known()
+
+    def _turn_ms(self, candidates: Sequence[int]) -> float:
+        """The first candidate stands at once, others when it seems to have failed."""
+        if candidates[:1] == (self.local.id,):
+            return 0
+        timeout_ms = self.timing.election_timeout_ms
+        return timeout_ms // 2 + self._draw(timeout_ms)
+
+    def _fetch(self, ticket: Any, fetch: Fetch, now_ms: float) -> None:
+        leader = self.role
+        error_code = error_codes.NONE
+        if fetch.epoch < self.epoch:
+            error_code = error_codes.FENCED_LEADER_EPOCH
+        elif fetch.epoch > self.epoch:
+            error_code = error_codes.UNKNOWN_LEADER_EPOCH
+        if error_code != error_codes.NONE or not isinstance(leader, Leader):
+            known = self._known(error_code or error_codes.NOT_LEADER_OR_FOLLOWER)
+            self._talks.answer(ticket, FetchResponse(known))
             return
-        role.synced_offset = max(role.synced_offset, next_offset)
-        if self.is_only_voter and role.synced_offset > role.epoch_start_offset:
-            role.high_watermark = role.synced_offset
+        high_watermark = NO_NODE if leader.high_watermark is None else leader.high_watermark
+        if self.log.needs_snapshot(fetch.offset):
+            self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, snapshot=self.log.snapshot))
+            return
+        diverging = self.log.diverging(fetch.offset, fetch.last_fetched_epoch)
+        if diverging is not None:
+            self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
+            return
+        leading.note_fetch(leader, fetch, self.next_offset, now_ms, is_voter=self._is_voter(fetch.replica))
+        if fetch.replica.id in leader.announce_ms:
+            leader.announce_ms[fetch.replica.id] = now_ms + self.timing.fetch_timeout_ms / 2
+        self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
+        self._advance(leader, now_ms)
+
+    def _advance(self, leader: Leader, now_ms: float) -> None:
+        """Commit what a majority has, and answer the fetches that waited for news."""
+        committed = leading.committed(leader, self.local.id, self.history.voters)
+        if committed is not None:
+            leader.high_watermark = committed
+            self.high_watermark = max(self.high_watermark or 0, committed)
+        self._wake_parked(leader, now_ms)
+
+    def _wake_parked(self, leader: Leader, now_ms: float) -> None:
+        if not self._parked:
+            return
+        high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
+        waiting = []
+        for parked in self._parked:
+            if parked.has_news(self.next_offset, high_watermark) or now_ms >= parked.deadline_ms:
+                response = FetchResponse(self._known(), high_watermark)
+                self._talks.answer(parked.ticket, response, parked.fetch.offset)
+            else:
+                waiting.append(parked)
+        self._parked = waiting
+
+    # What others answered.
+
+    def _note_leader(self, epoch: int, leader_id: int, now_ms: float) -> None:
+        """Somebody says who leads an epoch, or that there is a newer one."""
+        if epoch < self.epoch or (epoch == self.epoch and leader_id == NO_NODE):
+            return
+        known = self.role.election.leader_id
+        if epoch == self.epoch and known != NO_NODE:
+            if known != leader_id:
+                raise QuorumBroken(f"nodes {known} and {leader_id} both lead epoch {epoch}")
+        elif leader_id in (NO_NODE, self.local.id):
+            self._unattach(epoch, now_ms)
+        else:
+            self._follow(epoch, leader_id, now_ms)
+
+    def _answered(self, node_id: int, request: Request, response: Response, now_ms: float) -> None:
+        is_awaited = self._talks.settle(node_id, request)
+        known, role = response.known, self.role
+        self._note_leader(known.epoch, known.leader_id, now_ms)
+        if self.role is not role or not is_awaited:
+            return
+        if known.error_code != error_codes.NONE:
+            self._talks.retry_after(node_id, now_ms + self.timing.retry_backoff_ms)
+        elif isinstance(response, VoteResponse):
+            self._vote_answered(node_id, response.granted, now_ms)
+        elif isinstance(response, FetchResponse):
+            self._fetched(response, now_ms)
+
+    def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
+        role = self.role
+        if not isinstance(role, Prospective | Candidate):
+            return
+        role.votes.note(node_id, granted=granted)
+        if role.votes.is_won:
+            if isinstance(role, Candidate):
+                self._lead(role, now_ms)
+            else:
+                self._stand(now_ms)
+
+    def _fetched(self, response: FetchResponse, now_ms: float) -> None:
+        role = self.role
+        if not isinstance(role, Follower):
+            return
+        role.has_fetched = True
+        role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+        if response.diverging is not None:
+            self._cut(self.log.cut_for(response.diverging))
+        elif response.snapshot is not None:
+            role.snapshot = self._wanted_snapshot = response.snapshot
+        else:
+            if not all(self._replicate(batch) for batch in response.batches):
+                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+                return
+            if response.high_watermark >= 0:
+                committed = min(response.high_watermark, self.next_offset)
+                self.high_watermark = max(self.high_watermark or 0, committed)
+
+    def _replicate(self, batch: bytes) -> bool:
+        """Take over one batch of the leader; False if it is damaged or does not continue the log."""
+        header = parse_header(batch)
+        if header.base_offset != self.next_offset or not check_crc(batch, header):
+            return False
+        if header.is_control:
+            read_control_batch(header, batch, self.history)
+        self.log.append(batch)
+        return True
+
+    # What is due.
+
+    def _resign_ms(self, leader: Leader) -> float:
+        majority_ms = leading.majority_ms(leader, self.local.id, self.history.voters)
+        return majority_ms + self.timing.fetch_timeout_ms * 1.5
+
+    def _drive(self, now_ms: float) -> None:
+        """Do what time or the last message has made due."""
+        self._talks.forgive(now_ms)
+        match self.role:
+            case Leader() as role:
+                self._drive_leader(role, now_ms)
+            case Resigned() as role:
+                if now_ms >= role.deadline_ms:
+                    self._unattach(self.epoch + 1, now_ms)
+            case Unattached() | Follower() as role if now_ms >= role.deadline_ms:
+                if self.is_voter:
+                    self._ask_before_standing(now_ms)
+                else:
+                    self._leave(Unattached(role.election._replace(leader_id=NO_NODE)))
+            case Prospective() as role if now_ms >= role.deadline_ms or role.votes.is_lost:
+                self._give_up(role, now_ms)
+            case Candidate() as role if now_ms >= role.deadline_ms:
+                self._ask_before_standing(now_ms)
+        match self.role:
+            case Prospective() | Candidate() as role:
+                self._ask_for_votes(role)
+            case Follower() as role:
+                self._ask_leader(role)
+            case Unattached() if not self.is_voter:
+                self._ask_anybody()
+
+    def _give_up(self, role: Prospective, now_ms: float) -> None:
+        """Most would not vote for this node: the leader it lost may still be there."""
+        election = role.election
+        if election.leader_id not in (NO_NODE, self.local.id):
+            self._leave(Follower(election, self._election_deadline(now_ms)))
+        else:
+            self._leave(Unattached(election, self._election_deadline(now_ms)))
+
+    def _drive_leader(self, leader: Leader, now_ms: float) -> None:
+        self._wake_parked(leader, now_ms)
+        if self.is_only_voter:
+            return
+        if now_ms >= self._resign_ms(leader):
+            self._tell_resigned(leader)
+            self._leave(Resigned(leader.election, self._election_deadline(now_ms)))
+            return
+        for voter_id, due_ms in leader.announce_ms.items():
+            if now_ms >= due_ms and voter_id in self.history.voters:
+                voter = self.history.voters[voter_id]
+                request = BeginQuorumEpoch(self.epoch, self.local.id, ReplicaKey(voter_id, voter.directory_id))
+                self._talks.ask(voter_id, request)
+                leader.announce_ms[voter_id] = now_ms + self.timing.fetch_timeout_ms / 2
+
+    def _ask_for_votes(self, role: Prospective | Candidate) -> None:
+        me = ReplicaKey(self.local.id, self.local.directory_id)
+        for voter_id in role.votes.missing:
+            if voter_id != self.local.id and self._talks.is_free(voter_id):
+                voter = ReplicaKey(voter_id, self.history.voters[voter_id].directory_id)
+                self._talks.ask(voter_id, Vote(self.epoch, me, self.log.end, isinstance(role, Prospective), voter))
+
+    def _ask_leader(self, role: Follower) -> None:
+        if self.log.is_durable and role.snapshot is None and self._talks.is_free(role.election.leader_id):
+            self._talks.ask(role.election.leader_id, self._next_fetch())
+
+    def _ask_anybody(self) -> None:
+        """An observer finds the leader by asking the voters in turn."""
+        node_id = self._talks.next_free(self._others)
+        if node_id is not None:
+            self._talks.ask(node_id, self._next_fetch())
+
+    def _next_fetch(self) -> Fetch:
+        high_watermark = -1 if self.high_watermark is None else self.high_watermark
+        me = ReplicaKey(self.local.id, self.local.directory_id)
+        end = self.log.end
+        return Fetch(self.epoch, me, end.offset, end.epoch, high_watermark, self.timing.fetch_max_wait_ms)

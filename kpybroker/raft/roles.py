@@ -1,10 +1,15 @@
-"""What this node is in an epoch. Each role is a small object that holds just what that role knows."""
+"""What this node is in an epoch. Each role is a small object that holds just what that role knows.
 
+Times are milliseconds of a clock that only goes forward; a deadline of ``NEVER`` does not come.
+"""
+
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kpywire.uuid import ZERO_UUID
 
 NO_NODE = -1
+NEVER = float("inf")
 
 
 class ElectionState(NamedTuple):
@@ -19,42 +24,144 @@ class ElectionState(NamedTuple):
 class Unattached:
     """Knows an epoch, but no leader of it; has voted for another or for nobody."""
 
-    __slots__ = ("election",)
+    __slots__ = ("deadline_ms", "election")
 
-    def __init__(self, election: ElectionState) -> None:
+    def __init__(self, election: ElectionState, deadline_ms: float = NEVER) -> None:
+        """At ``deadline_ms`` a voter asks whether it could be elected."""
         self.election = election
+        self.deadline_ms = deadline_ms
+
+
+class Votes:
+    """What the voters answered; silence is neither."""
+
+    __slots__ = ("granted", "needed", "refused", "voters")
+
+    def __init__(self, voters: Iterable[int]) -> None:
+        self.voters = frozenset(voters)
+        self.needed = len(self.voters) // 2 + 1
+        self.granted: list[int] = []
+        self.refused: set[int] = set()
+
+    def note(self, voter_id: int, *, granted: bool) -> None:
+        """One answer; the first of each voter counts."""
+        if voter_id in self.voters and voter_id not in self.refused and voter_id not in self.granted:
+            if granted:
+                self.granted.append(voter_id)
+            else:
+                self.refused.add(voter_id)
+
+    @property
+    def is_won(self) -> bool:
+        return len(self.granted) >= self.needed
+
+    @property
+    def is_lost(self) -> bool:
+        return len(self.voters) - len(self.refused) < self.needed
+
+    @property
+    def missing(self) -> list[int]:
+        """Who has not answered."""
+        return sorted(self.voters - self.refused - set(self.granted))
+
+
+class Prospective:
+    """Asks whether it could be elected, before it disturbs anybody with a new epoch (KIP-996)."""
+
+    __slots__ = ("deadline_ms", "election", "votes")
+
+    def __init__(self, election: ElectionState, votes: Votes, deadline_ms: float) -> None:
+        self.election = election
+        self.votes = votes
+        self.deadline_ms = deadline_ms
 
 
 class Candidate:
     """Stands for election. Its own vote counts once it is on disk."""
 
-    __slots__ = ("election", "granted")
+    __slots__ = ("deadline_ms", "election", "votes")
 
-    def __init__(self, election: ElectionState) -> None:
+    def __init__(self, election: ElectionState, votes: Votes, deadline_ms: float = NEVER) -> None:
         self.election = election
-        self.granted: list[int] = []
+        self.votes = votes
+        self.deadline_ms = deadline_ms
+
+    @property
+    def granted(self) -> list[int]:
+        """Who votes for it."""
+        return self.votes.granted
+
+
+class Follower:
+    """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
+
+    __slots__ = ("deadline_ms", "election", "has_fetched", "retry_ms", "snapshot")
+
+    def __init__(self, election: ElectionState, deadline_ms: float) -> None:
+        self.election = election
+        self.deadline_ms = deadline_ms
+        self.has_fetched = False
+        self.retry_ms: float = 0
+        """Before then the leader is not asked again."""
+        self.snapshot: tuple[int, int] | None = None
+        """(offset, epoch) of the snapshot that is being fetched; records wait for it."""
+
+
+class Progress:
+    """How far a replica is, as its fetches tell."""
+
+    __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset")
+
+    def __init__(self) -> None:
+        self.end_offset = -1
+        self.fetched_ms: float = -1
+        self.caught_up_ms: float = -1
+        self.leader_end_offset = -1
+        """The leader's log end when it last fetched."""
+
+    def note(self, offset: int, leader_end_offset: int, now_ms: float) -> None:
+        """A fetch from ``offset`` came. Who reaches what was the end at the last fetch was caught up then."""
+        if offset >= leader_end_offset:
+            self.caught_up_ms = now_ms
+        elif 0 <= self.leader_end_offset <= offset:
+            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
+        self.end_offset = offset
+        self.fetched_ms = now_ms
+        self.leader_end_offset = leader_end_offset
 
 
 class Leader:
     """Leads the epoch. What is on its own disk counts towards the majority; what is only written does not."""
 
-    __slots__ = ("election", "epoch_start_offset", "granted", "high_watermark", "synced_offset")
+    __slots__ = (
+        "announce_ms", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms", "observers",
+        "synced_offset", "voters",
+    )  # fmt: skip
 
-    def __init__(self, election: ElectionState, epoch_start_offset: int, granted: list[int]) -> None:
+    def __init__(self, election: ElectionState, epoch_start_offset: int, granted: list[int], now_ms: float = 0) -> None:
         self.election = election
         self.epoch_start_offset = epoch_start_offset
         self.granted = granted
         self.synced_offset = epoch_start_offset
         self.high_watermark: int | None = None
+        self.voters: dict[tuple[int, bytes], Progress] = {}
+        self.observers: dict[tuple[int, bytes], Progress] = {}
+        self.majority_ms = now_ms
+        """When a majority of voters was last known to follow."""
+        self.announce_ms: dict[int, float] = {}
+        """By voter: when to tell it again who leads."""
 
 
 class Resigned:
-    """Led, and cannot any more: its disk failed, or it is stopping."""
+    """Led, and cannot any more: its disk failed, it is stopping, or too few voters follow. Stands again in no epoch
+    that it led.
+    """
 
-    __slots__ = ("election",)
+    __slots__ = ("deadline_ms", "election")
 
-    def __init__(self, election: ElectionState) -> None:
+    def __init__(self, election: ElectionState, deadline_ms: float = NEVER) -> None:
         self.election = election
+        self.deadline_ms = deadline_ms
 
 
-Role = Unattached | Candidate | Leader | Resigned
+Role = Unattached | Prospective | Candidate | Follower | Leader | Resigned

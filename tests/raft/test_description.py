@@ -1,7 +1,9 @@
 """DescribeQuorum as the quorum itself answers it: only a leader tells, and each version has room for other things."""
 
 from kpybroker.raft.description import CLUSTER_METADATA, describe_quorum
-from kpybroker.raft.quorum import ElectionPersisted, LogSynced, Quorum
+from kpybroker.raft.events import ElectionPersisted, LogSynced
+from kpybroker.raft.log_view import log_view
+from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import ElectionState
 from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
 from kpywire import error_codes
@@ -25,7 +27,7 @@ ASKED = DescribeQuorumRequest(
 
 
 def new_quorum() -> Quorum:
-    return Quorum(ME, VoterHistory([ME]), ElectionState(), 0, -1)
+    return Quorum(ME, VoterHistory([ME]), ElectionState(), log_view(0, -1))
 
 
 def describe(quorum: Quorum, version: int) -> DescribeQuorumResponse:

@@ -1,0 +1,13 @@
+"""What the quorum refuses, and what it cannot go on with."""
+
+
+class NotLeader(Exception):
+    """Raised by an append on a node that does not lead."""
+
+
+class RecordsTooLarge(Exception):
+    """Raised by an append whose records do not fit in one batch."""
+
+
+class QuorumBroken(Exception):
+    """Two nodes led one epoch, or committed records would be cut: this node must not go on."""

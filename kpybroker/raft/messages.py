@@ -1,0 +1,104 @@
+"""What the nodes of a quorum say to one another, without what only the wire needs.
+
+One field here is one field of Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch (KIP-595, KIP-853, KIP-996);
+cluster id, topic and partition are the shell's to check. Offsets are half-open, -1 is nobody and nothing.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from kpybroker.raft.roles import NO_NODE
+from kpywire import error_codes
+from kpywire.uuid import ZERO_UUID
+
+
+class ReplicaKey(NamedTuple):
+    """A node with one disk. A node that lost its disk is another replica, since it forgot its vote."""
+
+    id: int
+    directory_id: bytes = ZERO_UUID
+
+
+class OffsetAndEpoch(NamedTuple):
+    """A place in the log: ``offset``, and the epoch of the record before it."""
+
+    offset: int
+    epoch: int
+
+
+class Vote(NamedTuple):
+    """Asks for a vote, or with ``pre_vote`` whether there would be one (KIP-996), which binds nobody."""
+
+    epoch: int
+    replica: ReplicaKey
+    end: OffsetAndEpoch
+    """Where the log of the one that asks ends."""
+    pre_vote: bool
+    voter: ReplicaKey
+    """Who is asked, as far as the one that asks knows."""
+
+
+class BeginQuorumEpoch(NamedTuple):
+    """Tells a voter who leads."""
+
+    epoch: int
+    leader_id: int
+    voter: ReplicaKey
+
+
+class EndQuorumEpoch(NamedTuple):
+    """Tells a voter that the leader resigns, and who should stand for election, the best candidate first."""
+
+    epoch: int
+    leader_id: int
+    preferred_candidates: tuple[int, ...]
+
+
+class Fetch(NamedTuple):
+    """Asks the leader for the log from ``offset`` on; also says that all below it is on the asker's disk."""
+
+    epoch: int
+    replica: ReplicaKey
+    offset: int
+    last_fetched_epoch: int
+    high_watermark: int
+    """What the asker knows to be committed (KIP-1166); -1 for nothing yet."""
+    max_wait_ms: int = 0
+
+
+class Known(NamedTuple):
+    """What every response says besides: what went wrong, and who leads the newest epoch the answering node knows."""
+
+    epoch: int
+    leader_id: int = NO_NODE
+    error_code: int = error_codes.NONE
+
+
+class VoteResponse(NamedTuple):
+    """Whether the vote was granted."""
+
+    known: Known
+    granted: bool = False
+
+
+class EpochResponse(NamedTuple):
+    """To BeginQuorumEpoch and EndQuorumEpoch."""
+
+    known: Known
+
+
+class FetchResponse(NamedTuple):
+    """Records from the offset that was asked for, or where the logs part, or that a snapshot is needed first."""
+
+    known: Known
+    high_watermark: int = -1
+    diverging: OffsetAndEpoch | None = None
+    """The largest epoch not above the asker's last one, and where it ends: cut the log there and ask again."""
+    snapshot: OffsetAndEpoch | None = None
+    """Stands for records that are asked for and not there any more."""
+    batches: Sequence[bytes] = ()
+    """Put in by the shell of the leader, which has the files: from the offset asked for on, whole batches."""
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch
+Response = VoteResponse | EpochResponse | FetchResponse

@@ -1,0 +1,15 @@
+"""How patient the nodes of a quorum are with one another."""
+
+from typing import NamedTuple
+
+
+class Timing(NamedTuple):
+    """Kafka's ``controller.quorum.*``."""
+
+    election_timeout_ms: int = 1000
+    fetch_timeout_ms: int = 2000
+    retry_backoff_ms: int = 20
+    fetch_max_wait_ms: int = 500
+
+
+DEFAULT_TIMING = Timing()
