@@ -1,4 +1,4 @@
-"""Apache Kafka 4.3.1 itself, one node that is broker and controller, started from its jars.
+"""Apache Kafka itself, 4.3.1 unless told otherwise, one node that is broker and controller, started from its jars.
 
 For tests it takes few resources (a small heap, one compiler tier, few threads); a benchmark passes ``SERVER_JVM`` and
 ``SERVER_PROPERTIES`` and gets what ``kafka-server-start.sh`` and the shipped ``server.properties`` give.
@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final
 
-from oracle.jars import LOGGING, classpath, java
+from oracle.jars import KAFKA_VERSION, LOGGING, classpath, java
 from oracle.process import HOST, BrokerProcess, BrokerProcessError, free_port
 
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
@@ -69,6 +69,7 @@ class ApacheKafka(BrokerProcess):
 
     ``properties`` are added to the one-node configuration and win over it; ``tuning`` is ``SMALL_PROPERTIES`` or
     ``SERVER_PROPERTIES``; ``jvm`` holds the JVM flags and ``heap`` (such as ``"512m"``) replaces their ``-Xmx``.
+    ``formatting`` are options of ``kafka-storage format``, used where nothing is formatted yet.
     Without a ``directory`` it works in a temporary one, removed at the end. Raises BrokerProcessError.
     """
 
@@ -83,7 +84,11 @@ class ApacheKafka(BrokerProcess):
         tuning: Mapping[str, str] = SMALL_PROPERTIES,
         jvm: Sequence[str] = SMALL_JVM,
         heap: str | None = None,
+        release: str = KAFKA_VERSION,
+        formatting: Sequence[str] = ("--standalone",),
     ) -> None:
+        self.release = release
+        self.formatting = formatting
         self._temporary = directory is None
         super().__init__(directory or Path(tempfile.mkdtemp(prefix="apache-kafka-")), port or free_port())
         self.controller_port = free_port()
@@ -117,14 +122,14 @@ class ApacheKafka(BrokerProcess):
         self.write_properties()
         if any((Path(part) / "meta.properties").exists() for part in self.properties["log.dirs"].split(",")):
             return
-        formatted = java(
-            "kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER_ID, "-c", str(self.properties_file)
-        )
+        options = (*self.formatting, "-t", CLUSTER_ID, "-c", str(self.properties_file))
+        formatted = java("kafka.tools.StorageTool", "format", *options, release=self.release)
         if formatted.returncode != 0:
             raise BrokerProcessError(f"kafka-storage format:\n{formatted.stdout}{formatted.stderr}")
 
     def command(self) -> Sequence[str]:
-        return ["java", *self.jvm, LOGGING, "-cp", classpath(), "kafka.Kafka", str(self.properties_file)]
+        jars = classpath(release=self.release)
+        return ["java", *self.jvm, LOGGING, "-cp", jars, "kafka.Kafka", str(self.properties_file)]
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

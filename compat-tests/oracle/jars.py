@@ -1,6 +1,7 @@
 """Apache Kafka's jars: where they are, and how to run a class of theirs or of ours with them.
 
-They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checkout (56 MB).
+They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checkout (56 MB). Comparisons use
+``KAFKA_VERSION``; the older release is there for the data directories it leaves.
 """
 
 import subprocess
@@ -10,20 +11,21 @@ from pathlib import Path
 from oracle.maven import copied
 
 KAFKA_VERSION = "4.3.1"
+KAFKA_BEFORE_4 = "3.9.2"
 HERE = Path(__file__).resolve().parent
-POM = HERE / "pom.xml"
+POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
 BUILD = HERE.parent.parent / "build"
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
 
-def jars_directory() -> Path:
+def jars_directory(release: str = KAFKA_VERSION) -> Path:
     """The directory that holds Apache Kafka's jars; fetches them at the first call (Maven, about 12 s)."""
-    return copied(POM, BUILD / f"kafka-{KAFKA_VERSION}", f"-Dkafka.version={KAFKA_VERSION}")
+    return copied(POMS[release], BUILD / f"kafka-{release}", f"-Dkafka.version={release}")
 
 
-def classpath(*extra: Path) -> str:
+def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
     """A Java class path of the jars and of ``extra`` directories, which come first."""
-    return ":".join([*map(str, extra), str(HERE), f"{jars_directory()}/*"])
+    return ":".join([*map(str, extra), str(HERE), f"{jars_directory(release)}/*"])
 
 
 def compile_java(source: Path, *extra: Path) -> Path:
@@ -47,10 +49,11 @@ def java(
     stdin: str | None = None,
     timeout_s: float = 120,
     heap: str = "256m",
+    release: str = KAFKA_VERSION,
 ) -> subprocess.CompletedProcess[str]:
     """Run a Java class to its end and return what it printed. Never raises on a bad exit code."""
     command = ["java", f"-Xmx{heap}", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]
-    command += [LOGGING, "-cp", classpath(*classes), main_class]
+    command += [LOGGING, "-cp", classpath(*classes, release=release), main_class]
     return subprocess.run(
         [*command, *arguments], input=stdin, capture_output=True, text=True, timeout=timeout_s, check=False
     )

@@ -16,6 +16,7 @@ import click
 from kpybroker import __version__
 
 COMMANDS = {
+    "check": "Say what is wrong with the files of log directories, and mend them.",
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",
     "consume": "Read records of topics, alone or as a member of a group.",

@@ -174,6 +174,11 @@ def read_identities(
         if properties is None:
             continue
         path = f"{directory}/meta.properties"
+        if properties.version == 0:
+            raise StartRefused(
+                f"{directory} belongs to a broker in ZooKeeper mode ({path} is of version 0). Migrate the cluster to "
+                "KRaft with Apache Kafka 3.9 first."
+            )
         if properties.cluster_id is None:
             raise StartRefused(f"cluster.id was not specified in {path}")
         cluster_id = cluster_id or properties.cluster_id

@@ -53,3 +53,10 @@ def refusal(finalized: Mapping[str, int]) -> str | None:
         return None
     listed = ", ".join(f"{name}={level}" for name, level in sorted(missing.items()))
     return f"kpybroker does not have these finalised features: {listed}."
+
+
+def remedy(finalized: Mapping[str, int]) -> str:
+    """How a cluster of Apache Kafka lets go of the finalised features that are missing here, as one sentence."""
+    levels = {name: SUPPORTED.get(name, FeatureRange(0, 0)).highest for name in unsupported(finalized)}
+    options = " ".join(f"--feature {name}={level}" for name, level in sorted(levels.items()))
+    return f"Turn them off with Apache Kafka first: kafka-features.sh --bootstrap-server HOST:PORT downgrade {options}"

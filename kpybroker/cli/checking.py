@@ -1,0 +1,160 @@
+"""The run of ``kpybroker check`` over log directories: what is looked at in which order, in how many processes."""
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from multiprocessing import get_context
+from pathlib import Path
+from typing import NamedTuple
+
+from kpybroker.cli.check_metadata import MetadataCheck, is_metadata_directory
+from kpystorage import names
+from kpystorage.checking.directory import DirectoryCheck, Known, TopicPartition
+from kpystorage.checking.findings import DAMAGE, NOTE, Finding
+from kpystorage.checking.partition import PartitionCheck, PartitionReport, Surroundings
+from kpystorage.checking.reading_disk import ReadingDisk
+from kpystorage.directory import METADATA_TOPIC
+
+PARALLEL_BYTES = 256 << 20
+"""Less than this is read sooner than processes are started."""
+
+Reached = Callable[[int], object]
+"""Told how many bytes have been read."""
+
+
+class Task(NamedTuple):
+    """One partition's directory to be checked."""
+
+    directory: str
+    around: Surroundings
+    size_bytes: int
+
+
+class Checked(NamedTuple):
+    """What a run found."""
+
+    findings: list[Finding]
+    partitions: int
+    size_bytes: int
+    directories: list[DirectoryCheck]
+    reports: dict[str, PartitionReport]
+    """By directory."""
+
+
+def check_partition(task: Task) -> PartitionReport:
+    """One partition; a file that cannot be read is a finding."""
+    check = PartitionCheck(ReadingDisk(), task.directory, task.around)
+    try:
+        return check.run()
+    except OSError as error:
+        check.findings.append(Finding(DAMAGE, error.filename or task.directory, f"cannot be read: {error.strerror}"))
+        return PartitionReport(task.directory, check.findings, 0, 0, -1, check.size_bytes, 0, 0)
+
+
+def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[int], object]) -> Checked:
+    """Log directories of one node. ``total`` is told how many bytes there are to read. May raise OSError."""
+    disk = ReadingDisk()
+    findings: list[Finding] = []
+    metadata = [MetadataCheck(disk, path, findings.append) for path in paths if is_metadata_directory(path)]
+    known = metadata[0].run() if metadata else Known()
+    directories = [DirectoryCheck(disk, path, known) for path in paths]
+    tasks: list[Task] = []
+    for each in directories:
+        each.look()
+        if each.path != (metadata[0].directory if metadata else ""):
+            each.known = each.known._replace(node_id=known.node_id)
+        tasks += [Task(path, each.surroundings(spot), _size(path)) for spot, path in each.partitions.items()]
+        tasks += [Task(path, Surroundings(False), _size(path)) for path, _ in each.others]
+    total(sum(task.size_bytes for task in tasks))
+    reports = {report.directory: report for report in _run(tasks, reached)}
+    for each in directories:
+        each.compare({spot: reports[path] for spot, path in each.partitions.items()})
+        findings += each.findings
+    for each, check in zip(directories, metadata, strict=False):
+        log = reports.get(check.path)
+        if log is not None:
+            check.compare_epoch(log.last_epoch, clean=each.clean)
+    findings += _across(directories)
+    for _, report in sorted(reports.items()):
+        findings += report.findings
+    size_bytes = sum(report.size_bytes for report in reports.values())
+    return Checked(findings, len(reports), size_bytes, directories, reports)
+
+
+def _across(directories: Sequence[DirectoryCheck]) -> Iterator[Finding]:
+    """What is wrong between the directories of one node."""
+    first = directories[0]
+    homes: dict[TopicPartition, str] = {}
+    for each in directories:
+        if each.cluster_id != first.cluster_id and None not in (each.cluster_id, first.cluster_id):
+            text = f"its cluster.id is {each.cluster_id}, that of {first.path} {first.cluster_id}"
+            yield Finding(DAMAGE, f"{each.path}/{names.META_PROPERTIES}", text)
+        for spot, path in each.partitions.items():
+            other = homes.setdefault(spot, path)
+            if other != path:
+                yield Finding(DAMAGE, path, f"the partition is also in {other}")
+
+
+def _size(directory: str) -> int:
+    return sum(each.stat().st_size for each in Path(directory).iterdir() if each.suffix == names.LOG)
+
+
+def _run(tasks: Sequence[Task], reached: Reached) -> Iterator[PartitionReport]:
+    done = 0
+    workers = min(os.cpu_count() or 1, len(tasks))
+    if workers < 2 or sum(task.size_bytes for task in tasks) < PARALLEL_BYTES:
+        for task in tasks:
+            yield check_partition(task)
+            done += task.size_bytes
+            reached(done)
+        return
+    largest_first = sorted(tasks, key=lambda task: -task.size_bytes)
+    with ProcessPoolExecutor(workers, mp_context=get_context("forkserver")) as pool:
+        running = {pool.submit(check_partition, task): task for task in largest_first}
+        for finished in as_completed(running):
+            yield finished.result()
+            done += running[finished].size_bytes
+            reached(done)
+
+
+def is_log_directory(path: Path) -> bool:
+    """Whether this looks like a place with many partitions."""
+    return (
+        (path / names.META_PROPERTIES).exists()
+        or any((path / name).exists() for name in (names.RECOVERY_POINTS, names.HIGH_WATERMARKS, names.CLEAN_SHUTDOWN))
+        or any(is_partition_directory(each) for each in path.iterdir() if each.is_dir())
+    )
+
+
+def is_partition_directory(path: Path) -> bool:
+    """Whether this is the directory of one partition."""
+    named = names.parse_partition_directory(path.name) or names.parse_marked_directory(path.name)
+    return named is not None and any(each.suffix == names.LOG for each in path.iterdir())
+
+
+def surroundings_of(path: Path) -> Surroundings:
+    """What the log directory around a single partition says of it, if there is one."""
+    spot = names.parse_partition_directory(path.name)
+    if spot is None or not is_log_directory(path.parent):
+        return Surroundings(clean=False)
+    around = DirectoryCheck(ReadingDisk(), str(path.parent), Known())
+    around.look()
+    return around.surroundings(spot)
+
+
+def lock_note(path: str) -> Finding | None:
+    """That a broker runs with this directory, if one does."""
+    import fcntl
+
+    lock = Path(path) / names.LOCK
+    try:
+        with open(lock, "r+b") as file:
+            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (BlockingIOError, PermissionError):
+        return Finding(NOTE, str(lock), "a broker runs with this directory: what it writes now may look unfinished")
+    except OSError:
+        return None
+    return None
+
+
+__all__ = ["METADATA_TOPIC", "Checked", "check_directories", "check_partition", "lock_note"]

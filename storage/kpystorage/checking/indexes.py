@@ -1,0 +1,150 @@
+"""Whether the indexes of a segment say what its batches say, found while the batches go by.
+
+Each check takes the batches of its segment in their order, then ends. The zeros that Kafka preallocates behind the
+entries of a segment it still writes to are no entries.
+
+Invariant: an index is read as a whole once; of the batches nothing is kept.
+"""
+
+from collections.abc import Iterator, Sequence
+from struct import Struct
+
+from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
+from kpystorage.transaction_index import AbortedTransaction
+from kpywire.batch import BatchHeader
+
+REBUILT = "set aside and built anew"
+_OFFSET_ENTRY = Struct(">ii")
+_TIME_ENTRY = Struct(">qi")
+_TRANSACTION_ENTRY = Struct(">hqqqq")
+
+
+def entries(data: bytes, layout: Struct) -> Iterator[tuple[int, ...]]:
+    """The entries of an index file, up to the room that was taken beforehand."""
+    whole = data[: len(data) // layout.size * layout.size].rstrip(b"\0")
+    length = -(-len(whole) // layout.size) * layout.size
+    return layout.iter_unpack(data[:length])
+
+
+class IndexCheck:
+    """What the checks have in common: findings of one file. ``wrong`` says whether it is damaged."""
+
+    def __init__(self, path: str, data: bytes, layout: Struct, report: Report) -> None:
+        self.path = path
+        self.wrong = False
+        self._report = report
+        if len(data) % layout.size:
+            self.say(f"{len(data) % layout.size} bytes behind its last entry")
+
+    def say(self, text: str) -> None:
+        """Damage; a file is called damaged once."""
+        if not self.wrong:
+            self._report(Finding(DAMAGE, self.path, text, REBUILT))
+        self.wrong = True
+
+    def note(self, text: str) -> None:
+        self._report(Finding(NOTE, self.path, text))
+
+
+class OffsetIndexCheck(IndexCheck):
+    """``.index``: every entry's position begins a batch, and its offset is the batch's last one."""
+
+    def __init__(self, path: str, data: bytes, base_offset: int, report: Report) -> None:
+        super().__init__(path, data, _OFFSET_ENTRY, report)
+        self._expected: dict[int, int] = {}
+        self._later: int | None = None
+        previous = base_offset - 1, -1
+        for relative, position in entries(data, _OFFSET_ENTRY):
+            offset = base_offset + relative
+            if offset <= previous[0] or position <= previous[1]:
+                self.say(f"entry of offset {offset} at position {position} behind one of {previous[0]}, {previous[1]}")
+            previous = offset, position
+            self._expected[position] = offset
+
+    def batch(self, position: int, header: BatchHeader) -> None:
+        """The next batch of the segment."""
+        expected = self._expected.pop(position, None)
+        if expected is not None:
+            if self._later is not None:
+                self.say(f"entry of offset {self._later}, which no batch ends with")
+            self._later = None
+            if expected < header.base_offset:
+                self.say(f"entry of offset {expected} at position {position}, where offset {header.base_offset} begins")
+            elif expected != header.last_offset:
+                self._later = expected
+        elif self._later == header.last_offset:
+            # So wrote Kafka before 4.0 for several batches at once: readers begin too early, and find everything.
+            self.note(f"entry of offset {self._later} points before its batch, which does no harm")
+            self._later = None
+
+    def end(self) -> None:
+        """The segment has no more batches."""
+        if self._later is not None:
+            self.say(f"entry of offset {self._later}, which no batch ends with")
+        for position, offset in self._expected.items():
+            self.say(f"entry of offset {offset} at position {position}, where no batch begins")
+
+
+class TimeIndexCheck(IndexCheck):
+    """``.timeindex``: up to an entry's offset nothing is later than its timestamp, which that offset's batch has."""
+
+    def __init__(self, path: str, data: bytes, base_offset: int, report: Report) -> None:
+        super().__init__(path, data, _TIME_ENTRY, report)
+        self._entries = [(timestamp, base_offset + relative) for timestamp, relative in entries(data, _TIME_ENTRY)]
+        self._next = 0
+        self._latest = -1
+        for (timestamp, offset), (following, its_offset) in zip(self._entries, self._entries[1:], strict=False):
+            if following <= timestamp or its_offset < offset:
+                self.say(f"entry of timestamp {following}, offset {its_offset} behind one of {timestamp}, {offset}")
+
+    def batch(self, header: BatchHeader) -> None:
+        """The next batch of the segment."""
+        self._latest = max(self._latest, header.max_timestamp)
+        while self._next < len(self._entries) and self._entries[self._next][1] <= header.last_offset:
+            timestamp, offset = self._entries[self._next]
+            self._next += 1
+            if offset < header.base_offset or timestamp != self._latest or timestamp != header.max_timestamp:
+                self.say(f"entry of timestamp {timestamp} at offset {offset}, where the log has {self._latest}")
+            elif offset != header.last_offset:
+                self.note(f"entry of offset {offset}, whose batch ends at {header.last_offset}, which does no harm")
+
+    def end(self) -> None:
+        """The segment has no more batches."""
+        for timestamp, offset in self._entries[self._next :]:
+            self.say(f"entry of timestamp {timestamp} at offset {offset}, which the segment does not have")
+
+
+class TransactionIndexCheck(IndexCheck):
+    """``.txnindex``: the aborted transactions whose marker lies in the segment.
+
+    What began before the first batch that is left cannot be known; of those only the end is compared.
+    """
+
+    def __init__(self, path: str, data: bytes, report: Report) -> None:
+        super().__init__(path, data, _TRANSACTION_ENTRY, report)
+        self._said: list[AbortedTransaction] = []
+        for version, *fields in _TRANSACTION_ENTRY.iter_unpack(data[: len(data) // 34 * 34]):
+            if version:
+                self.say(f"entry of unknown version {version}")
+            self._said.append(AbortedTransaction._make(fields))
+
+    def end(self, found: Sequence[AbortedTransaction], markers: Sequence[tuple[int, int]], *, complete: bool) -> None:
+        """``found`` are the transactions that were seen to abort, ``markers`` all aborts (producer id, offset).
+
+        ``complete``: nothing was missing before them, and nothing was compacted away.
+        """
+        if complete:
+            if self._said != list(found):
+                odd = next((each for each in self._said if each not in found), None)
+                lacking = next((each for each in found if each not in self._said), None)
+                self.say(f"says {odd}" if odd is not None else f"lacks {lacking}")
+            return
+        known = {each.last_offset: each for each in found}
+        ends = set(markers)
+        for each in self._said:
+            seen = known.get(each.last_offset)
+            fits = each.first_offset <= each.last_offset and each.last_stable_offset <= each.last_offset + 1
+            if not fits or (seen is not None and seen.producer_id != each.producer_id):
+                self.say(f"says {each}")
+            elif seen is None and (each.producer_id, each.last_offset) not in ends:
+                self.note(f"names the end of a transaction at offset {each.last_offset}, whose marker is gone")

@@ -1,0 +1,55 @@
+"""A house for two: Apache Kafka 4.3 and kpybroker serve one data directory by turns, and all stays as it is."""
+
+from pathlib import Path
+
+import pytest
+from contents import differences, look
+from filling import PLAIN, create_topics, fill, numbered, write
+from tenant import Tenant, check, wait_for_log_start
+
+from oracle import ApacheKafka, java
+from raw_client import RawClient
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+
+PROPERTIES = {
+    "log.cleaner.backoff.ms": "300",
+    "log.initial.task.delay.ms": "100",
+    "log.flush.start.offset.checkpoint.interval.ms": "100",
+}
+
+
+def test_a_default_directory_is_refused_with_what_mends_it_and_then_moves_to_and_fro(tmp_path: Path) -> None:
+    kafka = ApacheKafka(PROPERTIES, directory=tmp_path)
+    ours = Tenant(kafka)
+    with kafka:
+        create_topics(kafka.port)
+        kafka.stop()
+        line = ours.refusal()
+        assert "eligible.leader.replicas.version=1, group.version=1, share.version=1, streams.version=1" in line
+        kafka.start()
+        _, _, remedy = line.partition("HOST:PORT ")
+        answer = java(
+            "org.apache.kafka.tools.FeatureCommand", "--bootstrap-server", kafka.bootstrap_servers, *remedy.split()
+        )
+        assert answer.returncode == 0, answer.stdout + answer.stderr
+        fill(kafka.port, 0)
+        seen = look(kafka.port)
+        for turn, (leaves, comes, kill) in enumerate(
+            [(kafka, ours, True), (ours, kafka, False), (kafka, ours, False), (ours, kafka, True)], 1
+        ):
+            if kill:
+                wait_for_log_start(kafka.data, seen)
+                leaves.kill()
+            else:
+                leaves.stop()
+            check(kafka.data)
+            comes.start()
+            assert not differences(seen, look(comes.port))
+            with RawClient(comes.port) as raw:
+                again = write(raw, PLAIN, numbered(turn - 1), 2)
+            assert again == 3 * (turn - 1)
+            fill(comes.port, turn)
+            seen = look(comes.port)
+        kafka.stop()
+        check(kafka.data)
