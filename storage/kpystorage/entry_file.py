@@ -3,7 +3,11 @@
 Unwritten entries are lost with the process. That is harmless for an index: recovery goes on behind the last entry
 that reached the file. Reading sees written and unwritten entries alike.
 
-Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()`` is both together.
+An index that is built anew mostly says what the old one did: what is in the file already is not written again, since
+a thousand files that are emptied and filled keep a busy disk occupied for seconds.
+
+Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()`` is both together. Only between
+:meth:`rebuild` and :meth:`settle` may the file hold more.
 """
 
 from collections.abc import Callable
@@ -17,7 +21,7 @@ _BLOCK_BYTES = 4096
 class EntryFile:
     """Entries of ``entry_bytes`` each; whoever owns it keeps them in ascending order of its search key."""
 
-    __slots__ = ("_tail", "_written", "entry_bytes", "file")
+    __slots__ = ("_old_bytes", "_tail", "_written", "entry_bytes", "file")
 
     def __init__(self, file: File, entry_bytes: int, count: int | None = None) -> None:
         """``count`` is the number of entries in the file; None asks the file (a rest of an entry is ignored)."""
@@ -25,6 +29,7 @@ class EntryFile:
         self.entry_bytes = entry_bytes
         self._written = file.size() // entry_bytes if count is None else count
         self._tail = bytearray()
+        self._old_bytes = 0  # of the file before it was built anew, as long as they may be right
 
     def __len__(self) -> int:
         return self._written + len(self._tail) // self.entry_bytes
@@ -41,10 +46,34 @@ class EntryFile:
     def flush(self) -> None:
         """Write the entries that are only in memory (to the page cache)."""
         if self._tail:
+            position = self._written * self.entry_bytes
             with failing_for_good():
-                self.file.pwrite(self._tail, self._written * self.entry_bytes)
+                if not self._is_there(position):
+                    self.file.pwrite(self._tail, position)
             self._written += len(self._tail) // self.entry_bytes
             self._tail = bytearray()
+
+    def _is_there(self, position: int) -> bool:
+        """Whether the old file says the same; what it says from the first difference on is removed."""
+        if self._old_bytes > position:
+            if self.file.pread(len(self._tail), position) == self._tail:
+                return True
+            self.file.truncate(position)
+        self._old_bytes = 0
+        return False
+
+    def rebuild(self) -> None:
+        """Remove all entries. The file is left as it is until others are written, and has to be settled then."""
+        self._old_bytes = self.file.size()
+        self._tail = bytearray()
+        self._written = 0
+
+    def settle(self) -> None:
+        """Write what is only in memory; the file then holds all entries and nothing else."""
+        self.flush()
+        if self._old_bytes > self._written * self.entry_bytes:
+            self.file.truncate(self._written * self.entry_bytes)
+        self._old_bytes = 0
 
     def read(self, first: int, count: int) -> bytes:
         """Entries ``first .. first + count``, as many of them as there are."""
@@ -67,6 +96,7 @@ class EntryFile:
             self._tail = bytearray()
             self._written = count
         self.file.truncate(count * self.entry_bytes)
+        self._old_bytes = 0
 
     def last_not_above(
         self, target: int, key: Callable[[bytes, int], int], least: int | None = None

@@ -86,9 +86,14 @@ class OffsetIndex:
         """Remove the entries at and above ``offset``."""
         self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _key, 0)[0] + 1)
 
-    def reset(self) -> None:
-        """Remove all entries."""
-        self._keep(0)
+    def rebuild(self) -> None:
+        """Remove all entries, in memory alone: others follow, and then :meth:`settle`."""
+        self._entries.rebuild()
+        self._read_last()
+
+    def settle(self) -> None:
+        """The file then says what this does."""
+        self._entries.settle()
 
     def keep(self, count: int) -> None:
         """Remove all but the first ``count`` entries."""

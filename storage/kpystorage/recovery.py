@@ -232,8 +232,8 @@ class LogLoader:
         self, segment: Segment, producers: ProducerStates, recovery_point: int, limit_offset: int = MAX_OFFSET
     ) -> int:
         """Check all batches of a segment and build its indexes anew; the offset it ends at."""
-        segment.offset_index.reset()
-        segment.time_index.reset()
+        segment.offset_index.rebuild()
+        segment.time_index.rebuild()
         segment.transaction_index.reset()
         segment.restart_index()
         return self._check(segment, 0, segment.base_offset, producers, recovery_point, limit_offset)

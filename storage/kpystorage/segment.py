@@ -229,7 +229,8 @@ class Segment:
         """Nothing more will be written: the largest timestamp enters the time index, both index files are complete."""
         if self._max is not None or self.size:
             self.time_index.append_if_later(*self.max_timestamp)
-        self.flush_indexes()
+        self.time_index.settle()
+        self.offset_index.settle()
 
     def trim(self) -> None:
         """Give back the room that was taken beforehand."""
@@ -291,8 +292,8 @@ class Segment:
 
     def rebuild_indexes(self) -> None:
         """Make the offset and time index say what the batches say."""
-        self.offset_index.reset()
-        self.time_index.reset()
+        self.offset_index.rebuild()
+        self.time_index.rebuild()
         self.restart_index()
         for position, header in scan.headers(self.log, 0, self.size):
             self.note(header.max_timestamp, header.last_offset, position, header.size)

@@ -84,9 +84,14 @@ class TimeIndex:
         """Remove the entries at and above ``offset``."""
         self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _offset_key, 0)[0] + 1)
 
-    def reset(self) -> None:
-        """Remove all entries."""
-        self._keep(0)
+    def rebuild(self) -> None:
+        """Remove all entries, in memory alone: others follow, and then :meth:`settle`."""
+        self._entries.rebuild()
+        self._read_last()
+
+    def settle(self) -> None:
+        """The file then says what this does."""
+        self._entries.settle()
 
     def _keep(self, count: int) -> None:
         self._entries.truncate(count)

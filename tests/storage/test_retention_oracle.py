@@ -203,7 +203,11 @@ class Twins:
         log = self.log
         segments = " ".join(f"{segment.base_offset}:{segment.size}" for segment in log.segments)
         epochs = " ".join(f"{epoch}:{start}" for epoch, start in log.epochs.entries())
-        assert f"{log.log_start_offset} {log.end.offset} | {segments} | {epochs} | -1" == self.oracle.ask("state")
+        offsets, kafkas_segments, kafkas_epochs, _ = self.oracle.ask("state").split(" | ")
+        assert f"{log.log_start_offset} {log.end.offset}" == offsets
+        assert segments == kafkas_segments
+        if log.log_start_offset < log.end.offset:  # over a crash Kafka may forget the epoch of a log with no record
+            assert epochs == kafkas_epochs
 
 
 @settings(
