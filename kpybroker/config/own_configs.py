@@ -31,7 +31,16 @@ METRIC_LABELS: Final = frozenset(
             "clientSoftwareName",
         ),
         *("clientSoftwareVersion", "cluster_name", "consumergroup", "error", "generation", "group", "id"),
-        *("implementation", "listener", "major", "minor", "networkProcessor", "network_processor", "partition"),
+        *(
+            "implementation",
+            "listener",
+            "logDirectory",
+            "major",
+            "minor",
+            "networkProcessor",
+            "network_processor",
+            "partition",
+        ),
         *("patchlevel", "quantile", "request", "topic", "version"),
     }
 )

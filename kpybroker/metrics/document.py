@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kpybroker.metrics import clients, lag, newcomers, node_state, partitions, requests
+from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, requests
 from kpybroker.metrics.table import (
     CONFLUENT,
     KAFKA_EXPORTER,
@@ -81,6 +81,7 @@ SECTIONS: Final = (
     ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
     ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
     ("Topics and partitions", (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS)),
+    ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     (
         "Groups and readers",
         (

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.metrics import clients, newcomers
+from kpybroker.metrics import cleaning, clients, newcomers
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.node_state import NodeTables
 from kpybroker.metrics.partitions import PartitionTables
@@ -40,6 +40,7 @@ class Exposition:
         self._writer = Writer(
             config["kpybroker.metrics.dialects"], static_labels(config["kpybroker.metrics.static.labels"])
         )
+        self._broker = broker
         self._server = broker.server
         self._dispatcher = broker.dispatcher
         self._requests = RequestTables(watch.dispatchers)
@@ -102,6 +103,7 @@ class Exposition:
             newcomers.tables(self._server, self._dispatcher.newcomers),
             self._partitions.tables(),
             self._lag.tables(),
+            cleaning.tables(self._broker),
             iter(process),
         ):
             for table in source:

@@ -43,6 +43,13 @@ Asked = Callable[[str | None], object]
 """Called when what was asked for is done; with a line if it could not be."""
 
 
+class Uncleanable(NamedTuple):
+    """A log that a cleaner has failed on, and how much of it was dirty then."""
+
+    replica: Replica
+    dirty_bytes: int
+
+
 class Candidate(NamedTuple):
     """A log that could be compacted."""
 
@@ -56,6 +63,7 @@ class CleanerFigures:
     """What the cleaners have done and found, for the metrics (Kafka's LogCleaner and LogCleanerManager)."""
 
     last_passes: deque[CleanerStats] = field(default_factory=lambda: deque(maxlen=1))
+    """As many as there are cleaners."""
     max_dirty_ratio: float = 0.0
     """Of the log that was picked last."""
     max_delay_ms: int = 0
@@ -87,8 +95,7 @@ class Compaction:
         self.config = config
         self.cleaners = cleaners
         self.figures = CleanerFigures(last_run_ms=scheduler.now_ms())
-        self.uncleanable: dict[Log, Replica] = {}
-        """Logs that a cleaner has failed on."""
+        self.uncleanable: dict[Log, Uncleanable] = {}
         self._passes: dict[Log, Pass] = {}
         self._asked: deque[tuple[Replica, Asked]] = deque()
         self._looking: deque[Replica] = deque()
@@ -102,7 +109,9 @@ class Compaction:
 
     def start(self) -> None:
         """Begin, unless ``log.cleaner.enable`` says no."""
-        self._is_enabled = self.config()["log.cleaner.enable"]
+        config = self.config()
+        self._is_enabled = config["log.cleaner.enable"]
+        self.figures.last_passes = deque(maxlen=max(config["log.cleaner.threads"], 1))
         if self._is_enabled:
             self._look_later()
 
@@ -160,7 +169,7 @@ class Compaction:
             self.replicas.directory_failed(failure)
         except Exception:
             log.exception("a defect kept %s from being compacted; it is left alone from now on", replica)
-            self.uncleanable[found] = replica
+            self.uncleanable[found] = Uncleanable(replica, 0)
 
     def _may_stay_closed(self, found: Log) -> bool:
         """Whether there is nothing to compact, as far as the names of its files tell."""
@@ -216,7 +225,7 @@ class Compaction:
             if stats is not None:
                 self.figures.last_passes.append(stats)
             if line is not None and found.is_open:
-                self.uncleanable[found] = chosen.replica
+                self.uncleanable[found] = Uncleanable(chosen.replica, chosen.dirt.cleanable_bytes)
             done(line)
             if self._is_enabled and self._timer is None and not self._looking and not self._stopped:
                 self.scheduler.call_soon(self._look)  # as long as there is something, there may be more
@@ -225,7 +234,7 @@ class Compaction:
         self._passes[found].begin()
 
     def _forget_gone(self) -> None:
-        for found in [each for each, replica in self.uncleanable.items() if replica.gone or replica.offline]:
+        for found in [each for each in self.uncleanable if not self._is_held(each)]:
             del self.uncleanable[found]
         for found in [each for each in self._single if each.is_open or not self._is_held(each)]:
             del self._single[found]

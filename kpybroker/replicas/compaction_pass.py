@@ -178,6 +178,7 @@ class Pass:
     def _swap(self, group: CleanedSegments) -> None:
         try:
             swap_in(self.log, group, self.scheduler.now_ms())
+            self._place_high_watermark(group)
         except DiskFailure as failure:
             self._directory_failed(failure)
         except ValueError as error:
@@ -185,6 +186,12 @@ class Pass:
             self.abort()
         else:
             self._make_durable()
+
+    def _place_high_watermark(self, group: CleanedSegments) -> None:
+        """Of a segment that has just been sealed, the high watermark may still name the end; it is another one now."""
+        leader = self.replica.leader
+        if leader is not None and leader.high_watermark.segment_base_offset in group.replaced:
+            leader.high_watermark = self.log.position_of(leader.high_watermark.offset)
 
     def _make_durable(self) -> None:
         self._is_swapping = True

@@ -15,7 +15,7 @@ from kpybroker.testing.client import EARLIEST, LATEST, Client, raise_for
 from kpybroker.testing.controls import AsyncClock, AsyncFaults
 from kpybroker.testing.embedded import Settings, address, reachable
 from kpybroker.testing.groups import Group, Spot
-from kpybroker.testing.hosts import Host, InChildProcess, InThisLoop
+from kpybroker.testing.hosts import BrokerFailed, Host, InChildProcess, InThisLoop
 from kpybroker.testing.records import Record, Records, as_record, by_partition, differences, in_order
 from kpybroker.testing.snapshot import Snapshot
 from kpywire import error_codes
@@ -131,6 +131,15 @@ class AsyncBroker:
         (answer,) = (await self.client.call(request)).topics
         raise_for(answer.error_code, f"topic {name}", answer.error_message)
         return name
+
+    async def compact_topic(self, name: str) -> None:
+        """Compact a topic now, with all that was written to it, however little is dirty.
+
+        What is deleted by time (``delete.retention.ms``) goes by the broker's clock. BrokerFailed if it cannot be.
+        """
+        line = await self._host.command("compact", topic=name)
+        if line is not None:
+            raise BrokerFailed(line)
 
     async def delete_topic(self, name: str) -> None:
         """Raises KafkaError."""

@@ -167,6 +167,10 @@ class Broker:
         """A new topic, ready to be written; its name. Raises KafkaError."""
         return self._call(self._broker.create_topic(name, partitions, config))
 
+    def compact_topic(self, name: str) -> None:
+        """Compact a topic now, with all that was written to it; see `AsyncBroker.compact_topic`. BrokerFailed."""
+        self._call(self._broker.compact_topic(name))
+
     def delete_topic(self, name: str) -> None:
         """Raises KafkaError."""
         self._call(self._broker.delete_topic(name))

@@ -174,6 +174,24 @@ class EmbeddedNode:
             connection.close()
         return len(connections)
 
+    async def do_compact(self, topic: str) -> str | None:
+        """Compact all of a topic that this node leads, as far as it is written; what kept it from that."""
+        node = self._node
+        assert node is not None
+        assert node.broker is not None
+        compaction, held = node.broker.compaction, node.broker.replicas.topics.get(topic)
+        if held is None:
+            return f"no topic {topic}"
+        if not held.config.compact:
+            return f"topic {topic} is not compacted: its cleanup.policy is without compact"
+        for replica in list(held.replicas.values()):
+            over: asyncio.Future[str | None] = asyncio.get_running_loop().create_future()
+            compaction.compact(replica, over.set_result)
+            line = await over
+            if line is not None:
+                return line
+        return None
+
     async def do_restart(self, clean: bool) -> int:
         """Stop and start again with the same files on the same port; the port."""
         await (self.stop() if clean else self.kill())
