@@ -3,7 +3,7 @@
 What a history has is drawn by a seed and said by a `Shape`, so that one that fails can be run again alone.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -190,11 +190,11 @@ def unthrottled(size_bytes: int) -> None:
 
 
 def pass_over(
-    disk: Disk, task: LogToClean, config: CleanerConfig, now_ms: int
+    disk: Disk, task: LogToClean, config: CleanerConfig, now_ms: int, throttle: Callable[[int], None] = unthrottled
 ) -> tuple[list[CleanedSegments], Cleaned]:
     """All that a pass yields, and its end."""
     groups = []
-    cleaning = clean(disk, task, config, now_ms, unthrottled)
+    cleaning = clean(disk, task, config, now_ms, throttle)
     while True:
         try:
             groups.append(next(cleaning))

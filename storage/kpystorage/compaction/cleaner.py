@@ -91,8 +91,9 @@ class Cleaning:
         most_keys = max(self.config.keys_at_most, 1)
         mapping = Mapping(offset_map, most_keys, transactions, first_offset, end_offset)
         bytes_read = 0
-        limits = [*(source.base_offset for source in self.sources[1:]), end_offset]
-        for source, limit in zip(self.sources, limits, strict=True):
+        for number, source in enumerate(self.sources):
+            is_last = number + 1 == len(self.sources)
+            limit = end_offset if is_last else self.sources[number + 1].base_offset
             if limit <= first_offset or source.base_offset >= end_offset:
                 continue
             for taken in self._windows(source, source.position_of(first_offset), mapping):
