@@ -3,10 +3,14 @@
 - Offset -1 is the high watermark; above it, or below -1, is OFFSET_OUT_OF_RANGE. A lower offset than the log start
   changes nothing.
 - A topic whose cleanup policy does not delete is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
+
+A log start moves when the new one is on disk, so it never goes back, not even for who read it just before a crash.
+(Apache Kafka writes it down a minute later.)
 """
 
 from collections.abc import Generator
 from functools import partial
+from typing import NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
@@ -18,6 +22,7 @@ from kpybroker.server.pending import Pending
 from kpybroker.server.slices import each
 from kpystorage import names
 from kpystorage.directory import LogDirectory
+from kpystorage.log import Log
 from kpywire import error_codes
 from kpywire.messages.delete_records import (
     DeleteRecordsPartitionResult,
@@ -27,44 +32,62 @@ from kpywire.messages.delete_records import (
 )
 
 HIGH_WATERMARK = -1
+NO_OFFSET = -1
+
+
+class _Deletion(NamedTuple):
+    """What a partition is answered with once its new log start is on disk."""
+
+    replica: Replica
+    log: Log
+    offset: int
+    result: DeleteRecordsPartitionResult
+
+    def settle(self) -> None:
+        if self.log.directory.failure is not None:
+            self.result.error_code = error_codes.KAFKA_STORAGE_ERROR
+        elif self.replica.gone or not self.log.is_open:
+            self.result.error_code = error_codes.NOT_LEADER_OR_FOLLOWER
+        else:
+            if self.log.advance_log_start(self.offset):
+                self.replica.log_start_moved()
+            self.result.low_watermark = self.log.log_start_offset
 
 
 def handle(
     broker: Context, request: DeleteRecordsRequest, _call: Call
 ) -> Generator[None, None, DeleteRecordsResponse | Pending]:
-    """Answer each partition with its new log start; of a partition named twice the last offset counts.
-
-    The answer leaves when the new log starts are on disk: deleted records do not come back with the next start.
-    """
+    """Answer each partition with its new log start; of a partition named twice the last offset counts."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for wanted in topic.partitions:
             offsets.setdefault(topic.name, {})[wanted.partition_index] = wanted.offset
-    changed: set[LogDirectory] = set()
+    deletions: list[_Deletion] = []
     topics = []
     for name, partitions in offsets.items():
-        answers = yield from each(partitions.items(), partial(_delete, broker, name, changed))
+        answers = yield from each(partitions.items(), partial(_delete, broker, name, deletions))
         topics.append(DeleteRecordsTopicResult(name=name, partitions=answers))
     response = DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
-    if not changed:
+    if not deletions:
         return response
     pending = Pending()
-    unwritten = len(changed)
+    unwritten = {deletion.log.directory for deletion in deletions}
 
-    def written() -> None:
-        nonlocal unwritten
-        unwritten -= 1
-        if unwritten == 0:
+    def written(directory: LogDirectory) -> None:
+        unwritten.discard(directory)
+        if not unwritten:
+            for deletion in deletions:
+                deletion.settle()
             pending.resolve(response)
 
-    for directory in changed:
+    for directory in list(unwritten):
         content = directory.render_log_starts()
-        broker.replicas.directories.write_checkpoint(directory, names.LOG_STARTS, content, written)
+        broker.replicas.directories.write_checkpoint(directory, names.LOG_STARTS, content, partial(written, directory))
     return pending
 
 
 def _delete(
-    broker: Context, topic: str, changed: set[LogDirectory], wanted: tuple[int, int]
+    broker: Context, topic: str, deletions: list[_Deletion], wanted: tuple[int, int]
 ) -> DeleteRecordsPartitionResult:
     index, offset = wanted
 
@@ -75,17 +98,22 @@ def _delete(
         start = high_watermark if offset == HIGH_WATERMARK else offset
         if not 0 <= start <= high_watermark:
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
-        if start > leader.log.log_start_offset:
-            leader.log.advance_log_start(start)
-            changed.add(leader.log.directory)
-            replica.log_start_moved()
-        return DeleteRecordsPartitionResult(
-            partition_index=index, low_watermark=leader.log.log_start_offset, error_code=error_codes.NONE
-        )
+        log = leader.log
+        low_watermark = log.log_start_offset
+        if start <= low_watermark:
+            return _answer(index, low_watermark, error_codes.NONE)
+        answer = _answer(index, NO_OFFSET, error_codes.NONE)
+        log.directory.promise_log_start(log, start)
+        deletions.append(_Deletion(replica, log, start, answer))
+        return answer
 
     def refuse(code: int, _message: str | None) -> DeleteRecordsPartitionResult:
-        return DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1, error_code=code)
+        return _answer(index, NO_OFFSET, code)
 
     if topic in INTERNAL:
         return refuse(error_codes.INVALID_TOPIC_EXCEPTION, None)
     return ask_leader(broker, topic, index, delete, refuse)
+
+
+def _answer(index: int, low_watermark: int, error_code: int) -> DeleteRecordsPartitionResult:
+    return DeleteRecordsPartitionResult(partition_index=index, low_watermark=low_watermark, error_code=error_code)

@@ -95,6 +95,8 @@ class LogDirectory:
         """Directories of new logs that could not be filled for want of a descriptor."""
         self._checkpoint_lock = nullcontext() if checkpoint_lock is None else checkpoint_lock
         self._rendered: dict[str, bytes] = {}
+        self._written: dict[str, bytes] = {}
+        self._promised_starts: dict[TopicPartition, int] = {}
 
     # Taking over and leaving.
 
@@ -362,6 +364,7 @@ class LogDirectory:
                 for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks, held):
                     known.pop(key, None)
                 self.damaged.pop(key, None)
+                self._promised_starts.pop(key, None)
         (self.leftovers if mark == names.DELETE_DIRECTORY else self.strays).append(name)
         return name
 
@@ -421,13 +424,25 @@ class LogDirectory:
                     self.recovery_points.setdefault(key, 0)
         return self._render(names.RECOVERY_POINTS, self.recovery_points)
 
+    def promise_log_start(self, log: Log, offset: int) -> None:
+        """From the next write of the log starts on they say ``offset``; the log moves its start when it is there.
+
+        So nobody sees a log start that the next start of the node does not know.
+        """
+        key = (log.topic, log.partition)
+        self._promised_starts[key] = max(self._promised_starts.get(key, 0), offset)
+
     def render_log_starts(self) -> bytes:
         """The log starts that the segments on disk do not tell."""
         for log in self.every_log():
             key = (log.topic, log.partition)
             if log.is_open and log.topic != METADATA_TOPIC:
-                if log.log_start_offset > log.segments[0].base_offset or log.has_unflushed_removals:
-                    self.log_starts[key] = log.log_start_offset
+                start = self._promised_starts.get(key, 0)
+                if start <= log.log_start_offset:
+                    self._promised_starts.pop(key, None)
+                    start = log.log_start_offset
+                if start > log.segments[0].base_offset or log.has_unflushed_removals:
+                    self.log_starts[key] = start
                 else:
                     self.log_starts.pop(key, None)
         return self._render(names.LOG_STARTS, self.log_starts)
@@ -444,13 +459,15 @@ class LogDirectory:
         return data
 
     def write_checkpoint(self, name: str, data: bytes) -> None:
-        """Replace a checkpoint, unless it was rendered again meanwhile: then that one counts.
+        """Replace a checkpoint; by what was rendered last, if that was done again meanwhile.
 
         May run in a thread; call :meth:`noted` in the owner's afterwards. DiskFailure.
         """
         with self._guard, self._checkpoint_lock:
-            if self._rendered.get(name) is data:
+            data = self._rendered.get(name, data)
+            if self._written.get(name) is not data:
                 checkpoint.write_atomically(self.disk, self._file(name), data)
+                self._written[name] = data
 
     def noted(self) -> None:
         """A checkpoint was written: keep the session file in step, or the next start checks more than it must."""
