@@ -267,6 +267,7 @@ class Node:
                     await asyncio.wait_for(released, STOP_WAIT_MS / 1000)
         await self._let_go()
         if broker is not None:
+            broker.replicas.finish_dropping()
             broker.replicas.checkpoint_high_watermarks()
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1

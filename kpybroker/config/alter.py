@@ -5,13 +5,13 @@ config it runs with, loggers are set on the spot. What is left goes to the contr
 together in the order of the request. Only loggers are ever changed here.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 from kpybroker.config import dynamic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import LIST, ConfigError, java_int, to_text
+from kpybroker.config.definition import LIST, ConfigError, edited_list, java_int, to_text
 from kpybroker.config.loggers import LEVEL_NAMES, ROOT
 from kpywire import error_codes
 from kpywire.messages import alter_configs as legacy
@@ -20,6 +20,7 @@ from kpywire.messages import incremental_alter_configs as incremental
 TOPIC, BROKER, BROKER_LOGGER, CLIENT_METRICS, GROUP = 2, 4, 8, 16, 32
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATIONS: Final = ("SET", "DELETE", "APPEND", "SUBTRACT")
+STEP: Final = 32
 _CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 
@@ -42,9 +43,11 @@ class View(Protocol):
 
 Settled = dict[int, ConfigError | None]
 """Resources that need no controller, by their place in the request: refused, or (None) done."""
+Settling = Generator[None, None, Settled]
+"""What takes a step for each resource."""
 
 
-def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settled:
+def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settling:
     """What of an IncrementalAlterConfigs the broker answers itself. Loggers are set unless ``validate_only``."""
 
     def judge(resource: incremental.AlterConfigsResource) -> bool:
@@ -63,10 +66,10 @@ def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view
             _check_type(resource.resource_type)
         return False
 
-    return _settle(request.resources, judge, _repeated(request.resources))
+    return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
 
 
-def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settled:
+def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settling:
     """What of an AlterConfigs the broker answers itself."""
 
     def judge(resource: legacy.AlterConfigsResource) -> bool:
@@ -80,12 +83,12 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settled:
             _check_type(resource.resource_type)
         return False
 
-    return _settle(request.resources, judge, _repeated(request.resources))
+    return (yield from _settle(request.resources, judge, (yield from _repeated(request.resources))))
 
 
 def settle_on_controller(
     request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: View
-) -> Settled:
+) -> Settling:
     """What the controller's listener of a node answers itself: loggers (Kafka's ``ControllerApis``)."""
 
     def judge(resource: incremental.AlterConfigsResource | legacy.AlterConfigsResource) -> bool:
@@ -96,14 +99,15 @@ def settle_on_controller(
         _set_loggers(resource, view, validate_only=request.validate_only)
         return True
 
-    return _settle(request.resources, judge, {})
+    return (yield from _settle(request.resources, judge, {}))
 
 
-def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Settled) -> Settled:
+def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Settled) -> Settling:
     """Add what ``judge`` refuses, or has done (True), to what is settled already."""
     for place, resource in enumerate(resources):
         if place in settled:
             continue
+        yield
         try:
             if judge(resource):
                 settled[place] = None
@@ -117,11 +121,15 @@ def without(resources: Sequence[Any], settled: Settled) -> list[Any]:
     return [resource for place, resource in enumerate(resources) if place not in settled]
 
 
-def merge(resources: Sequence[Any], settled: Settled, answered: Iterable[Any], response_class: type[Any]) -> list[Any]:
+def merge(
+    resources: Sequence[Any], settled: Settled, answered: Iterable[Any], response_class: type[Any]
+) -> Generator[None, None, list[Any]]:
     """The response of every resource in the order of the request; ``answered`` are those of the controller."""
     by_key = {(response.resource_type, response.resource_name): response for response in answered}
-    merged = []
+    merged: list[Any] = []
     for place, resource in enumerate(resources):
+        if place % STEP == STEP - 1:
+            yield
         key = (resource.resource_type, resource.resource_name)
         if place not in settled and key in by_key:
             merged.append(by_key[key])
@@ -138,13 +146,18 @@ def merge(resources: Sequence[Any], settled: Settled, answered: Iterable[Any], r
     return merged
 
 
-def _repeated(resources: Sequence[Any]) -> Settled:
+def _repeated(resources: Sequence[Any]) -> Settling:
     """Every resource that comes more than once, refused."""
-    places: dict[tuple[int, str], list[int]] = {}
-    for place, resource in enumerate(resources):
-        places.setdefault((resource.resource_type, resource.resource_name), []).append(place)
+    first: dict[tuple[int, str], int] = {}
+    settled: Settled = {}
     error = _invalid_request("Each resource must appear at most once.")
-    return {place: error for repeated in places.values() if len(repeated) > 1 for place in repeated}
+    for place, resource in enumerate(resources):
+        earlier = first.setdefault((resource.resource_type, resource.resource_name), place)
+        if earlier != place:
+            settled[earlier] = settled[place] = error
+        if place % STEP == STEP - 1:
+            yield
+    return settled
 
 
 def _invalid_request(message: str) -> ConfigError:
@@ -201,13 +214,8 @@ def _edited_list(current: str | None, name: str, value: str, operation: int) -> 
         raise ConfigError(f"Unknown config name: {name}")
     if key.type != LIST:
         raise ConfigError(f"Config value {_OPERATIONS[operation].lower()} is not allowed for config key: {name}")
-    words = [word for word in (to_text(key.default) or "" if current is None else current).split(",") if word]
-    for word in value.split(","):
-        if operation == APPEND and word not in words:
-            words.append(word)
-        elif operation == SUBTRACT and word in words:
-            words.remove(word)
-    return ",".join(words)
+    before = to_text(key.default) or "" if current is None else current
+    return edited_list(before, value, subtracts=operation == SUBTRACT)
 
 
 def _set_loggers(resource: incremental.AlterConfigsResource, view: View, *, validate_only: bool) -> None:

@@ -4,6 +4,7 @@ Not a configuration: no value anybody set is kept here. Texts are parsed, printe
 does, word for word, since clients and scripts show these words. Lists are tuples, so that a default can be shared.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
@@ -234,3 +235,20 @@ def java_double(number: float) -> str:
             break
     whole, fraction = mantissa.split(".")
     return f"{whole}.{fraction}E{int(exponent)}"
+
+
+def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
+    """A list with the words of another one added behind its own, each once, or taken out of it (KIP-339)."""
+    words = [word for word in before.split(",") if word]
+    if subtracts:
+        doomed = Counter(operand.split(","))
+        left = []
+        for word in words:
+            if doomed[word]:
+                doomed[word] -= 1
+            else:
+                left.append(word)
+        return ",".join(left)
+    known = set(words)
+    words += [word for word in dict.fromkeys(operand.split(",")) if word not in known]
+    return ",".join(words)

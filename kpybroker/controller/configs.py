@@ -4,11 +4,12 @@ Each resource succeeds or fails by itself; what succeeds is one batch. A value o
 again, because brokers take that as "read your files again" (KAFKA-14136).
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Protocol
 
+from kpybroker.config.definition import edited_list
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
-from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerRequest, ControllerState, Decision
+from kpybroker.controller.state import MIN_INSYNC_REPLICAS, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
 from kpywire import error_codes
@@ -35,32 +36,36 @@ class _Resource(Protocol):
     configs: list[Any]
 
 
-def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Set all configs of resources at once; what is not named is deleted."""
     message: legacy.AlterConfigsRequest = request.message
 
-    def wanted(resource: _Resource, current: Mapping[str, str]) -> Alterations:
+    def wanted(resource: _Resource, current: Mapping[str, str]) -> Generator[None, None, Alterations]:
         alterations: Alterations = {config.name: config.value for config in resource.configs}
+        yield
         return {**alterations, **dict.fromkeys(name for name in current if name not in alterations)}
 
-    records, outcomes = _alter(state, message.resources, wanted)
+    records, outcomes = yield from _alter(state, message.resources, wanted)
     responses = [legacy.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     return [] if message.validate_only else records, legacy.AlterConfigsResponse(
         throttle_time_ms=0, responses=responses
     )
 
 
-def incremental_alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def incremental_alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Change single configs of resources (KIP-339)."""
     message: incremental.IncrementalAlterConfigsRequest = request.message
 
-    def wanted(resource: _Resource, current: Mapping[str, str]) -> Alterations:
-        return {
-            config.name: _operate(state, resource.resource_type, config, current.get(config.name))
-            for config in resource.configs
-        }
+    def wanted(resource: _Resource, current: Mapping[str, str]) -> Generator[None, None, Alterations]:
+        alterations: Alterations = {}
+        for number, config in enumerate(resource.configs):
+            if number % STEP == STEP - 1:
+                yield
+            before = current.get(config.name)
+            alterations[config.name] = _operate(state, resource.resource_type, config, before)
+        return alterations
 
-    records, outcomes = _alter(state, message.resources, wanted)
+    records, outcomes = yield from _alter(state, message.resources, wanted)
     responses = [incremental.AlterConfigsResourceResponse(**outcome) for outcome in outcomes]
     return [] if message.validate_only else records, incremental.IncrementalAlterConfigsResponse(
         throttle_time_ms=0, responses=responses
@@ -84,27 +89,24 @@ def _operate(
         )
     if current is None:
         current = state.rules.default(resource_type, config.name)
-    parts = [part for part in (current or "").split(",") if part]
-    for part in (config.value or "").split(","):
-        if operation == APPEND and part not in parts:
-            parts.append(part)
-        elif operation == SUBTRACT and part in parts:
-            parts.remove(part)
-    return ",".join(parts)
+    return edited_list(current or "", config.value or "", subtracts=operation == SUBTRACT)
 
 
 def _alter(
     state: ControllerState,
     resources: Iterable[_Resource],
-    wanted: Callable[[_Resource, Mapping[str, str]], Alterations],
-) -> tuple[list[Any], list[dict[str, Any]]]:
+    wanted: Callable[[_Resource, Mapping[str, str]], Generator[None, None, Alterations]],
+) -> Generator[None, None, tuple[list[Any], list[dict[str, Any]]]]:
     """The records of all alterations, and for each resource the fields of its response."""
     by_key: dict[tuple[int, str], list[_Resource]] = {}
-    for resource in resources:
+    for number, resource in enumerate(resources):
+        if number % STEP == STEP - 1:
+            yield
         by_key.setdefault((resource.resource_type, resource.resource_name), []).append(resource)
     records: list[Any] = []
     outcomes = []
     for (resource_type, name), (resource, *duplicates) in by_key.items():
+        yield
         code, text = error_codes.NONE, None
         try:
             if resource_type not in KNOWN_RESOURCES:
@@ -112,8 +114,8 @@ def _alter(
             if duplicates:
                 raise KafkaError(error_codes.INVALID_REQUEST, "Duplicate resource.")
             current = state.image.configs_of(resource_type, name)
-            alterations = wanted(resource, current)
-            records += _records(state, resource_type, name, current, alterations)
+            alterations = yield from wanted(resource, current)
+            records += yield from _records(state, resource_type, name, current, alterations)
         except KafkaError as error:
             code, text = error.code, error.message
         outcome = {"resource_type": resource_type, "resource_name": name, "error_code": code, "error_message": text}
@@ -127,10 +129,12 @@ def _records(
     name: str,
     current: Mapping[str, str],
     alterations: Alterations,
-) -> list[Any]:
+) -> Generator[None, None, list[Any]]:
     after: dict[str, str | None] = dict(current)
-    records = []
-    for config, value in alterations.items():
+    records: list[Any] = []
+    for number, (config, value) in enumerate(alterations.items()):
+        if number % STEP == STEP - 1:
+            yield
         if value == current.get(config) and resource_type != BROKER_RESOURCE:
             continue
         _check_min_insync_replicas(state, resource_type, name, config, value)

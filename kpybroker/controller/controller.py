@@ -4,7 +4,8 @@ Requests come as :class:`~kpybroker.controller.state.ControllerRequest`, timers 
 events below. Exists on the active controller only, made from the committed image when its epoch has begun.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
 from kpybroker.controller import (
@@ -19,7 +20,8 @@ from kpybroker.controller import (
 )
 from kpybroker.controller.activation import activation_records
 from kpybroker.controller.error_responses import error_response, plain_error_response
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.controller.large_batch import LARGE_RECORDS, LargeBatch, large_batch
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.journal import NOTHING, Effects, ProducerEpoch, TooLarge
 from kpybroker.metadata import metadata_version
@@ -48,6 +50,13 @@ MAX_ELECTIONS_AT_ONCE = 1_000
 RECORDS_IN_PLAIN_BATCH = 10_000
 
 
+class Decided(NamedTuple):
+    """A request that was decided in steps, with what it came to."""
+
+    request: ControllerRequest
+    outcome: Effects | Exception
+
+
 class Activate(NamedTuple):
     """The first input: write what the log lacks. ``bootstrap_records`` are for an empty one."""
 
@@ -70,7 +79,7 @@ class ElectUncleanLeaders(NamedTuple):
     """Give leaderless partitions of topics that allow it any leader."""
 
 
-_DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision]] = {
+_DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision | Steps]] = {
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionRequest: partitions.alter_partition,
@@ -91,6 +100,14 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
 _WITH_TIMEOUT = (CreatePartitionsRequest, CreateTopicsRequest, DeleteTopicsRequest, ElectLeadersRequest)
 
 
+_IN_STEPS = frozenset(message for message, decide in _DECIDERS.items() if isgeneratorfunction(decide))
+
+
+def decides_in_steps(message: Any) -> bool:
+    """Whether a request may ask so much that it is decided in steps (`Controller.deliberate`)."""
+    return type(message) in _IN_STEPS
+
+
 def serves(request_class: type) -> bool:
     """Whether requests of this class are the controller's."""
     return request_class in _DECIDERS
@@ -101,11 +118,22 @@ class Controller:
 
     def __init__(self, state: ControllerState) -> None:
         self.state = state
+        self._is_deliberating = False
+        self._unapplied: tuple[LargeBatch, int] | None = None
 
     def decide(self, event: Any, now_ms: int) -> Effects:
-        """What a request or a timer means now."""
+        """What a request or a timer means now. Timers mean nothing while a request is decided in steps."""
         if isinstance(event, ControllerRequest):
             return self._answer(event, now_ms)
+        if isinstance(event, Decided):
+            if isinstance(event.outcome, Exception):
+                raise event.outcome
+            return event.outcome
+        if isinstance(event, TooLarge):
+            return self._refuse_too_large(event.event)
+        return NOTHING if self._is_deliberating else self._on_timer(event, now_ms)
+
+    def _on_timer(self, event: Any, now_ms: int) -> Effects:
         if isinstance(event, Activate):
             return self._write(activation_records(self.state, event.bootstrap_records))
         if isinstance(event, Idle):
@@ -116,13 +144,37 @@ class Controller:
             return self._write(partitions.elect_preferred_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
         if isinstance(event, ElectUncleanLeaders):
             return self._write(partitions.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
-        if isinstance(event, TooLarge):
-            return self._refuse_too_large(event.event)
         raise TypeError(f"No decision on {type(event).__name__}")
 
+    def deliberate(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Decided]:
+        """Decide on a request in steps. Until `settle` is done, what it comes to must be the next decision."""
+        self._is_deliberating = True
+        try:
+            effects = yield from self._answer_in_steps(request, now_ms)
+            if len(effects.records) >= LARGE_RECORDS:
+                effects = effects._replace(records=[(yield from large_batch(effects.records, self.state.image.level))])
+        except Exception as error:
+            return Decided(request, error)
+        return Decided(request, effects)
+
+    def settle(self) -> Generator[None, None, None]:
+        """Take what was decided in steps into the state, in steps; then others may decide again."""
+        if self._unapplied is not None:
+            batch, offset = self._unapplied
+            self._unapplied = None
+            for number, unit in enumerate(batch.units):
+                self.state.image.apply_unit(unit, offset, self.state)
+                offset += unit.records
+                if number % STEP == STEP - 1:
+                    yield
+        self._is_deliberating = False
+
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
-        """Take one record into the state."""
-        self.state.apply(record, offset, producer)
+        """Take one record into the state; a large batch with the next `settle`."""
+        if type(record) is LargeBatch:
+            self._unapplied = record, offset
+        else:
+            self.state.apply(record, offset, producer)
 
     def apply_marker(self, producer: ProducerEpoch, _commit: bool, offset: int) -> None:
         """The metadata log has no transactional producers, and so no markers."""
@@ -131,10 +183,20 @@ class Controller:
         )
 
     def _answer(self, request: ControllerRequest, now_ms: int) -> Effects:
+        steps = self._answer_in_steps(request, now_ms)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                effects: Effects = end.value
+                return effects
+
+    def _answer_in_steps(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Effects]:
         try:
             if isinstance(request.message, _WITH_TIMEOUT) and request.message.timeout_ms <= 0:
                 raise KafkaError(error_codes.REQUEST_TIMED_OUT)  # whose time is up before it began is not begun
-            records, response = _DECIDERS[type(request.message)](self.state, request, now_ms)
+            decision = _DECIDERS[type(request.message)](self.state, request, now_ms)
+            records, response = decision if isinstance(decision, tuple) else (yield from decision)
         except KafkaError as error:
             return Effects(
                 replies=[
@@ -154,6 +216,8 @@ class Controller:
         return self._write(records)._replace(then=FenceStaleBrokers() if more else None)
 
     def _refuse_too_large(self, event: Any) -> Effects:
+        if isinstance(event, Decided):
+            event = event.request
         if not isinstance(event, ControllerRequest):
             return NOTHING
         return Effects(

@@ -6,24 +6,34 @@ is formatted.
 
 from collections.abc import Mapping
 
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.broker import FeatureRange
 from kpybroker.metadata.image import KRAFT_VERSION
 from kpywire import error_codes
-from kpywire.messages.update_features import UpdatableFeatureResult, UpdateFeaturesRequest, UpdateFeaturesResponse
+from kpywire.messages.update_features import (
+    FeatureUpdateKey,
+    UpdatableFeatureResult,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 DISABLED = FeatureRange(0, 0)
 
 
-def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Change all features of a request, or none. As in Kafka, a request of version 0 can only upgrade."""
     message: UpdateFeaturesRequest = request.message
     records = []
-    for update in {update.feature: update for update in message.feature_updates}.values():
+    updates: dict[str, FeatureUpdateKey] = {}
+    for number, update in enumerate(message.feature_updates):
+        updates[update.feature] = update
+        if number % STEP == STEP - 1:
+            yield
+    for update in updates.values():
         try:
             record = _update(state, update.feature, update.max_version_level, update.upgrade_type)
         except KafkaError as error:

@@ -11,7 +11,7 @@ Invariant: no reply leaves and no subscriber sees a record before the log that h
 
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -25,7 +25,9 @@ from kpybroker.controller.controller import (
     FenceStaleBrokers,
     Idle,
 )
+from kpybroker.controller.decisions import Decisions
 from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.controller.large_batch import LargeBatch
 from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.recovery import StartRefused, recover
 from kpybroker.controller.snapshot_writer import SnapshotWriter
@@ -146,8 +148,11 @@ class ControllerHost:
         )
         self._state: ControllerState | None = None
         self._journal: Journal | None = None
+        self._decisions: Decisions | None = None
         self._early: deque[ControllerRequest] = deque()
         self._appended: deque[tuple[int, Sequence[Any], int]] = deque()
+        self._is_publishing = False
+        self._unnoted_bytes = 0
         self._last_append_ms = recovered.last_timestamp_ms
         self._busy = False
         self._pump_wanted = False
@@ -214,13 +219,10 @@ class ControllerHost:
 
     def _submit(self, request: ControllerRequest) -> None:
         call: _Call = request.ticket
-        if self._journal is None:
+        if self._decisions is None:
             call.fail(error_codes.NOT_CONTROLLER)
-            return
-        now_ms = int(self._scheduler.monotonic_ms())
-        timeout_ms = getattr(request.message, "timeout_ms", 0)
-        deadline_ms = now_ms + timeout_ms if timeout_ms > 0 else None
-        self._decide(request, now_ms, ticket=call, deadline_ms=deadline_ms)
+        else:
+            self._decisions.ask(request)
 
     def _decide(self, event: Any, now_ms: int, **options: Any) -> None:
         """Feed the journal. If what was decided cannot be applied, it is not written either: the node stops."""
@@ -231,16 +233,22 @@ class ControllerHost:
             self._broken(error)
 
     def _append(self, records: Sequence[Any], _producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
-        level = self._level_for(records)
-        encoded = [encode_record(record, record_version(record, level)) for record in records]
-        self._last_append_ms = self._scheduler.now_ms()
+        batch = records[0]
+        now_ms = self._last_append_ms = self._scheduler.now_ms()
         try:
-            offsets = self._quorum.append(encoded, self._last_append_ms)
+            if isinstance(batch, LargeBatch):
+                size_bytes = len(batch.section)
+                offsets = self._quorum.append_section(batch.section, batch.records, now_ms)
+            else:
+                level = self._level_for(records)
+                encoded = [encode_record(record, record_version(record, level)) for record in records]
+                size_bytes = sum(map(len, encoded))
+                offsets = self._quorum.append(encoded, now_ms)
         except RecordsTooLarge:
             raise BatchTooLarge from None
         except NotLeader:
             raise AppendRefused(error_codes.NOT_CONTROLLER) from None
-        self._appended.append((offsets[0], records, sum(map(len, encoded))))
+        self._appended.append((offsets[0], records, size_bytes))
         self._wake()
         return offsets
 
@@ -343,14 +351,30 @@ class ControllerHost:
         if self._journal is None:
             self._activate(high_watermark)
             return
-        new_bytes = 0
+        if self._is_publishing:
+            return  # a large batch, behind which it goes on
         while self._appended and self._appended[0][0] < high_watermark:
             first_offset, records, size_bytes = self._appended.popleft()
+            self._unnoted_bytes += size_bytes
+            if isinstance(records[0], LargeBatch):
+                self._is_publishing = True
+                self._scheduler.in_pieces(self._publish(records[0], first_offset))
+                return
             self._loader.load(records, first_offset, self._quorum.epoch)
-            new_bytes += size_bytes
         self._loader.publish(high_watermark)
         self._journal.committed(high_watermark, int(self._scheduler.monotonic_ms()))
+        new_bytes, self._unnoted_bytes = self._unnoted_bytes, 0
         self._snapshots.note(self.image, new_bytes, self._last_append_ms)
+
+    def _publish(self, batch: LargeBatch, first_offset: int) -> Iterator[None]:
+        """Publish a large batch unit by unit, and then what was committed meanwhile."""
+        try:
+            yield from self._loader.publish_units(batch.units, first_offset, self._quorum.epoch)
+            self._is_publishing = False
+            if self._failed is not None:
+                self._advance()
+        except Exception as error:
+            self._broken(error)
 
     def _activate(self, high_watermark: int) -> None:
         """This epoch has begun: the controller comes to be from what is committed."""
@@ -364,9 +388,9 @@ class ControllerHost:
             self.kraft_version,
             int(self._scheduler.monotonic_ms()),
         )
-        self._journal = Journal(
-            Controller(self._state), self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report
-        )
+        controller = Controller(self._state)
+        self._journal = Journal(controller, self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report)
+        self._decisions = Decisions(self._scheduler, controller, self._decide, self._broken)
         self._journal.open(high_watermark, high_watermark)
         self._decide(Activate(self._bootstrap_records), int(self._scheduler.monotonic_ms()))
         self.send(self._registration(), lambda _response: None)
@@ -440,6 +464,8 @@ class ControllerHost:
         self._timers.clear()
         if self._journal is not None:
             self._journal.drop(error_codes.NOT_CONTROLLER)
+        if self._decisions is not None:
+            self._decisions.close()
         while self._early:
             self._early.popleft().ticket.fail(error_codes.NOT_CONTROLLER)
 

@@ -1,12 +1,11 @@
 """AlterPartition, ElectLeaders, CreatePartitions, AssignReplicasToDirs and the controller's own elections."""
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from kpybroker.controller.partition_change import Election
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
-from kpybroker.controller.topics import assigned_partition, placed_partitions
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
+from kpybroker.controller.topics import assigned_partition, counted, partition_records, placed_partitions
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
 from kpywire import error_codes
@@ -137,7 +136,7 @@ def _why_not(
     return error_codes.NONE
 
 
-def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Elect the preferred leaders of partitions, or any leader for those without one (KIP-183, KIP-460)."""
     message: ElectLeadersRequest = request.message
     asks_for_nothing = message.topic_partitions is not None and not message.topic_partitions
@@ -145,22 +144,21 @@ def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: i
         raise KafkaError(error_codes.INVALID_REQUEST, f"Unknown election type {message.election_type}")
     records: list[Any] = []
     results = []
-    if message.topic_partitions is None:
-        for topic in state.image.topics.values():
-            outcomes = [
-                outcome
-                for partition_id in topic.partitions
-                if (outcome := _elect(state, topic.name, partition_id, message.election_type, records)).error_code
-                != error_codes.ELECTION_NOT_NEEDED
-            ]
-            results.append(ReplicaElectionResult(topic=topic.name, partition_result=outcomes))
-    else:
-        for wanted in message.topic_partitions:
-            outcomes = [
-                _elect(state, wanted.topic, partition_id, message.election_type, records)
-                for partition_id in wanted.partitions
-            ]
-            results.append(ReplicaElectionResult(topic=wanted.topic, partition_result=outcomes))
+    names_needless = message.topic_partitions is not None
+    wanted: Iterable[tuple[str, Iterable[int]]] = (
+        [(asked.topic, asked.partitions) for asked in message.topic_partitions]
+        if message.topic_partitions is not None
+        else [(topic.name, topic.partitions) for topic in state.image.topics.values()]
+    )
+    for name, partition_ids in wanted:
+        outcomes = []
+        for number, partition_id in enumerate(partition_ids):
+            if number % STEP == 0:
+                yield
+            outcome = _elect(state, name, partition_id, message.election_type, records)
+            if names_needless or outcome.error_code != error_codes.ELECTION_NOT_NEEDED:
+                outcomes.append(outcome)
+        results.append(ReplicaElectionResult(topic=name, partition_result=outcomes))
     return records, ElectLeadersResponse(throttle_time_ms=0, replica_election_results=results)
 
 
@@ -224,10 +222,10 @@ def _elect_where(
     return records
 
 
-def create_partitions(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def create_partitions(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Add partitions to topics; what is there stays where it is."""
     message: CreatePartitionsRequest = request.message
-    occurrences = Counter(wanted.name for wanted in message.topics)
+    occurrences = yield from counted(wanted.name for wanted in message.topics)
     duplicates = [name for name, times in occurrences.items() if times > 1]
     results = [
         CreatePartitionsTopicResult(
@@ -237,10 +235,11 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
     ]
     records: list[Any] = []
     for wanted in message.topics:
+        yield
         if occurrences[wanted.name] > 1:
             continue
         try:
-            records += _add_partitions(state, wanted, MAX_RECORDS_PER_REQUEST - len(records))
+            records += yield from _add_partitions(state, wanted, MAX_RECORDS_PER_REQUEST - len(records))
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
@@ -249,7 +248,9 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
     return [] if message.validate_only else records, CreatePartitionsResponse(throttle_time_ms=0, results=results)
 
 
-def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic, room: int) -> list[Any]:
+def _add_partitions(
+    state: ControllerState, wanted: CreatePartitionsTopic, room: int
+) -> Generator[None, None, list[Any]]:
     topic = state.image.topics.get(wanted.name)
     if topic is None:
         raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
@@ -272,13 +273,11 @@ def _add_partitions(state: ControllerState, wanted: CreatePartitionsTopic, room:
     if additional > room:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
     if wanted.assignments is None:
-        partitions = placed_partitions(state, additional, replication_factor)
+        partitions = yield from placed_partitions(state, additional, replication_factor)
     else:
-        partitions = [
-            assigned_partition(state, partition_id, assignment.broker_ids, replication_factor)
-            for partition_id, assignment in enumerate(wanted.assignments, present)
-        ]
-    return [
-        partition.to_record(topic.id, partition_id, state.image.level, state.image.elr_enabled)
-        for partition_id, partition in enumerate(partitions, present)
-    ]
+        partitions = []
+        for partition_id, assignment in enumerate(wanted.assignments, present):
+            if partition_id % STEP == STEP - 1:
+                yield
+            partitions.append(assigned_partition(state, partition_id, assignment.broker_ids, replication_factor))
+    return (yield from partition_records(state, topic.id, enumerate(partitions, present)))

@@ -5,7 +5,7 @@ different brokers; they spread over as many racks as there are; leaders and repl
 at random places, so two topics with one partition each do not both land on the first broker.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -112,7 +112,9 @@ class _Racks:
             self._rng.shuffle(rack.fenced.brokers)
 
 
-def place(brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, rng: Random) -> list[list[int]]:
+def place(
+    brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, rng: Random
+) -> Iterator[list[int]]:
     """The replicas of each new partition; raises INVALID_REPLICATION_FACTOR when they cannot be placed."""
     if replication_factor <= 0:
         _refuse(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
@@ -124,7 +126,7 @@ def place(brokers: Sequence[UsableBroker], partitions: int, replication_factor: 
             f"{len(brokers)} broker(s) are registered or some brokers have all their log directories cordoned."
         )
     racks = _Racks(brokers, rng)
-    return [racks.place(replication_factor) for _ in range(partitions)]
+    return (racks.place(replication_factor) for _ in range(partitions))
 
 
 def _refuse(message: str) -> None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.controller.state import ControllerRequest, ControllerState, Steps
 from kpybroker.metadata.topic import Topic
 from kpywire import error_codes
 from kpywire.messages.list_partition_reassignments import (
@@ -13,17 +13,20 @@ from kpywire.messages.list_partition_reassignments import (
 )
 
 
-def list_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def list_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Those of the partitions asked for that are moving; of all partitions if none is named."""
     message: ListPartitionReassignmentsRequest = request.message
-    if message.topics is None:
-        found = [_moving(topic, topic.partitions) for topic in state.image.topics.values()]
-    else:
-        found = [
-            _moving(topic, wanted.partition_indexes)
-            for wanted in message.topics
-            if (topic := state.image.topics.get(wanted.name)) is not None
-        ]
+    topics = state.image.topics
+    wanted: Iterable[tuple[str, Iterable[int]]] = (
+        [(topic.name, topic.partitions) for topic in topics.values()]
+        if message.topics is None
+        else [(asked.name, asked.partition_indexes) for asked in message.topics]
+    )
+    found = []
+    for name, indexes in wanted:
+        yield
+        if name in topics:
+            found.append(_moving(topics[name], indexes))
     return [], ListPartitionReassignmentsResponse(
         throttle_time_ms=0,
         error_code=error_codes.NONE,

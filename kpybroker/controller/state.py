@@ -5,7 +5,7 @@ What can be found by a scan is scanned for: fencing a broker among 10 000 partit
 seldom.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
@@ -54,6 +54,10 @@ class ControllerRequest(NamedTuple):
 
 Decision = tuple[list[Any], Any]
 """The records to append as one batch, and the response."""
+Steps = Generator[None, None, Decision]
+"""A decision about many things, which yields now and then. Nobody else decides meanwhile."""
+STEP = 32
+"""What takes little is done so many times between two yields."""
 
 
 class ControllerState:
@@ -219,6 +223,9 @@ class ControllerState:
             self.heartbeats.forget(broker_id)
 
     def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
+        """Nothing is derived from partitions."""
+
+    def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
         """Nothing is derived from partitions."""
 
     def controller_changed(self, controller_id: int) -> None:

@@ -5,12 +5,12 @@ TopicRecord, its ConfigRecords, its PartitionRecords.
 """
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
-from kpybroker.controller.state import ControllerRequest, ControllerState, Decision
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition
@@ -32,18 +32,22 @@ from kpywire.uuid import ZERO_UUID
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
 
+_T = TypeVar("_T")
 
-def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+
+def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Create topics, or with ``validate_only`` say what would become of the request."""
     message: CreateTopicsRequest = request.message
-    occurrences = Counter(topic.name for topic in message.topics)
+    occurrences = yield from counted(topic.name for topic in message.topics)
     wanted = [topic for topic in message.topics if occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA]
+    yield
     _check_total_partitions(wanted, state.settings.default_partitions)
     records: list[Any] = []
     results = []
     for topic in wanted:
+        yield
         try:
-            result, of_topic = _create_topic(state, topic)
+            result, of_topic = yield from _create_topic(state, topic)
         except KafkaError as error:
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
         else:
@@ -51,12 +55,24 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
         results.append(result)
     if len(records) > MAX_RECORDS_PER_REQUEST:
         raise KafkaError(error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
-    for name, times in occurrences.items():
+    for number, (name, times) in enumerate(occurrences.items()):
+        if number % STEP == STEP - 1:
+            yield
         if times > 1:
             results.append(_invalid(name, "Duplicate topic name."))
         elif name == CLUSTER_METADATA:
             results.append(_invalid(name, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."))
     return [] if message.validate_only else records, CreateTopicsResponse(throttle_time_ms=0, topics=results)
+
+
+def counted(keys: Iterable[_T]) -> Generator[None, None, "Counter[_T]"]:
+    """How often each comes; yields now and then."""
+    times: Counter[_T] = Counter()
+    for number, key in enumerate(keys):
+        times[key] += 1
+        if number % STEP == STEP - 1:
+            yield
+    return times
 
 
 def _invalid(name: str, message: str) -> CreatableTopicResult:
@@ -76,25 +92,23 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
         raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
-def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[CreatableTopicResult, list[Any]]:
+def _create_topic(
+    state: ControllerState, topic: CreatableTopic
+) -> Generator[None, None, tuple[CreatableTopicResult, list[Any]]]:
     _check_name(state, topic.name)
     configs = _checked_configs(state, topic)
     if topic.assignments:
-        partitions = _assigned_partitions(state, topic)
+        partitions = yield from _assigned_partitions(state, topic)
     else:
-        partitions = _placed_partitions(state, topic)
+        partitions = yield from _placed_partitions(state, topic)
     topic_id = state.new_topic_id()
-    level = state.image.level
     records = [
         TopicRecord(name=topic.name, topic_id=topic_id),
         *(
             ConfigRecord(resource_type=TOPIC_RESOURCE, resource_name=topic.name, name=name, value=value)
             for name, value in configs.items()
         ),
-        *(
-            partition.to_record(topic_id, partition_id, level, state.image.elr_enabled)
-            for partition_id, partition in partitions.items()
-        ),
+        *(yield from partition_records(state, topic_id, partitions.items())),
     ]
     result = CreatableTopicResult(
         error_code=error_codes.NONE,
@@ -106,6 +120,19 @@ def _create_topic(state: ControllerState, topic: CreatableTopic) -> tuple[Creata
         configs=_reported_configs(state, configs),
     )
     return result, records
+
+
+def partition_records(
+    state: ControllerState, topic_id: bytes, partitions: Iterable[tuple[int, Partition]]
+) -> Generator[None, None, list[Any]]:
+    """The records of new partitions by their numbers."""
+    level, elr_enabled = state.image.level, state.image.elr_enabled
+    records = []
+    for number, (partition_id, partition) in enumerate(partitions):
+        if number % STEP == STEP - 1:
+            yield
+        records.append(partition.to_record(topic_id, partition_id, level, elr_enabled))
+    return records
 
 
 def _reported_configs(state: ControllerState, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
@@ -157,7 +184,7 @@ def _checked_configs(state: ControllerState, topic: CreatableTopic) -> dict[str,
     return configs
 
 
-def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
+def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> Generator[None, None, dict[int, Partition]]:
     if topic.replication_factor != -1:
         message = "A manual partition assignment was specified, but replication factor was not set to -1."
         raise KafkaError(error_codes.INVALID_REQUEST, message)
@@ -166,7 +193,9 @@ def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> dict[
         raise KafkaError(error_codes.INVALID_REQUEST, message)
     partitions: dict[int, Partition] = {}
     replication_factor = None
-    for assignment in topic.assignments:
+    for number, assignment in enumerate(topic.assignments):
+        if number % STEP == STEP - 1:
+            yield
         partition_id = assignment.partition_index
         if partition_id in partitions:
             message = f"Found multiple manual partition assignments for partition {partition_id}"
@@ -215,7 +244,7 @@ def _check_assignment(state: ControllerState, replicas: Sequence[int], replicati
         raise KafkaError(error_codes.INVALID_REPLICA_ASSIGNMENT, f"The manual partition assignment {problem}")
 
 
-def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> dict[int, Partition]:
+def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> Generator[None, None, dict[int, Partition]]:
     if topic.replication_factor < -1 or topic.replication_factor == 0:
         message = "Replication factor must be larger than 0, or -1 to use the default value."
         raise KafkaError(error_codes.INVALID_REPLICATION_FACTOR, message)
@@ -226,7 +255,7 @@ def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> dict[in
     count = settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
     try:
-        return dict(enumerate(placed_partitions(state, count, factor)))
+        return dict(enumerate((yield from placed_partitions(state, count, factor))))
     except KafkaError as error:
         if error.code == error_codes.INVALID_REPLICATION_FACTOR:
             message = f"Unable to replicate the partition {factor} time(s): {error.message}"
@@ -234,10 +263,15 @@ def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> dict[in
         raise
 
 
-def placed_partitions(state: ControllerState, count: int, replication_factor: int) -> list[Partition]:
+def placed_partitions(
+    state: ControllerState, count: int, replication_factor: int
+) -> Generator[None, None, list[Partition]]:
     """New partitions on brokers that the controller chooses; raises INVALID_REPLICATION_FACTOR if there are too few."""
     partitions = []
-    for replicas in place(state.usable_brokers(), count, replication_factor, state.rng):
+    placed = place(state.usable_brokers(), count, replication_factor, state.rng)
+    for number, replicas in enumerate(placed):
+        if number % STEP == STEP - 1:
+            yield
         if not any(map(state.is_active, replicas)):
             message = "All brokers are currently fenced or in controlled shutdown."
             raise KafkaError(error_codes.INVALID_REPLICATION_FACTOR, message)
@@ -252,17 +286,19 @@ def new_partition(state: ControllerState, replicas: Sequence[int]) -> Partition:
     return Partition(replicas, isr, isr[0], directories=directories)
 
 
-def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
+def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Delete topics, each named by its name or by its id."""
     message: DeleteTopicsRequest = request.message
     if not state.settings.delete_topics:
         if request.api_version < 3:
             raise KafkaError(error_codes.INVALID_REQUEST, "This version does not support topic deletion.")
         raise KafkaError(error_codes.TOPIC_DELETION_DISABLED, error_codes.message(error_codes.TOPIC_DELETION_DISABLED))
-    names = Counter(message.topic_names)
+    names = yield from counted(message.topic_names)
     ids: Counter[bytes] = Counter()
     results = []
-    for wanted in message.topics:
+    for number, wanted in enumerate(message.topics):
+        if number % STEP == STEP - 1:
+            yield
         if wanted.name is None and wanted.topic_id == ZERO_UUID:
             results.append(_refusal(None, ZERO_UUID, "Neither topic name nor id were specified."))
         elif wanted.name is None:
@@ -272,15 +308,17 @@ def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
         else:
             results.append(_refusal(wanted.name, wanted.topic_id, "You may not specify both topic name and topic id."))
     results += [_refusal(name, ZERO_UUID, "Duplicate topic name.") for name, times in names.items() if times > 1]
+    yield
     results += [_refusal(None, topic_id, "Duplicate topic id.") for topic_id, times in ids.items() if times > 1]
     doomed: dict[bytes, str] = {}
-    results += _find_by_id(state, ids, doomed)
-    results += _find_by_name(state, names, ids, doomed)
-    results += [
-        DeletableTopicResult(error_code=error_codes.NONE, name=name, topic_id=topic_id)
-        for topic_id, name in doomed.items()
-    ]
-    records = [RemoveTopicRecord(topic_id=topic_id) for topic_id in doomed]
+    results += yield from _find_by_id(state, ids, doomed)
+    results += yield from _find_by_name(state, names, ids, doomed)
+    records = []
+    for number, (topic_id, name) in enumerate(doomed.items()):
+        if number % STEP == STEP - 1:
+            yield
+        results.append(DeletableTopicResult(error_code=error_codes.NONE, name=name, topic_id=topic_id))
+        records.append(RemoveTopicRecord(topic_id=topic_id))
     return records, DeleteTopicsResponse(throttle_time_ms=0, responses=results)
 
 
@@ -294,16 +332,17 @@ def _missing(name: str | None, topic_id: bytes, code: int) -> DeletableTopicResu
     return DeletableTopicResult(name=name, topic_id=topic_id, error_code=code, error_message=error_codes.message(code))
 
 
-_T = TypeVar("_T")
-
-
 def _named_once(keys: "Counter[_T]") -> list[_T]:
     return [key for key, times in keys.items() if times == 1]
 
 
-def _find_by_id(state: ControllerState, ids: "Counter[bytes]", doomed: dict[bytes, str]) -> list[DeletableTopicResult]:
+def _find_by_id(
+    state: ControllerState, ids: "Counter[bytes]", doomed: dict[bytes, str]
+) -> Generator[None, None, list[DeletableTopicResult]]:
     missing = []
-    for topic_id in _named_once(ids):
+    for number, topic_id in enumerate(_named_once(ids)):
+        if number % STEP == STEP - 1:
+            yield
         topic = state.image.topics_by_id.get(topic_id)
         if topic is None:
             missing.append(_missing(None, topic_id, error_codes.UNKNOWN_TOPIC_ID))
@@ -314,9 +353,11 @@ def _find_by_id(state: ControllerState, ids: "Counter[bytes]", doomed: dict[byte
 
 def _find_by_name(
     state: ControllerState, names: "Counter[str]", ids: "Counter[bytes]", doomed: dict[bytes, str]
-) -> list[DeletableTopicResult]:
+) -> Generator[None, None, list[DeletableTopicResult]]:
     refused = []
-    for name in _named_once(names):
+    for number, name in enumerate(_named_once(names)):
+        if number % STEP == STEP - 1:
+            yield
         topic = state.image.topics.get(name)
         if topic is None:
             refused.append(_missing(name, ZERO_UUID, error_codes.UNKNOWN_TOPIC_OR_PARTITION))

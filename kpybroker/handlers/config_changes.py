@@ -9,22 +9,20 @@ from typing import Any
 from kpybroker.config import alter
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.forwarded import forward
-from kpybroker.server.pending import Pending
+from kpybroker.server.slices import Work
 
 
 def forward_rest(
     broker: Context, request: Any, call: Call, settled: alter.Settled, response_class: Any, result_class: Any
-) -> Any | Pending:
+) -> Work:
     """Answer what is settled; have the controller decide on the resources that are not."""
     if not settled:
-        return forward(broker, request, call)
+        return (yield forward(broker, request, call))
     rest = alter.without(request.resources, settled)
-
-    def complete(response: Any) -> Any:
-        response.responses = alter.merge(request.resources, settled, response.responses, result_class)
-        return response
-
-    if not rest:
-        return complete(response_class(throttle_time_ms=0, responses=[]))
-    forwarded = type(request)(resources=rest, validate_only=request.validate_only)
-    return forward(broker, forwarded, call, complete)
+    yield None
+    response = response_class(throttle_time_ms=0, responses=[])
+    if rest:
+        forwarded = type(request)(resources=rest, validate_only=request.validate_only)
+        response = yield forward(broker, forwarded, call)
+    response.responses = yield from alter.merge(request.resources, settled, response.responses, result_class)
+    return response

@@ -9,7 +9,7 @@ from kpybroker.config import alter
 from kpybroker.config.view import BrokerView
 from kpybroker.handlers.config_changes import forward_rest
 from kpybroker.handlers.context import Call, Context, is_asked_as_controller
-from kpybroker.server.pending import Pending
+from kpybroker.server.slices import Work
 from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -17,12 +17,14 @@ from kpywire.messages.incremental_alter_configs import (
 )
 
 
-def handle(
-    broker: Context, request: IncrementalAlterConfigsRequest, call: Call
-) -> IncrementalAlterConfigsResponse | Pending:
+def handle(broker: Context, request: IncrementalAlterConfigsRequest, call: Call) -> Work:
     """The controller decides what is left; see :mod:`kpybroker.controller.configs`."""
     if is_asked_as_controller(broker, call):
-        settled = alter.settle_on_controller(request, BrokerView(broker))
+        settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:
-        settled = alter.settle_incremental(request, BrokerView(broker))
-    return forward_rest(broker, request, call, settled, IncrementalAlterConfigsResponse, AlterConfigsResourceResponse)
+        settled = yield from alter.settle_incremental(request, BrokerView(broker))
+    return (
+        yield from forward_rest(
+            broker, request, call, settled, IncrementalAlterConfigsResponse, AlterConfigsResourceResponse
+        )
+    )

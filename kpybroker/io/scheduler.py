@@ -8,11 +8,15 @@ import asyncio
 import heapq
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol, TypeVar
+from time import perf_counter_ns
+from typing import Any, Final, Protocol, TypeVar
 
 T = TypeVar("T")
+
+PIECE_NS: Final = 250_000
+"""What work in pieces takes of a turn of the loop, or one step of it."""
 
 
 class Timer(Protocol):
@@ -41,6 +45,53 @@ class Scheduler(Protocol):
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Run ``work`` in a thread, then ``done(result, None)`` or ``done(None, error)`` on the loop."""
 
+    def in_pieces(self, work: Iterator[object]) -> None:
+        """Do work that yields between its steps: a piece now, the rest in the turns to come, one piece a turn."""
+
+
+class Pieces:
+    """Long work of the node itself, which clients do not wait for: a turn of the loop does one piece of it.
+
+    Requests have a line of their own (`kpybroker.server.line`), so a client waits for two pieces at most. Several
+    works take turns. What a work raises ends it, and comes out of the callback it was raised in.
+    """
+
+    def __init__(self, call_soon: Callable[..., object], now_ns: Callable[[], int] = perf_counter_ns) -> None:
+        self._call_soon = call_soon
+        self._now_ns = now_ns
+        self._works: deque[Iterator[object]] = deque()
+
+    def begin(self, work: Iterator[object]) -> None:
+        """Do its first piece."""
+        if self._is_left(work):
+            self._works.append(work)
+            if len(self._works) == 1:
+                self._call_soon(self._turn)
+
+    def stop(self) -> None:
+        """Do no more of it."""
+        self._works.clear()
+
+    def _is_left(self, work: Iterator[object]) -> bool:
+        until_ns = self._now_ns() + PIECE_NS
+        return any(self._now_ns() >= until_ns for _ in work)
+
+    def _turn(self) -> None:
+        works = self._works
+        if not works:
+            return  # somebody said to stop
+        work = works[0]
+        is_left = False
+        try:
+            is_left = self._is_left(work)
+        finally:
+            if works:
+                works.popleft()
+                if is_left:
+                    works.append(work)
+            if works:
+                self._call_soon(self._turn)
+
 
 class LoopScheduler:
     """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs)."""
@@ -48,6 +99,7 @@ class LoopScheduler:
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
     call_soon_threadsafe: Callable[..., object]
+    in_pieces: Callable[[Iterator[object]], None]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
         self.loop = loop
@@ -55,6 +107,8 @@ class LoopScheduler:
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
         self.monotonic_ms = lambda: loop.time() * 1000.0
         self.call_soon = loop.call_soon
+        self._pieces = Pieces(lambda turn: self.call_soon(turn))
+        self.in_pieces = self._pieces.begin
         self.call_soon_threadsafe = loop.call_soon_threadsafe
 
     def now_ms(self) -> int:
@@ -78,10 +132,11 @@ class LoopScheduler:
         task.add_done_callback(finished)
 
     async def close(self) -> None:
-        """Wait for the threads' work and what follows from it, then end them."""
+        """Wait for the threads' work and what follows from it, then end them. Work in pieces is left as it is."""
         while self._working:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
+        self._pieces.stop()
         await self.loop.run_in_executor(None, self.executor.shutdown)
 
 
@@ -104,6 +159,7 @@ class ManualScheduler:
         self._order = 0
         self._soon: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._timers: list[tuple[int, int, _ManualTimer, Callable[..., object], tuple[Any, ...]]] = []
+        self.in_pieces = Pieces(self.call_soon, lambda: self._now_ms * 1_000_000).begin
 
     def now_ms(self) -> int:
         return self._now_ms

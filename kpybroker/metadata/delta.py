@@ -4,6 +4,7 @@ The image calls a :class:`Changes` while it applies a record; :class:`MetadataDe
 everything for those who must act on it. Since partitions and brokers are immutable, remembering costs a reference.
 """
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from kpybroker.metadata.broker import Broker
@@ -23,6 +24,9 @@ class Changes(Protocol):
 
     def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
         """A partition was created (``before`` is None) or changed."""
+
+    def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
+        """Partitions were created that were not there."""
 
     def broker_changed(self, broker_id: int, before: Broker | None) -> None:
         """A broker registered, changed or, if the image has it no more, was unregistered."""
@@ -105,6 +109,10 @@ class MetadataDelta:
 
     def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
         self.partitions.setdefault(topic.id, {}).setdefault(partition_id, before)
+
+    def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
+        changed = self.partitions.get(topic.id, {})
+        self.partitions[topic.id] = {**dict.fromkeys(added), **changed}
 
     def broker_changed(self, broker_id: int, before: Broker | None) -> None:
         self.brokers.setdefault(broker_id, before)

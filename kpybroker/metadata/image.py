@@ -15,6 +15,7 @@ from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import Broker, Controller
 from kpybroker.metadata.delta import Changes, ConfigResource, MetadataDelta
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.metadata.units import NewPartitions, Unit
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -114,6 +115,12 @@ class MetadataImage:
             apply(self, record, offset, changes)
         self.next_offset = offset + 1
 
+    def apply_unit(self, unit: Unit, offset: int, changes: Changes) -> None:
+        """Apply the records that a unit stands for, the first of which is at ``offset``."""
+        for part in unit.parts:
+            self.apply(part, offset, changes)
+        self.next_offset = offset + unit.records
+
     def configs_of(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
         """What was set explicitly for one resource."""
         return self.configs.get((resource_type, resource_name), {})
@@ -180,6 +187,11 @@ class MetadataImage:
         before = topic.partitions.get(record.partition_id)
         topic.partitions[record.partition_id] = Partition.from_record(record)
         changes.partition_changed(topic, record.partition_id, before)
+
+    def _apply_new_partitions(self, new: NewPartitions, _offset: int, changes: Changes) -> None:
+        topic = self._topic(new.topic_id, new)
+        topic.partitions.update(new.partitions)
+        changes.partitions_added(topic, new.partitions)
 
     def _apply_partition_change(self, record: PartitionChangeRecord, _offset: int, changes: Changes) -> None:
         topic = self._topic(record.topic_id, record)
@@ -334,6 +346,7 @@ _APPLY: dict[type, Callable[[MetadataImage, Any, int, Changes], None]] = {
     UnregisterBrokerRecord: MetadataImage._apply_unregister_broker,
     TopicRecord: MetadataImage._apply_topic,
     PartitionRecord: MetadataImage._apply_partition,
+    NewPartitions: MetadataImage._apply_new_partitions,
     ConfigRecord: MetadataImage._apply_config,
     PartitionChangeRecord: MetadataImage._apply_partition_change,
     FenceBrokerRecord: MetadataImage._apply_fence_broker,

@@ -5,12 +5,15 @@ after each committed batch, in the order they subscribed, with the whole image a
 the image.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.units import Unit
 
+UNITS_TOGETHER = 64
+"""As subscribers have something to do for each publication, too."""
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
 
@@ -31,6 +34,19 @@ class Loader:
         for offset, record in enumerate(records, first_offset):
             self.image.apply(record, offset, self._delta)
         self.image.epoch = epoch
+
+    def publish_units(self, units: Iterable[Unit], first_offset: int, epoch: int) -> Generator[None, None, None]:
+        """Apply the units of a committed batch and tell of them, some at a time; yields in between."""
+        self.publish(first_offset)
+        self.image.epoch = epoch
+        offset = first_offset
+        for count, unit in enumerate(units, 1):
+            self.image.apply_unit(unit, offset, self._delta)
+            offset += unit.records
+            if count % UNITS_TOGETHER == 0:
+                self.publish(offset)
+                yield
+        self.publish(offset)
 
     def load_snapshot(self, records: Sequence[Any], next_offset: int, epoch: int) -> None:
         """Apply the records of a snapshot to the empty image; they stand for all offsets below ``next_offset``."""

@@ -65,7 +65,7 @@ from kpybroker.raft.timing import DEFAULT_TIMING, Timing
 from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpywire import error_codes
 from kpywire.batch import check_crc, parse_header
-from kpywire.record import Record, build_batch
+from kpywire.record import encode_record, plain_batch_of
 from kpywire.uuid import ZERO_UUID
 
 MAX_BATCH_BYTES = 8 << 20
@@ -186,13 +186,17 @@ class Quorum:
             raise NotLeader
         if sum(map(len, records)) + _RECORD_OVERHEAD_BYTES * len(records) > MAX_BATCH_BYTES:
             raise RecordsTooLarge
+        section = b"".join([encode_record(delta, 0, None, record) for delta, record in enumerate(records)])
+        return self.append_section(section, len(records), now_ms)
+
+    def append_section(self, section: bytes, count: int, now_ms: int) -> tuple[int, int]:
+        """As `append`, of so many records that are the section of a batch already."""
+        if not isinstance(self.role, Leader):
+            raise NotLeader
+        if len(section) > MAX_BATCH_BYTES:
+            raise RecordsTooLarge
         first_offset = self.next_offset
-        batch = build_batch(
-            [Record(timestamp=now_ms, value=record) for record in records],
-            base_offset=first_offset,
-            partition_leader_epoch=self.epoch,
-        )
-        self.log.append(batch)
+        self.log.append(plain_batch_of(section, count, first_offset, self.epoch, now_ms))
         self._wake_parked(self.role, now_ms)
         return first_offset, self.next_offset
 

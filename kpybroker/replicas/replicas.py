@@ -29,9 +29,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kpybroker.replicas")
 
-CREATE_SLICE_MS = 2.0
-"""For so long logs are made in one loop turn when many partitions appear; a request makes those it needs itself."""
-
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
 
@@ -51,6 +48,9 @@ class Replicas:
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._to_create: deque[Replica] = deque()
+        self._is_creating = self._is_dropping = False
+        self._leaving: dict[str, dict[int, Replica]] = {}
+        """Partitions of deleted topics whose logs are still where they were."""
         self._image: MetadataImage | None = None
         directories.when_failed(self._went_offline)
 
@@ -120,7 +120,7 @@ class Replicas:
             replica.update(partition)
             return
         replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self.open_log)
-        if self.find_log(replica) is None:
+        if topic.name in self._leaving or self.find_log(replica) is None:
             self._create_later(replica)
 
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
@@ -140,22 +140,57 @@ class Replicas:
                 self.configure(held, self._image.configs_of(TOPIC_RESOURCE, held.name))
 
     def _drop(self, topic: Topic) -> None:
+        """Nobody finds its partitions any more; their logs are taken out of use soon, some a turn."""
         held = self.by_id.pop(topic.id, None)
-        if held is not None:
-            if self.topics.get(topic.name) is held:
-                del self.topics[topic.name]
-            for replica in held.replicas.values():
-                self._forget(replica)
-            held.replicas = {}  # they hold their topic
+        if held is None:
+            return
+        if self.topics.get(topic.name) is held:
+            del self.topics[topic.name]
+        for replica in held.replicas.values():
+            if replica.watchers or replica.commit_waits:
+                replica.forget()
+            else:
+                replica.gone, replica.leader = True, None
+        for earlier in self._leaving.get(topic.name, {}).copy():
+            self._forget_leaving(topic.name, earlier)
+        self._leaving[topic.name], held.replicas = held.replicas, {}  # they hold their topic
+        log.info("deleting topic %s with %d logs", topic.name, len(self._leaving[topic.name]))
+        if not self._is_dropping:
+            self._is_dropping = True
+            self.scheduler.in_pieces(self._drop_in_pieces())
+
+    def _drop_in_pieces(self) -> Iterator[None]:
+        try:
+            while self._leaving:
+                name, replicas = next(iter(self._leaving.items()))
+                while replicas:
+                    self._forget_leaving(name, next(iter(replicas)))
+                    yield
+                if self._leaving.get(name) is replicas:
+                    del self._leaving[name]
+        finally:
+            self._is_dropping = False
+
+    def finish_dropping(self) -> None:
+        """Take the logs of all deleted topics out of use now: before the node stops."""
+        for _ in self._drop_in_pieces():
+            pass
+
+    def _forget_leaving(self, name: str, index: int) -> None:
+        """Take the log of a deleted topic's partition out of use, if that was not done yet."""
+        replica = self._leaving.get(name, {}).pop(index, None)
+        if replica is not None:
+            self._forget(replica)
 
     def _forget(self, replica: Replica) -> None:
         if self.moves is not None:
             self.moves.forget(replica.topic.name, replica.index)
         found = self.find_log(replica)
-        replica.forget()
+        if not replica.gone:
+            replica.forget()
         if found is not None:
             self.directories.delete(found, replica.topic.config.file_delete_delay_ms)
-            log.info("deleted the log of %s", replica)
+            log.debug("deleted the log of %s", replica)
 
     # Logs
 
@@ -181,6 +216,7 @@ class Replicas:
     def open_log(self, replica: Replica) -> Log:
         """The log of a replica, made where it is missing."""
         topic = replica.topic
+        self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
         if found is None:
             assigned = replica.partition.directory_of(self.node_id)
@@ -199,25 +235,30 @@ class Replicas:
         return found
 
     def _create_later(self, replica: Replica) -> None:
-        """Make the files of a new partition soon: a few a turn, so that many of them do not stall the loop."""
-        if not self._to_create:
-            self.scheduler.call_soon(self._create_some)
+        """Make the files of a new partition soon: some a turn, so that many of them do not stall the loop."""
         self._to_create.append(replica)
+        if not self._is_creating:
+            self._is_creating = True
+            self.scheduler.call_soon(self._create)
 
-    def _create_some(self) -> None:
-        until_ms = self.scheduler.monotonic_ms() + CREATE_SLICE_MS
-        while self._to_create and self.scheduler.monotonic_ms() <= until_ms:
-            replica = self._to_create.popleft()
-            if replica.gone or replica.offline or replica.leader is not None:
-                continue
-            try:
-                replica.led()
-            except DiskFailure as failure:
-                self.directory_failed(failure)
-            except KafkaError as error:
-                log.debug("%s is not made yet: %s", replica, error)
-        if self._to_create:
-            self.scheduler.call_soon(self._create_some)
+    def _create(self) -> None:
+        self.scheduler.in_pieces(self._create_in_pieces())
+
+    def _create_in_pieces(self) -> Iterator[None]:
+        try:
+            while self._to_create:
+                replica = self._to_create.popleft()
+                if replica.gone or replica.offline or replica.leader is not None:
+                    continue
+                try:
+                    replica.led()
+                except DiskFailure as failure:
+                    self.directory_failed(failure)
+                except KafkaError as error:
+                    log.debug("%s is not made yet: %s", replica, error)
+                yield
+        finally:
+            self._is_creating = False
 
     # Failing directories
 

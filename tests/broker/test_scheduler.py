@@ -1,10 +1,12 @@
 """The scheduler that tests and simulations drive by hand behaves like the real one."""
 
 import asyncio
+from collections.abc import Iterator
+from itertools import count
 
 import pytest
 
-from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
+from kpybroker.io.scheduler import PIECE_NS, LoopScheduler, ManualScheduler, Pieces
 
 
 def test_timers_fire_in_their_order_and_not_after_being_cancelled() -> None:
@@ -48,3 +50,51 @@ def test_monotonic_time_starts_with_the_scheduler() -> None:
     scheduler = ManualScheduler()
     scheduler.advance(250)
     assert scheduler.monotonic_ms() == pytest.approx(250)
+
+
+def test_long_work_is_done_a_piece_a_turn_and_in_turns() -> None:
+    scheduler = ManualScheduler()
+    done: list[str] = []
+    clock = [0]
+
+    def work(name: str, steps: int) -> Iterator[None]:
+        for _ in range(steps):
+            done.append(name)
+            clock[0] += PIECE_NS // 2
+            yield
+
+    pieces = Pieces(scheduler.call_soon, lambda: clock[0])
+    pieces.begin(work("a", 5))
+    pieces.begin(work("b", 3))
+    assert done == ["a", "a", "b", "b"], "a piece of each at once"
+    scheduler.run()
+    assert done == ["a", "a", "b", "b", "a", "a", "b", "a"]
+
+
+def test_work_that_fails_ends_and_the_others_go_on() -> None:
+    scheduler = ManualScheduler()
+    done: list[int] = []
+    now_ns = count(step=PIECE_NS)
+    pieces = Pieces(scheduler.call_soon, lambda: next(now_ns))
+
+    def failing() -> Iterator[None]:
+        yield
+        raise RuntimeError("by the test")
+
+    pieces.begin(failing())
+    pieces.begin(done.append(number) for number in range(4))
+    with pytest.raises(RuntimeError):
+        scheduler.run()
+    scheduler.run()
+    assert done == [0, 1, 2, 3]
+
+
+def test_stopped_pieces_do_no_more() -> None:
+    scheduler = ManualScheduler()
+    done: list[int] = []
+    now_ns = count(step=PIECE_NS)
+    pieces = Pieces(scheduler.call_soon, lambda: next(now_ns))
+    pieces.begin(done.append(number) for number in range(4))
+    pieces.stop()
+    scheduler.run()
+    assert done == [0]

@@ -60,7 +60,7 @@ class Ours:
     def refusal(self, resource_type: int, name: str, operations: list[tuple[int, str, str | None]]) -> tuple:
         """What this broker, and behind it the rules of the resource, say to one IncrementalAlterConfigs."""
         request = incremental_request((resource_type, name, operations), validate_only=True)
-        error = alter.settle_incremental(request, self).get(0)
+        error = at_once(alter.settle_incremental(request, self)).get(0)
         if error is None and resource_type in (TOPIC, GROUP, CLIENT_METRICS):
             after = dict(self.configs_of(resource_type, name))
             after.update((config, value or "") for operation, config, value in operations if operation == SET)
@@ -346,7 +346,7 @@ def test_replacing_configs_is_refused_in_kafkas_words(kafka, kind, name, configs
     resource = legacy.AlterConfigsResource(resource_type=kind, resource_name=name, configs=altered)
     request = legacy.AlterConfigsRequest(resources=[resource], validate_only=True)
     answer = client.call(request, 2).responses[0]
-    error = alter.settle_legacy(request, ours)[0]
+    error = at_once(alter.settle_legacy(request, ours))[0]
     assert error is not None
     assert (error.code, error.message) == (answer.error_code, answer.error_message)
 

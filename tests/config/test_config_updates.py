@@ -62,36 +62,37 @@ def test_answers_are_merged_in_the_order_of_the_request():
         resource(4, "9", (SET, "message.max.bytes", "1")),
         resource(4, "1", (SET, "message.max.bytes", "1")),
     )
-    settled = alter.settle_incremental(request(topic, wrong, broker), Node())
+    settled = at_once(alter.settle_incremental(request(topic, wrong, broker), Node()))
     assert alter.without([topic, wrong, broker], settled) == [topic, broker]
     answered = [
         AlterConfigsResourceResponse(error_code=0, error_message=None, resource_type=4, resource_name="1"),
         AlterConfigsResourceResponse(error_code=3, error_message="no", resource_type=2, resource_name="t"),
     ]
-    merged = alter.merge([topic, wrong, broker], settled, answered, AlterConfigsResourceResponse)
+    merged = at_once(alter.merge([topic, wrong, broker], settled, answered, AlterConfigsResourceResponse))
     assert [(answer.resource_name, answer.error_code) for answer in merged] == [("t", 3), ("9", 42), ("1", 0)]
 
 
 def test_a_controller_that_answers_too_little_is_an_error():
     lonely = resource(2, "t", (SET, "retention.ms", "1"))
-    (answer,) = alter.merge([lonely], {}, [], AlterConfigsResourceResponse)
+    (answer,) = at_once(alter.merge([lonely], {}, [], AlterConfigsResourceResponse))
     assert answer.error_code == -1
 
 
 def test_a_resource_that_comes_twice_is_refused_both_times():
     twice = [resource(2, "t", (SET, "retention.ms", "1")), resource(2, "t", (SET, "retention.ms", "2"))]
-    settled = alter.settle_incremental(request(*twice), Node())
+    settled = at_once(alter.settle_incremental(request(*twice), Node()))
     assert [error.message for error in settled.values() if error] == ["Each resource must appear at most once."] * 2
 
 
 def test_loggers_are_set_at_once_and_need_no_controller():
     node = Node()
     change = resource(8, "1", (SET, "kpybroker.server", "TRACE"))
-    assert alter.settle_incremental(request(change, validate_only=True), node) == {0: None}
+    assert at_once(alter.settle_incremental(request(change, validate_only=True), node)) == {0: None}
     assert node.levels["kpybroker.server"] == "INFO"
-    assert alter.settle_incremental(request(change), node) == {0: None}
+    assert at_once(alter.settle_incremental(request(change), node)) == {0: None}
     assert node.levels["kpybroker.server"] == "TRACE"
-    assert alter.settle_incremental(request(resource(8, "1", (DELETE, "kpybroker.server", None))), node) == {0: None}
+    unset = resource(8, "1", (DELETE, "kpybroker.server", None))
+    assert at_once(alter.settle_incremental(request(unset), node)) == {0: None}
     assert node.levels["kpybroker.server"] == "INFO"
 
 
@@ -106,7 +107,7 @@ def test_loggers_are_set_at_once_and_need_no_controller():
     ],
 )
 def test_operations_apply_to_what_is_stored_and_usable(stored, operations, refused):
-    settled = alter.settle_incremental(request(resource(4, "1", *operations)), Node(stored))
+    settled = at_once(alter.settle_incremental(request(resource(4, "1", *operations)), Node(stored)))
     assert bool(settled) == refused
 
 

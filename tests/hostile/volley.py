@@ -44,7 +44,7 @@ class _Lane:
         self.port = port
         self.sent: deque[Damaged] = deque()
         self.first_number = 0
-        self.patience_s = self.deadline = 0.0
+        self.heard_s = 0.0
         self.received = bytearray()
         self.sock: socket.socket | None = None
         self.is_over = False
@@ -61,9 +61,7 @@ class _Lane:
             parts.append(request.frame)
             if request.frame_size is None:
                 parts.append(_FENCE.pack(FENCE_BYTES, api.API_VERSIONS, 0, FIRST_FENCE + number, -1))
-        waits = any(request.specimen.key in MAY_WAIT for request in requests)
-        self.patience_s = PARKED_S if waits else PATIENCE_S
-        self.deadline = time.monotonic() + self.patience_s
+        self.heard_s = time.monotonic()
         try:
             sock.sendall(b"".join(parts))
             if requests[0].frame_size is not None:
@@ -81,7 +79,7 @@ class _Lane:
             chunk = b""
         if not chunk:
             return False
-        self.deadline = time.monotonic() + self.patience_s
+        self.heard_s = time.monotonic()
         received = self.received
         received += chunk
         position = 0
@@ -94,6 +92,11 @@ class _Lane:
             self._answered(correlation_id - FIRST_FENCE)
         del received[:position]
         return True
+
+    @property
+    def deadline_s(self) -> float:
+        """Until when the first request is waited for."""
+        return self.heard_s + (PARKED_S if self.sent[0].specimen.key in MAY_WAIT else PATIENCE_S)
 
     def _answered(self, number: int) -> None:
         if self.first_number <= number < self.first_number + len(self.sent):
@@ -188,8 +191,8 @@ class Volley:
         blind_s, self._looked_s = now - self._looked_s, now
         for descriptor, lane in busy.items():
             if blind_s > BLIND_S:  # this process was not running: what came meanwhile is yet to be read
-                lane.deadline += blind_s
-            if lane.sent and lane.deadline < now and descriptor not in done:
+                lane.heard_s += blind_s
+            if lane.sent and lane.deadline_s < now and descriptor not in done:
                 self._late(lane, again)
                 done.append(descriptor)
         return done

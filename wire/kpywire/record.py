@@ -234,7 +234,13 @@ def plain_batch(
 ) -> bytes:
     """`build_batch` of keys and values, not compressed, of no producer, all of one time."""
     section = b"".join([encode_record(delta, 0, key, value) for delta, (key, value) in enumerate(records)])
-    count = len(records)
+    return plain_batch_of(section, len(records), base_offset, partition_leader_epoch, timestamp_ms)
+
+
+def plain_batch_of(
+    section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int
+) -> bytes:
+    """`plain_batch` of so many records that are a section already."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
     checked = _CHECKED.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + section
     return _BEFORE.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked

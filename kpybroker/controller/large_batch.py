@@ -1,0 +1,40 @@
+"""The records of a long decision: one for the journal, encoded and made into units beforehand.
+
+Invariant: whoever applies it, in whatever steps, holds what a replay of its records gives.
+"""
+
+from collections.abc import Generator, Sequence
+from typing import Any
+
+from kpybroker.metadata.image_records import record_version
+from kpybroker.metadata.units import STEP_RECORDS, Unit, units_of
+from kpywire.metadata_records import encode_record
+from kpywire.record import encode_record as batched_record
+
+LARGE_RECORDS = 100
+"""What has fewer is written and applied at once."""
+
+
+class LargeBatch:
+    """Takes the place of its records: in `Effects`, behind the append, and in what waits to be committed."""
+
+    __slots__ = ("records", "section", "units")
+
+    def __init__(self, section: bytes, records: int, units: list[Unit]) -> None:
+        """``section`` is that of the batch in the log, with so many records."""
+        self.section = section
+        self.records = records
+        self.units = units
+
+
+def large_batch(records: Sequence[Any], level: int) -> Generator[None, None, LargeBatch]:
+    """The batch of these records at a level of ``metadata.version``; yields now and then."""
+    parts: list[bytes] = []
+    for delta, record in enumerate(records):
+        value = encode_record(record, record_version(record, level))
+        parts.append(batched_record(delta, 0, None, value))
+        if delta % STEP_RECORDS == STEP_RECORDS - 1:
+            yield
+    section = b"".join(parts)
+    yield
+    return LargeBatch(section, len(records), (yield from units_of(records)))
