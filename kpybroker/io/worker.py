@@ -65,6 +65,8 @@ class Worker:
             task, told = asked
             try:
                 self._do(task, told)
+            except WorkerDied as death:
+                self._tell(told, death)
             except Exception as error:
                 self._tell(told, WorkerDied(f"{type(error).__name__}: {error}"))
                 self._end()
