@@ -51,7 +51,7 @@ class EndQuorumEpoch(NamedTuple):
 
     epoch: int
     leader_id: int
-    preferred_candidates: tuple[int, ...]
+    preferred_candidates: tuple[ReplicaKey, ...]
 
 
 class Fetch(NamedTuple):

@@ -316,11 +316,11 @@ class Quorum:
         return self.history.voters_offset == BOOTSTRAP_OFFSET or moved
 
     def _tell_resigned(self, leader: Leader) -> None:
-        candidates = tuple(
-            sorted(self._others, key=lambda voter_id: leading.acknowledged(leader, voter_id), reverse=True)
-        )
-        for voter_id in candidates:
-            self._talks.tell(voter_id, EndQuorumEpoch(self.epoch, self.local.id, candidates))
+        others = [self.history.voters[voter_id] for voter_id in self._others]
+        best_first = sorted(others, key=lambda voter: leading.acknowledged(leader, voter.id), reverse=True)
+        candidates = tuple([ReplicaKey(voter.id, voter.directory_id) for voter in best_first])
+        for candidate in candidates:
+            self._talks.tell(candidate.id, EndQuorumEpoch(self.epoch, self.local.id, candidates))
 
     # The log.
 
@@ -398,9 +398,9 @@ class Quorum:
             role.deadline_ms = now_ms + self._turn_ms(request.preferred_candidates)
         return self._known()
 
-    def _turn_ms(self, candidates: Sequence[int]) -> float:
+    def _turn_ms(self, candidates: Sequence[ReplicaKey]) -> float:
         """The first candidate stands at once, others when it seems to have failed."""
-        if candidates[:1] == (self.local.id,):
+        if candidates and candidates[0].id == self.local.id:
             return 0
         timeout_ms = self.timing.election_timeout_ms
         return timeout_ms // 2 + self._draw(timeout_ms)

@@ -5,6 +5,7 @@ import pytest
 from kpybroker.raft.events import Answer, Answered, Asked, ElectionPersisted, LogSynced, Ready, Send, Tick, Unanswered
 from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import (
+    EndQuorumEpoch,
     EpochResponse,
     Fetch,
     FetchResponse,
@@ -189,7 +190,8 @@ def test_a_resigning_leader_names_the_best_candidate_first() -> None:
     quorum.step(Asked("fetch", Fetch(1, ReplicaKey(3), 1, 1, -1)), now_ms)
     quorum.resign()
     told = [said for said in next_ready(quorum).said if isinstance(said, Send)]
-    assert [(send.node_id, send.request[2]) for send in told] == [(3, (3, 2)), (2, (3, 2))]
+    best_first = (ReplicaKey(3), ReplicaKey(2))
+    assert told == [Send(each.id, EndQuorumEpoch(1, 1, best_first)) for each in best_first]
 
 
 def test_who_leads_is_told_to_the_voters_until_they_follow() -> None:
