@@ -2,7 +2,7 @@
 
 - Offset -1 is the high watermark; above it, or below -1, is OFFSET_OUT_OF_RANGE. A lower offset than the log start
   changes nothing.
-- A topic whose cleanup policy does not delete is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
+- A topic that is compacted only is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
 
 A log start moves when the new one is on disk, so it never goes back, not even for who read it just before a crash.
 (Apache Kafka writes it down a minute later.)
@@ -92,7 +92,8 @@ def _delete(
     index, offset = wanted
 
     def delete(replica: Replica, leader: Leader) -> DeleteRecordsPartitionResult:
-        if not replica.topic.config.delete:
+        config = replica.topic.config
+        if config.compact and not config.delete:
             raise KafkaError(error_codes.POLICY_VIOLATION)
         high_watermark = leader.high_watermark.offset
         start = high_watermark if offset == HIGH_WATERMARK else offset

@@ -32,8 +32,6 @@ LOGS_PER_CHECK = 1000
 REMOVAL_CHECK_MS = 1000
 NEVER_MS = 2**63 - 1
 LOGS_PER_TURN = 8
-FIRST_DELAY_MS = 30_000
-"""Work that is due seldom begins so long after the start, as in Kafka."""
 
 
 class Upkeep:
@@ -50,11 +48,16 @@ class Upkeep:
         self._dirty_since_ms: dict[Log, float] = {}
         """When logs that are to be flushed by time were first seen to need it."""
         self._aging: deque[Replica] = deque()
+        self._shortened: set[LogDirectory] = set()
+        """Directories with logs that lost segments in this round of retention."""
+        self._first_delay_ms = 0.0
+        """Work that is due seldom begins so long after the start."""
         self._stopped = False
 
     def start(self) -> None:
         """Begin. The intervals are Kafka's."""
         config = self.config()
+        self._first_delay_ms = config["log.initial.task.delay.ms"]
         self._every(FLUSH_CHECK_MS, self._flush_if_due)
         self._every(REMOVAL_CHECK_MS, self._remove_due_files)
         for key, work in (
@@ -85,7 +88,7 @@ class Upkeep:
             if not self._stopped:
                 self._timers[work] = self.scheduler.call_later(interval_ms, due)
 
-        self._timers[work] = self.scheduler.call_later(min(interval_ms, FIRST_DELAY_MS), due)
+        self._timers[work] = self.scheduler.call_later(min(interval_ms, self._first_delay_ms), due)
 
     # Flushing
 
@@ -169,7 +172,7 @@ class Upkeep:
     def _delete_old_segments(self) -> None:
         """Look at all logs, a few in a turn: those that nobody has used since the start have to be opened for it."""
         if not self._aging:
-            self._aging.extend(replica for replica in self.replicas if replica.log is not None or _may_age(replica))
+            self._aging.extend(replica for replica in self.replicas if self._may_age(replica))
             self._delete_some()
 
     def _delete_some(self) -> None:
@@ -179,6 +182,7 @@ class Upkeep:
             try:
                 leader = replica.led()
                 if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
+                    self._shortened.add(leader.log.directory)
                     replica.log_start_moved()
             except KafkaError:
                 continue  # it is not led here, or gone by now
@@ -186,6 +190,20 @@ class Upkeep:
                 self.replicas.directory_failed(failure)
         if self._aging:
             self.scheduler.call_soon(self._delete_some)
+            return
+        for directory in self._shortened:
+            if directory.failure is None:  # the renamed files may be back if the machine dies before it is written
+                self._write(directory, names.LOG_STARTS, directory.render_log_starts())
+        self._shortened.clear()
+
+    def _may_age(self, replica: Replica) -> bool:
+        if replica.log is not None:
+            return True
+        config = replica.topic.config
+        if config.delete and (config.retention_ms >= 0 or config.retention_bytes >= 0):
+            return True
+        found = self.replicas.find_log(replica)
+        return found is not None and (replica.topic.name, replica.index) in found.directory.log_starts
 
     def _remove_due_files(self) -> None:
         """Of segments whose ``file.delete.delay.ms`` has passed, a few files in a turn."""
@@ -211,8 +229,3 @@ class Upkeep:
 
     def _open_logs(self) -> list[Log]:
         return [replica.leader.log for replica in self.replicas if replica.leader and replica.leader.log.is_open]
-
-
-def _may_age(replica: Replica) -> bool:
-    config = replica.topic.config
-    return config.delete and (config.retention_ms >= 0 or config.retention_bytes >= 0)
