@@ -118,7 +118,9 @@ class Directories:
         if found.topic_id not in (None, topic_id):
             self.set_aside(found)
             return None
-        found.topic_id = topic_id
+        if found.topic_id is None:
+            found.directory.write_topic_id(found, topic_id)  # the machine died before it was on disk
+            found.topic_id = topic_id
         return found
 
     def for_new_log(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
@@ -205,8 +207,7 @@ class Directories:
         best = max(several, key=worth)
         for found in several:
             if found is not best:
-                log.warning("%s lies in %s and in %s", found.name, best.directory.path, found.directory.path)
-                self.set_aside(found)
+                self.set_aside(found, f"{best.directory.path} has another log of {found.name}, which counts")
 
     # What goes
 
@@ -219,14 +220,15 @@ class Directories:
             for name in list(directory.leftovers):
                 self._remove_later(directory, name, 0)
 
-    def set_aside(self, found: Log) -> None:
+    def set_aside(self, found: Log, reason: str = "") -> None:
         """Give a log that has no place here a name that says so; nothing of it is deleted."""
         try:
             name = found.directory.mark(found, names.STRAY_DIRECTORY)
         except DiskFailure as failure:
             self.check(failure)
         else:
-            log.warning("no topic of this cluster has the log %s: it is kept as %s", found.name, name)
+            reason = reason or f"no topic of this cluster has the log {found.name}"
+            log.warning("%s: it is kept as %s/%s", reason, found.directory.path, name)
 
     def delete(self, found: Log, delay_ms: int) -> None:
         """Take a log out of use and its files off the disk after ``delay_ms``.

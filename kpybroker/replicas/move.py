@@ -28,6 +28,7 @@ from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
+from kpystorage.log_slice import LogSlice
 from kpywire.batch import batch_headers, check_crc
 from kpywire.errors import Malformed
 
@@ -140,7 +141,7 @@ class Move:
             self._later(wait_ms)
             return
         most = self._around.throttle.at_once(CHUNK_BYTES)
-        found = source.read(copy.end.offset, most, source.end, min_one_batch=True)
+        found = self._missing(most)
         if found is not None:
             scheduler.submit_blocking(found.read, self._got)
         elif self.assignment is Assignment.NOT_ASKED:
@@ -172,6 +173,12 @@ class Move:
         segments = self.source.segments
         at = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
         return segments[max(at - 1, 0)].base_offset
+
+    def _missing(self, most: int) -> LogSlice | None:
+        """What comes next of the log; None at its end."""
+        source = self.source
+        offset = max(self.copy.end.offset, source.log_start_offset)
+        return source.read(offset, most, source.end, min_one_batch=True)
 
     def _got(self, data: bytes | None, error: BaseException | None) -> None:
         if self.is_over:
@@ -280,7 +287,7 @@ class Move:
         if source.is_flushing:
             return False  # its thread knows the files by the names they have now
         while copy.end.offset < source.end.offset:
-            found = source.read(copy.end.offset, CHUNK_BYTES, source.end, min_one_batch=True)
+            found = self._missing(CHUNK_BYTES)
             if found is None:
                 self._reach_end()
                 break

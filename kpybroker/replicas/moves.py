@@ -134,21 +134,24 @@ class Moves:
         try:
             topic_id = directory.read_topic_id(copy)
         except CorruptLog:
-            topic_id = None  # it was begun when the machine died, and is made anew
+            topic_id = None
         if topic is None or replica is None or topic_id not in (None, topic.id):
             self.directories.set_aside(copy)
             return
         source = self.directories.find_of_topic(copy.topic, copy.partition, topic.id)
-        if source is None:
+        if source is None and topic_id is not None:
             self._recover_abandoned(replica, copy, topic.id)
-        elif source.directory is directory or self.of(copy.topic, copy.partition) is not None:
+        elif source is None or source.directory is directory or self.of(copy.topic, copy.partition) is not None:
             self.directories.delete(copy, 0)
         else:
+            source.open()
+            if topic_id is None:  # the machine died before that was on disk
+                self.directories.delete(copy, 0)
+                copy = self._new_copy(replica, source, directory)
             self._begin(self._resumed(replica, source, copy))
 
     def _resumed(self, replica: Replica, source: Log, copy: Log) -> Move:
         directory = copy.directory
-        source.open()
         try:
             copy.open()
             copy.configure(while_copied(replica.topic.config.log()))
@@ -160,18 +163,20 @@ class Moves:
         return Move(replica, source, copy, self._around)
 
     def _recover_abandoned(self, replica: Replica, copy: Log, topic_id: bytes) -> None:
-        """The log is in a directory that is gone; where the controller knows the copy's as the replica's it had caught
-        up, and counts (``LogManager.recoverAbandonedFutureLogs``)."""
+        """The log is gone. If its directory is too, the copy counts only where the controller knows that it had caught
+        up (``LogManager.recoverAbandonedFutureLogs``); else the machine's death took the log, and the copy is what is
+        left."""
         directory = copy.directory
-        if replica.partition.directory_of(self.replicas.node_id) != self.directories.ids[directory]:
+        caught_up = replica.partition.directory_of(self.replicas.node_id) == self.directories.ids[directory]
+        if self.directories.failed_paths and not caught_up:
             log.error("%s was moving to %s, and what it was copied from is not there", copy.name, directory.path)
             return
         copy.topic_id = topic_id
         directory.promote(copy.open())
         copy.configure(replica.topic.config.log())
         log.warning(
-            "%s ends at %d in %s: it was all but moved there when the directory it came from was lost, and records "
-            "of that moment may be missing",
+            "%s ends at %d in %s: it was moving there when what it was copied from was lost, and records of that "
+            "moment may be missing",
             copy.name,
             copy.log_end_offset,
             directory.path,
@@ -193,10 +198,9 @@ class Moves:
         target.promote(copy)
         self._forget(move)
         copy.configure(replica.topic.config.log())
-        for known in ("cleaner_offsets", "high_watermarks"):
-            offsets = getattr(source.directory, known)
-            if key in offsets:
-                getattr(target, known)[key] = offsets[key]
+        if key in source.directory.high_watermarks:
+            target.high_watermarks[key] = source.directory.high_watermarks[key]
+        target.cleaner_offsets.pop(key, None)  # what was compacted after it was copied is not in the copy
         leader = replica.leader
         if leader is not None and leader.log is source:
             leader.relocate(copy)

@@ -24,8 +24,11 @@ class Throttle:
         return max(min(most, self._rate() // 10), 1)
 
     def wait_ms(self, now_ms: float) -> float:
-        """How long to wait before the next bytes; 0 for not at all."""
-        return STANDSTILL_MS if self._rate() <= 0 else max(self._spent_until_ms - now_ms, 0.0)
+        """How long to wait before the next bytes; 0 for not at all, also where it would be less than a millisecond."""
+        if self._rate() <= 0:
+            return STANDSTILL_MS
+        wait_ms = self._spent_until_ms - now_ms
+        return wait_ms if wait_ms >= 1.0 else 0.0
 
     def count(self, count: int, now_ms: float) -> None:
         """So many bytes went through. What was not used before is no credit."""

@@ -97,6 +97,8 @@ class LogDirectory:
         self._rendered: dict[str, bytes] = {}
         self._written: dict[str, bytes] = {}
         self._promised_starts: dict[TopicPartition, int] = {}
+        self._maybe_noted: set[TopicPartition] = set()
+        """Of which partitions the checkpoints on disk may say something."""
 
     # Taking over and leaving.
 
@@ -129,6 +131,7 @@ class LogDirectory:
             self.log_starts = checkpoint.read_offsets(self.disk, self._file(names.LOG_STARTS))
             self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
             self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
+            self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets}
             self._list_logs()
             self._session.begin(trusted=self.shutdown is not Shutdown.UNCLEAN)
 
@@ -312,6 +315,8 @@ class LogDirectory:
         """The files of a new empty log."""
         if self.failure is not None:
             raise self.offline()
+        if (log.topic, log.partition) in self._maybe_noted:
+            self._forget_noted((log.topic, log.partition))
         with self._guard:
             if log.path not in self._half_made:
                 self.disk.make_directory(log.path)
@@ -337,6 +342,15 @@ class LogDirectory:
         )
         return log
 
+    def _forget_noted(self, key: TopicPartition) -> None:
+        """Make the checkpoints forget a log that went: what they say would be believed of a new one of its name."""
+        for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
+            known.pop(key, None)
+        self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
+        self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
+        self.write_checkpoint(names.CLEANER_OFFSETS, self.render_cleaner_offsets())
+        self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets}
+
     def read_topic_id(self, log: Log) -> bytes | None:
         """The topic id in a log's ``partition.metadata``; None if it has none. DiskFailure, CorruptLog."""
         path = f"{log.path}/{names.PARTITION_METADATA}"
@@ -347,6 +361,12 @@ class LogDirectory:
                 return None
             except CorruptFile as error:
                 raise CorruptLog(str(error)) from error
+
+    def write_topic_id(self, log: Log, topic_id: bytes) -> None:
+        """Make up for a ``partition.metadata`` that says nothing. DiskFailure."""
+        with self._guard:
+            path = f"{log.path}/{names.PARTITION_METADATA}"
+            self.disk.write(path, partition_metadata.render(topic_id), synchronize=True)
 
     def mark(self, log: Log, mark: str = names.DELETE_DIRECTORY) -> str:
         """Take a log out of use: its directory gets a name that waits for removal (or says ``-stray``); that name.
@@ -455,6 +475,7 @@ class LogDirectory:
         return self._render(names.CLEANER_OFFSETS, self.cleaner_offsets)
 
     def _render(self, name: str, offsets: dict[TopicPartition, int]) -> bytes:
+        self._maybe_noted.update(offsets)
         self._rendered[name] = data = checkpoint.render_offsets(offsets)
         return data
 

@@ -4,6 +4,8 @@ from kpystorage.errors import CorruptFile
 from kpywire import uuid
 
 VERSION = 0
+_BEGINNING = f"version: {VERSION}\ntopic_id: ".encode()
+_WHOLE_BYTES = len(_BEGINNING) + len(uuid.to_string(bytes(16)))
 
 
 def render(topic_id: bytes) -> bytes:
@@ -11,12 +13,13 @@ def render(topic_id: bytes) -> bytes:
 
 
 def parse(data: bytes, path: str) -> bytes | None:
-    """The topic id; None for an empty file, which a crash right after the log's creation leaves.
+    """The topic id; None for a file that is empty or ends early, as a crash right after the log's creation leaves it.
 
     Raises:
         CorruptFile: it is neither.
     """
-    if not data.strip(b"\0"):
+    written = data.rstrip(b"\0")
+    if len(written) < _WHOLE_BYTES and _BEGINNING.startswith(written[: len(_BEGINNING)]):
         return None
     lines = data.decode("latin-1").splitlines()
     if len(lines) != 2 or lines[0] != f"version: {VERSION}" or not lines[1].startswith("topic_id: "):

@@ -387,7 +387,7 @@ def test_an_empty_partition_metadata_means_that_no_id_is_known() -> None:
     directory = filled(PATH, disk)
     directory.close()
     disk.write(f"{PATH}/t-0/partition.metadata", b"", synchronize=False)
-    disk.write(f"{PATH}/t-1/partition.metadata", b"version: 0\ntopic_id: ?", synchronize=False)
+    disk.write(f"{PATH}/t-1/partition.metadata", b"version: 0\ntopic_id: " + b"?" * 22, synchronize=False)
     again = open_directory(disk, config=SMALL)
     assert again.read_topic_id(again.logs["t", 0]) is None
     with pytest.raises(CorruptLog, match="its topic id is none"):
@@ -453,3 +453,23 @@ def test_a_file_with_the_name_of_a_log_is_none(tmp_path: Path, clean: bool) -> N
     assert sorted(again.logs) == [("t", 0), ("t", 1)]
     assert again.failure is None
     again.close()
+
+
+def test_a_new_log_is_not_judged_by_the_checkpoints_of_an_earlier_one_of_its_name() -> None:
+    disk = MemoryDisk()
+    disk.make_directory(PATH)
+    directory = open_directory(disk, config=SMALL)
+    log = directory.create_log("t", 0, TOPIC_ID, SMALL, NOW_MS)
+    for _ in range(9):
+        append_records(log, 3)
+    log.flush()
+    log.advance_log_start(20)
+    directory.write_checkpoint(names.RECOVERY_POINTS, directory.render_recovery_points())
+    directory.write_checkpoint(names.LOG_STARTS, directory.render_log_starts())
+    directory.mark(log)
+    append_records(directory.create_log("t", 0, TOPIC_ID, SMALL, NOW_MS), 3)
+    directory.abandon()  # and the machine is down before the next checkpoint
+    again = open_directory(disk, config=SMALL)
+    log = again.logs["t", 0].open()
+    assert (log.log_start_offset, log.end.offset) == (0, 3)
+    assert again.recovery_points.get(("t", 0), 0) == 0

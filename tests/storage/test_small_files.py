@@ -92,6 +92,8 @@ def test_partition_metadata_and_the_clean_shutdown_file_are_kafkas() -> None:
     assert partition_metadata.render(topic_id) == PARTITION_METADATA
     assert partition_metadata.parse(b"", "x") is None
     assert partition_metadata.parse(bytes(43), "x") is None
+    for end in range(len(PARTITION_METADATA)):
+        assert partition_metadata.parse(PARTITION_METADATA[:end] + bytes(3), "x") is None
     assert session.render_clean_shutdown(13) == CLEAN_SHUTDOWN
     disk = MemoryDisk()
     assert session.read_broker_epoch(disk, "") is None

@@ -1,0 +1,166 @@
+"""The disk dies at every call while a partition moves between directories: one whole log is left, which moves on."""
+
+import errno
+import logging
+
+import pytest
+from crash_world import check_derived, check_kept
+from moving_world import IDS, ONE, TOPIC, TWO, Life, MovingWorld, deleted
+
+from kpybroker.errors import KafkaError
+from kpystorage.errors import DiskFailure
+from kpystorage.sim_disk import SimulatedCrash
+from kpywire import error_codes
+
+OPERATIONS = 60
+
+
+def calls_of(seed: int) -> int:
+    """How many calls the whole workload makes."""
+    world = MovingWorld(seed, OPERATIONS)
+    world.run()
+    assert world.moves > 2
+    return world.disk.calls
+
+
+def crashed(seed: int, call: int) -> MovingWorld:
+    world = MovingWorld(seed, OPERATIONS)
+    world.disk.crash_at = call
+    with pytest.raises(SimulatedCrash):
+        world.run()
+    return world
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_power_failure_at_any_call_of_a_move_leaves_one_log_with_all_that_was_flushed(seed: int) -> None:
+    for call in range(1, calls_of(seed) + 1):
+        world = crashed(seed, call)
+        world.check(world.disk.after_power_failure(), world.model.promised_end)
+
+
+@pytest.mark.parametrize("seed", [3])
+def test_the_death_of_the_process_at_any_call_of_a_move_leaves_one_log_with_all_that_was_acknowledged(
+    seed: int,
+) -> None:
+    for call in range(1, calls_of(seed) + 1):
+        world = crashed(seed, call)
+        world.check(world.disk.after_process_death(), world.model.acknowledged_end)
+
+
+def test_a_directory_that_fails_at_any_call_of_a_move_leaves_the_log_in_the_other_or_says_that_it_is_gone() -> None:
+    seed = 4
+    for call in range(1, calls_of(seed) + 1):
+        world = MovingWorld(seed, OPERATIONS)
+        world.disk.fail_at = call
+        try:
+            world.run()
+        except (DiskFailure, KafkaError, OSError):
+            if not hasattr(world, "life"):
+                continue  # a directory could not even be opened
+        life = world.life
+        life.settle()
+        (failed,) = life.directories.failed or [None]
+        if failed is None:
+            continue
+        check_after_failure(world, life, failed.path)
+
+
+def check_after_failure(world: MovingWorld, life: Life, failed: str) -> None:
+    """Either the log works, in the other directory, or its partition is offline; no move is left half-way."""
+    assert not list(life.moves)
+    if life.directories.find(TOPIC, 0) is None:
+        with pytest.raises(KafkaError) as gone:
+            _ = life.log
+        assert gone.value.code == error_codes.KAFKA_STORAGE_ERROR
+        return
+    log = life.log
+    assert log.directory.path != failed
+    assert world.controller.assigned == IDS[log.directory.path]
+    check_kept(world.model, log, world.model.acknowledged_end)
+    check_derived(log)
+    with pytest.raises(KafkaError) as refusal:
+        life.moves.move(TOPIC, 0, failed)
+    assert refusal.value.code == error_codes.KAFKA_STORAGE_ERROR
+
+
+def test_a_topic_that_is_deleted_while_it_moves_leaves_nothing() -> None:
+    world = MovingWorld(5, 40)
+    world.run()
+    life = world.life
+    for milliseconds in range(0, 60, 5):
+        there = {ONE: TWO, TWO: ONE}[life.log.directory.path]
+        life.moves.move(TOPIC, 0, there)
+        life.scheduler.advance(milliseconds)
+        if milliseconds < 55:
+            life.settle()
+    deleted(world.controller, life.replicas)
+    life.settle()
+    for path in (ONE, TWO):
+        assert not [name for name in world.disk.list_directory(path) if name.startswith("t-0")]
+    assert not list(life.moves)
+
+
+def test_a_copy_whose_log_is_gone_counts_if_it_had_caught_up(caplog: pytest.LogCaptureFixture) -> None:
+    world = MovingWorld(6, 0)
+    world.run()
+    world._append(world.life)
+    life = world.life
+    life.moves.move(TOPIC, 0, TWO)
+    while world.controller.assigned == IDS[ONE]:
+        life.scheduler.advance(1)
+    with caplog.at_level(logging.WARNING):
+        alone = Life(world.disk.after_process_death(), world.controller, paths=(TWO,))
+        alone.begin()
+    assert "records of that moment may be missing" in caplog.text
+    check_kept(world.model, alone.log, world.model.acknowledged_end)
+
+
+def test_a_copy_whose_log_is_gone_waits_for_it_if_it_had_not_caught_up(caplog: pytest.LogCaptureFixture) -> None:
+    world = MovingWorld(6, 0)
+    world.run()
+    world._append(world.life)
+    world.life.moves.move(TOPIC, 0, TWO)
+    with caplog.at_level(logging.ERROR):
+        alone = Life(world.disk.after_process_death(), world.controller, paths=(TWO,))
+        alone.begin()
+    assert "what it was copied from is not there" in caplog.text
+    with pytest.raises(KafkaError) as refusal:
+        _ = alone.log
+    assert refusal.value.code == error_codes.KAFKA_STORAGE_ERROR
+    both = Life(world.disk.after_process_death(), world.controller)
+    both.begin()
+    both.settle()
+    assert both.log.directory.path == TWO
+    check_kept(world.model, both.log, world.model.acknowledged_end)
+
+
+def test_damage_in_a_log_ends_its_move_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    world = MovingWorld(6, 0)
+    world.run()
+    world._append(world.life)
+    life = world.life
+    file = life.log.active.log
+    file.pwrite(bytes([file.pread(1, 70)[0] ^ 1]), 70)
+    with caplog.at_level(logging.ERROR):
+        life.moves.move(TOPIC, 0, TWO)
+        life.settle()
+    assert "has another CRC than it declares" in caplog.text
+    assert life.log.directory.path == ONE
+    assert not [name for name in world.disk.list_directory(TWO) if name.startswith("t-0")]
+    assert life.directories.failed == []
+
+
+def test_a_disk_that_is_full_ends_the_move_and_leaves_the_log_where_it_was() -> None:
+    world = MovingWorld(6, 0)
+    world.run()
+    world._append(world.life)
+    life = world.life
+    life.moves.move(TOPIC, 0, TWO)
+    world.disk.failure = lambda: OSError(errno.ENOSPC, "No space left on device")
+    world.disk.fail_at = world.disk.calls + 1
+    life.settle()
+    assert [each.path for each in life.directories.failed] == [TWO]
+    assert life.log.directory.path == ONE
+    assert life.halted == []
+    world._append(life)
+    check_kept(world.model, life.log, world.model.acknowledged_end)
