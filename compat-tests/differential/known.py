@@ -9,10 +9,13 @@ from typing import Any, NamedTuple
 
 from differential.comparison import Difference
 from differential.steps import Batch, Call
-from kpywire import api
+from kpywire import api, error_codes
 from kpywire.batch import LENGTH_END, MAGIC, MAGIC_POSITION
+from kpywire.uuid import ZERO_UUID
 from raw_client import api_key_of
 
+FINAL_EPOCH = -1
+"""Of a Fetch that is in no session."""
 SMALLEST_BATCH_LENGTH = 14
 """What Kafka's reader of batches demands (``LegacyRecord.RECORD_OVERHEAD_V0``)."""
 
@@ -109,6 +112,12 @@ def _beyond_a_full_answer(request: Any, difference: Difference, kafka: Any) -> b
     return bool(request.session_epoch > 0 and request.max_bytes <= 100)
 
 
+def _topic_id_of_zeros(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
+    failed = isinstance(kafka, dict) and kafka.get("error_code") == error_codes.UNKNOWN_SERVER_ERROR
+    named = any(topic.topic_id == ZERO_UUID for topic in request.topics)
+    return failed and (named or request.session_epoch != FINAL_EPOCH)
+
+
 KNOWN = (
     Known(
         "a batch whose length or format is impossible",
@@ -179,6 +188,13 @@ KNOWN = (
         "Fetch in a session whose answer is full",
         _keys(api.FETCH),
         _beyond_a_full_answer,
+        ends=True,
+    ),
+    Known(
+        "a topic id of zeros",
+        "Fetch of a topic id of zeros",
+        _keys(api.FETCH),
+        _topic_id_of_zeros,
         ends=True,
     ),
     Known(
