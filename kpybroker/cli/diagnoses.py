@@ -122,6 +122,20 @@ def files(open_files: float, limit: float) -> Iterator[Finding]:
         yield Finding("open files", GOOD, said)
 
 
+def connections(full_listeners: float, count: float) -> Iterator[Finding]:
+    """Whether clients still get in."""
+    if full_listeners:
+        yield Finding(
+            "connections",
+            PROBLEM,
+            f"all connections that the broker allows are used up ({count:.0f} are open): new clients wait, unanswered",
+            "Find who holds them (kafka_server_socket_server_metrics_connections_software), or raise max.connections, "
+            "which a running broker takes, or the limit on open files.",
+        )
+    else:
+        yield Finding("connections", GOOD, f"{count:.0f} are open, and there is room for more")
+
+
 def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iterator[Finding]:
     """Log directories that failed, and disks that fill up."""
     for each in found:

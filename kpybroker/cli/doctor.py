@@ -30,9 +30,9 @@ Check = Callable[[], Iterable[Finding]]
 def command(http: str | None, write: bool, patience_s: float, as_json: bool, server: str) -> None:
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
-    Looks at advertised addresses, clients that never come back to them, clocks, file limits, disks and log directories,
-    configs without effect, partitions and groups. A group that rebalances gets some PATIENCE before it counts as stuck.
-    The exit code is 4 if there is a problem.
+    Looks at advertised addresses, clients that never come back to them, clocks, limits on files and connections, disks
+    and log directories, configs without effect, partitions and groups. A group that rebalances gets some PATIENCE
+    before it counts as stuck. The exit code is 4 if there is a problem.
     """
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
@@ -48,7 +48,16 @@ def command(http: str | None, write: bool, patience_s: float, as_json: bool, ser
 
 
 def _findings(client: Client, http: str | None, *, write: bool, patience_s: float) -> Iterator[Finding]:
-    client.nodes()  # nothing can be said of a cluster that does not answer at all
+    usual_s, client.timeout_s = client.timeout_s, max(patience_s, examination.CONNECT_TIMEOUT_S)
+    try:
+        client.nodes()
+    except Unreachable:  # nothing else can be said of a cluster that does not answer at all
+        why = list(examination.full(client.servers, http))
+        if not why:
+            raise
+        yield from why
+        return
+    client.timeout_s = usual_s
     yield from _examine("advertised address", lambda: examination.advertised(client))
     found: list[examination.Broker] = []
     try:

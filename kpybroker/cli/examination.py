@@ -6,14 +6,14 @@ a finding of its own, so that silence never looks like health.
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from kpybroker.cli import cluster_requests, config_requests, diagnoses, group_requests, scrape, topic_requests
 from kpybroker.cli.client import Client, Spot
 from kpybroker.cli.config_requests import Kind, Resource
 from kpybroker.cli.connection import Connection, Unreachable
-from kpybroker.cli.diagnoses import UNKNOWN, Address, Finding, PartitionHealth
+from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
 from kpybroker.cli.reader import Reader
 from kpybroker.cli.sender import Sender
 from kpybroker.errors import KafkaError
@@ -38,6 +38,8 @@ FACTORS = (
 )
 EVERYWHERE = ("", "0.0.0.0", "::", "[::]")
 BROKER_INFO = "kafka_broker_info"
+CONNECTIONS = "kafka_server_socket_server_metrics_connection_count"
+FULL_LISTENERS = "kpybroker_listeners_full"
 NEWCOMERS = "kpybroker_clients_without_return_seconds"
 
 
@@ -92,6 +94,22 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
         ours = configured is not None or (page is not None and any(_is_ours(each) for each in page.samples))
         found.append(Broker(node.node_id, node.host, node.port, page, ours))
     return found
+
+
+def connections(page: scrape.Page) -> Iterator[Finding]:
+    """Whether there is room for more, as a page says it; nothing if it does not."""
+    full = page.value(FULL_LISTENERS)
+    if full is not None:
+        count = sum(each.value for each in page.samples if each.name == CONNECTIONS)
+        yield from diagnoses.connections(full, count)
+
+
+def full(servers: Sequence[tuple[str, int]], http: str | None) -> Iterator[Finding]:
+    """Why brokers that answer nobody may do so: what their pages say of connections, if all of them are used up."""
+    for host, port in servers:
+        page = _page(host, http) or _found_page(host, port)
+        if page is not None:
+            yield from (each for each in connections(page) if each.level == PROBLEM)
 
 
 def _page(broker_host: str, address: str | None) -> scrape.Page | None:
@@ -157,6 +175,7 @@ def process(found: list[Broker]) -> Iterator[Finding]:
         opened, limit = broker.page.value("process_open_fds"), broker.page.value("process_max_fds")
         if opened is not None and limit is not None:
             yield from diagnoses.files(opened, limit)
+        yield from connections(broker.page)
         if broker.page.date_s is not None:
             # The date has whole seconds, and the page was read within the last few.
             yield from diagnoses.clock((broker.page.date_s - time.time()) * 1000, 1_000 + CONNECT_TIMEOUT_S * 1000)

@@ -65,6 +65,12 @@ TOTALS = Table(
         known_by(NATIVE, COUNTER, "kpybroker_connections_accepted_total", "Connections accepted"),
         known_by(NATIVE, COUNTER, "kpybroker_connections_refused_total", "Connections over a limit on connections"),
         known_by(
+            NATIVE,
+            GAUGE,
+            "kpybroker_listeners_full",
+            "Listeners whose next connections wait until others end (`max.connections`)",
+        ),
+        known_by(
             NATIVE, GAUGE, "kpybroker_replies_unread_bytes", "Bytes of replies in memory that clients do not read"
         ),
         known_by(NATIVE, GAUGE, "kpybroker_request_memory_used_bytes", "Memory of requests that are still arriving"),
@@ -106,6 +112,7 @@ def tables(server: "Server") -> Iterator[Table | None]:
                 (
                     server.accepted_connections,
                     server.refused_connections,
+                    server.full_listeners,
                     server.backlog.size_bytes,
                     used,
                     limit if limit >= 0 else None,

@@ -148,6 +148,11 @@ class Server:
         """Of the listeners that are open."""
         return [listening.name for listening in self._listening.values()]
 
+    @property
+    def full_listeners(self) -> int:
+        """How many listeners have somebody waiting for another's connection to end."""
+        return len(self._full)
+
     def start(self) -> None:
         """Begin to accept on every listener."""
         for sock in self._listening:

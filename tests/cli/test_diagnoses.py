@@ -51,6 +51,13 @@ def test_file_limits_are_to_be_far_away(opened: float, limit: float, level: str)
     assert levels(diagnoses.files(opened, limit)) == [level]
 
 
+def test_connections_that_are_used_up_are_said_in_one_line() -> None:
+    (found,) = diagnoses.connections(1, 100)
+    assert levels([found]) == [PROBLEM]
+    assert "used up (100 are open)" in found.message
+    assert levels(diagnoses.connections(0, 100)) == [GOOD]
+
+
 @pytest.mark.parametrize(
     ("error", "free", "level"),
     [(0, 50 * GIB, GOOD), (0, 9 * GIB, WARNING), (0, 2 * GIB, PROBLEM), (0, -1, UNKNOWN), (57, 50 * GIB, PROBLEM)],

@@ -1,14 +1,19 @@
 """The port of metrics and health checks, attacked in the same ways: it answers or closes, and nobody else notices."""
 
+import json
 import os
 import socket
 import struct
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from attacker import Attacker
+from click.testing import CliRunner
 from watched import PATIENCE_S, WatchedBroker, wait_until
 
+from kpybroker.cli import doctor
+from kpybroker.cli.options import NOT_IN_ORDER
 from kpywire.messages.metadata import MetadataRequest
 
 
@@ -104,3 +109,19 @@ def test_who_asks_and_vanishes_leaves_nothing_behind(observed: WatchedBroker) ->
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         sock.close()
     wait_until(lambda: observed.descriptors() <= files, "no descriptor is left of them")
+
+
+def test_the_doctor_says_that_connections_are_used_up_though_it_gets_none(tmp_path: Path) -> None:
+    with WatchedBroker({"max.connections": "3"}, directory=tmp_path, with_http=True) as broker:
+        wait_until(lambda: is_open(broker), "the second port is open")
+        options = ["--bootstrap-server", broker.bootstrap_servers, "--http", f"127.0.0.1:{broker.http_port}", "--json"]
+        held = [Attacker(broker.port) for _ in range(3)]
+        for client in held:
+            client.call(MetadataRequest(topics=[]), 9)
+        said = CliRunner().invoke(doctor.command, [*options, "--patience", "0"])
+        assert said.exit_code == NOT_IN_ORDER, said.output
+        (finding,) = json.loads(said.output)
+        assert finding["check"] == "connections"
+        assert finding["message"].startswith("all connections that the broker allows are used up (3 are open)")
+        for client in held:
+            client.vanish()
