@@ -107,6 +107,8 @@ def _unknown(broker: Context, transaction: AddPartitionsToTxnTransaction) -> Add
     image_topics = broker.image.topics
     for topic in transaction.topics:
         known = image_topics.get(topic.name)
+        if not topic.partitions:
+            continue
         if known is None or not all(index in known.partitions for index in topic.partitions):
             break
     else:
