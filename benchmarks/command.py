@@ -71,6 +71,7 @@ class Run(NamedTuple):
     type=click.FloatRange(0.001),
     help="GB in the topic of restart-full; else 10, or less on a small disk.",
 )
+@click.option("--compacted-gb", type=click.FloatRange(0.01), help="GB of tail-beside-compaction; else 1.5.")
 @click.option("--output", type=DIRECTORY, help="Where the results go; build/bench/full or build/bench/quick without.")
 @click.option("--data", type=DIRECTORY, help="An existing directory for the brokers' data.")
 @click.option("--list", "listed", is_flag=True, help="Print the keys of all rows and end.")
@@ -87,6 +88,7 @@ def main(
     b_program: str,
     kpybroker: Path | None,
     restart_gb: float | None,
+    compacted_gb: float | None,
     output: Path | None,
     data: Path | None,
     listed: bool,
@@ -99,6 +101,7 @@ def main(
     effort = effort._replace(
         rounds=rounds or effort.rounds,
         warm_s=effort.warm_s if warm_s is None else warm_s,
+        compacted_gb=compacted_gb or effort.compacted_gb,
         restart_gb=restart_gb or fitting_gb(effort.restart_gb, data or Path(tempfile.gettempdir())),
     )
     everything = rows_of(effort)

@@ -5,12 +5,13 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._config import AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 
 from benchmarks import processes
@@ -119,10 +120,11 @@ class Side:
     def rss_bytes(self) -> int:
         return processes.rss_bytes(self.broker.pid)
 
-    def create_topic(self, purpose: str, partitions: int) -> str:
+    def create_topic(self, purpose: str, partitions: int, config: Mapping[str, str] | None = None) -> str:
         """A new topic whose leaders answer; its name. Raises SideError, confluent_kafka.KafkaException."""
         name = f"{purpose}-{uuid.uuid4().hex[:8]}"
-        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=TOPIC_CONFIG)
+        configs = {**TOPIC_CONFIG, **(config or {})}
+        topic = NewTopic(name, num_partitions=partitions, replication_factor=1, config=configs)
         self._admin.create_topics([topic])[name].result(ADMIN_TIMEOUT_S)
         deadline = time.monotonic() + LEADERS_TIMEOUT_S
         while any(error for error, _ in self._ends(name, partitions)):
@@ -130,6 +132,21 @@ class Side:
                 raise SideError(f"{self.program}: {name} has no leaders after {LEADERS_TIMEOUT_S} s")
             time.sleep(0.02)
         return name
+
+    def configure_topic(self, name: str, config: Mapping[str, str]) -> None:
+        """Raises confluent_kafka.KafkaException."""
+        self._configure(ConfigResource(ConfigResource.Type.TOPIC, name), config)
+
+    def configure_brokers(self, config: Mapping[str, str]) -> None:
+        """Raises confluent_kafka.KafkaException."""
+        for node_id in self._admin.list_topics(timeout=ADMIN_TIMEOUT_S).brokers:
+            self._configure(ConfigResource(ConfigResource.Type.BROKER, str(node_id)), config)
+
+    def _configure(self, resource: ConfigResource, config: Mapping[str, str]) -> None:
+        for name, value in config.items():
+            resource.add_incremental_config(ConfigEntry(name, value, incremental_operation=AlterConfigOpType.SET))
+        for future in self._admin.incremental_alter_configs([resource]).values():
+            future.result(ADMIN_TIMEOUT_S)
 
     def delete_topic(self, name: str) -> None:
         """Raises confluent_kafka.KafkaException."""

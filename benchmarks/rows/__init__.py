@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from benchmarks.rows.cold import TailBesideCold
+from benchmarks.rows.compacting import TailBesideCompaction
 from benchmarks.rows.consuming import consume_rows
 from benchmarks.rows.grouping import group_rows
 from benchmarks.rows.idle import IdleConnections
@@ -29,6 +30,7 @@ def speed_rows(effort: Effort) -> list[Row]:
         *consume_rows(effort),
         *request_rows(effort),
         TailBesideCold(effort),
+        TailBesideCompaction(effort),
         *group_rows(effort),
         *transaction_rows(effort),
         SparkScanAndSink(effort),

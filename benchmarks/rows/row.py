@@ -28,6 +28,8 @@ class Effort(NamedTuple):
     partitions: int
     restart_gb: float = 0.1
     """What lies in the topic of the row that restarts after SIGKILL."""
+    compacted_gb: float = 0.4
+    """What is compacted beside a tail."""
     transactional_ids: int = 5_000
     """What a coordinator knows when it is started."""
 
@@ -45,6 +47,7 @@ FULL = Effort(
     produced_mb=900,
     partitions=6,
     restart_gb=10,
+    compacted_gb=1.5,
     transactional_ids=100_000,
 )
 QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=40, load_s=1, produced_mb=150, partitions=6)
