@@ -13,6 +13,7 @@ from time import monotonic
 from kpystorage.compaction.filtering import Filter
 from kpystorage.compaction.grouping import group_by_size
 from kpystorage.compaction.mapping import Mapping
+from kpystorage.compaction.marks import Marks
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.reading import AbortedTransactions, Source, Walk
 from kpystorage.compaction.task import (
@@ -31,6 +32,8 @@ from kpywire.errors import Malformed
 Throttle = Callable[[int], None]
 _FREE_SHARE = 0.75
 """A map is made no larger than that the offsets in question would fill this much of it."""
+_MARKED_SHARE = 4
+"""The memory for marks is at most this part of the map's."""
 
 
 def clean(
@@ -69,10 +72,12 @@ class Cleaning:
         self.slots = max(config.dedupe_buffer_bytes // ENTRY_BYTES, 1)
         dirty_offsets = max(log.first_uncleanable_offset - log.first_dirty_offset, 0)
         self.offset_map = OffsetMap(min(self.slots, int(dirty_offsets / _FREE_SHARE)) + 1)
+        self.marks = Marks(log.first_dirty_offset, min(dirty_offsets, config.dedupe_buffer_bytes // _MARKED_SHARE))
         self.stats = CleanerStats()
         self.transactions = CleanedTransactions()
         self.filter = Filter(
             self.offset_map,
+            self.marks,
             self.transactions,
             log.last_records,
             log.first_uncleanable_offset,
@@ -89,7 +94,7 @@ class Cleaning:
         bases = [source.base_offset for source in self.sources if source.base_offset <= first_offset]
         transactions.add_aborted(self.aborted.between(bases[-1] if bases else 0, first_offset, end_offset))
         most_keys = max(self.config.keys_at_most, 1)
-        mapping = Mapping(offset_map, most_keys, transactions, first_offset, end_offset)
+        mapping = Mapping(offset_map, self.marks, most_keys, transactions, end_offset)
         bytes_read = 0
         for number, source in enumerate(self.sources):
             is_last = number + 1 == len(self.sources)

@@ -8,6 +8,7 @@ from collections.abc import Mapping as ReadMapping
 from typing import Final
 
 from kpystorage.compaction.batches import check, control_kind, inflated
+from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST_BYTE, SUPERSEDED_BYTE, Marks
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.rewriting import emptied, thinned
 from kpystorage.compaction.surveying import Survey
@@ -33,8 +34,8 @@ class Filter:
     """A walk over segments that writes what is left of them. The counts are of everything so far."""
 
     __slots__ = (
-        "_end_offset", "_files", "_last_records", "_new_horizon_ms", "_now_ms", "_run", "_survey", "_transactions",
-        "bytes_read", "messages_read", "messages_written",
+        "_end_offset", "_files", "_last_records", "_map", "_marks", "_new_horizon_ms", "_now_ms", "_run", "_survey",
+        "_transactions", "bytes_read", "messages_read", "messages_written",
     )  # fmt: skip
 
     is_done = False
@@ -42,12 +43,15 @@ class Filter:
     def __init__(
         self,
         offset_map: OffsetMap,
+        marks: Marks,
         transactions: CleanedTransactions,
         last_records: ReadMapping[int, LastRecord],
         end_offset: int,
         now_ms: int,
         delete_retention_ms: int,
     ) -> None:
+        self._map = offset_map
+        self._marks = marks
         self._survey = Survey(offset_map)
         self._transactions = transactions
         self._last_records = last_records
@@ -107,10 +111,18 @@ class Filter:
         section = b""
         horizon = header[7] if attributes & DELETE_HORIZON_MASK else None
         if not gone and count:
-            section = inflated(data, position, following, header)
-            survey.look(section, count, base_offset, keep_tombstones=horizon is None or self._now_ms < horizon)
-            kept = survey.kept
             self.messages_read += count
+            marks = self._known(base_offset, last_offset)
+            if marks.count(NEWEST_BYTE) == count:
+                return self._keep(data, position, following, last_offset, header[8], count)
+            keyless = marks.count(KEYLESS_BYTE)
+            if keyless + marks.count(SUPERSEDED_BYTE) == count:
+                survey.invalid += keyless
+            else:
+                section = inflated(data, position, following, header)
+                keep_tombstones = horizon is None or self._now_ms < horizon
+                survey.look(section, count, base_offset, marks, keep_tombstones=keep_tombstones)
+                kept = survey.kept
         if kept == 0:
             if self._stays_empty(last_offset, header):
                 if gone:
@@ -124,6 +136,12 @@ class Filter:
             return self._keep(data, position, following, last_offset, header[8], kept)
         self._thin(data, position, header, section, horizon)
         return False
+
+    def _known(self, base_offset: int, last_offset: int) -> bytes:
+        """The marks of a batch's offsets, if all of it was mapped."""
+        if last_offset > self._map.latest_offset:
+            return b""
+        return self._marks.between(base_offset, last_offset + 1)
 
     def _take_control(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> bool:
         last_offset = header[0] + header[6]

@@ -7,10 +7,11 @@ they repeat is lost with it then.)
 Invariant: of every key the map holds the largest offset below ``latest_offset`` and from the first dirty one on.
 """
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kpystorage.compaction.batches import control_kind, inflated
-from kpystorage.compaction.offset_map import OffsetMap
+from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE, Marks
+from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpystorage.compaction.transactions import CleanedTransactions
 from kpywire.batch import (
     CONTROL_MASK,
@@ -23,26 +24,33 @@ from kpywire.batch import (
 from kpywire.errors import Malformed
 from kpywire.varint import decode_unsigned_varint
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
 _unpack: Final = HEADER.unpack_from
 
 
 class Mapping:
     """A walk over dirty segments that fills a map."""
 
-    __slots__ = ("_end_offset", "_first_offset", "_map", "_most_keys", "_transactions", "is_done", "messages_read")
+    __slots__ = (
+        "_end_offset", "_first_offset", "_map", "_marks", "_most_keys", "_transactions", "is_done", "messages_read",
+    )  # fmt: skip
 
     def __init__(
         self,
         offset_map: OffsetMap,
+        marks: Marks,
         most_keys: int,
         transactions: CleanedTransactions,
-        first_offset: int,
         end_offset: int,
     ) -> None:
+        """From the first offset that is marked up to ``end_offset``."""
         self._map = offset_map
+        self._marks = marks
         self._most_keys = most_keys
         self._transactions = transactions
-        self._first_offset = first_offset
+        self._first_offset = marks.first_offset
         self._end_offset = end_offset
         self.is_done = False
         """Whether a key was found that the map has no room for."""
@@ -75,53 +83,65 @@ class Mapping:
         elif attributes & TRANSACTIONAL_MASK and self._transactions.is_aborted(last_offset, header[9]):
             self.messages_read += header[12]
         elif last_offset >= self._first_offset and base_offset < self._end_offset and header[12]:
-            self._put_keys(inflated(data, position, following, header), header[12], base_offset)
+            self._put_keys(inflated(data, position, following, header), header[12], base_offset, self._end_offset)
         else:
             self.messages_read += header[12]
         if last_offset >= self._first_offset and not self.is_done:
             self._map.latest_offset = last_offset
 
-    def _put_keys(self, section: bytes, count: int, base_offset: int) -> None:
-        """Map the keys of a record section, as far as they fit."""
-        position = 0
-        put = self._map.put
-        offset_map, most_keys = self._map, self._most_keys
-        first_offset, end_offset = self._first_offset, self._end_offset
+    def _put_keys(self, section: bytes, count: int, base_offset: int, end_offset: int) -> None:
+        """Map the keys of a record section, as far as they fit, and mark its records."""
+        offset_map, most_keys, first_offset = self._map, self._most_keys, self._first_offset
+        put = offset_map.put
+        marks = self._marks.marks
+        marks_end = first_offset + self._marks.count
+        position: i64 = 0
+        done = 0
         try:
-            for _ in range(count):
-                length = section[position]
+            while done < count:
+                length: i64 = section[position]
                 position += 1
                 if length > 127:
                     length += (section[position] << 7) - 128
                     position += 1
                     if length > 16383:
                         length, position = decode_unsigned_varint(section, position - 2)
-                following = position + (length >> 1)
+                following: i64 = position + (length >> 1)
                 position += 1
                 while section[position] > 127:
                     position += 1
                 position += 1
-                delta = section[position]
+                delta: i64 = section[position]
                 position += 1
                 if delta > 127:
                     delta += (section[position] << 7) - 128
                     position += 1
                     if delta > 16383:
                         delta, position = decode_unsigned_varint(section, position - 2)
-                key_bytes = section[position]
+                key_bytes: i64 = section[position]
                 position += 1
                 if key_bytes > 127:
                     key_bytes, position = decode_unsigned_varint(section, position - 1)
-                if not key_bytes & 1:
-                    offset = base_offset + (delta >> 1)
-                    if first_offset <= offset < end_offset:
+                offset = base_offset + (delta >> 1)
+                if first_offset <= offset < end_offset:
+                    mark = KEYLESS
+                    if not key_bytes & 1:
                         if offset_map.count >= most_keys:
                             self.is_done = True
-                            return
-                        put(section[position : position + (key_bytes >> 1)], offset)
-                self.messages_read += 1
+                            break
+                        after_key: i64 = position + (key_bytes >> 1)
+                        before = put(section[position:after_key], offset)
+                        offset_map.latest_offset = offset
+                        if NOT_FOUND < before < marks_end:
+                            marks[before - first_offset] = SUPERSEDED
+                        mark = TOMBSTONE if section[after_key] & 1 else NEWEST
+                    if offset < marks_end:
+                        marks[offset - first_offset] = mark
+                done += 1
                 position = following
         except IndexError:
             raise Malformed("the records of a batch end before the last one") from None
-        if position != len(section):
+        finally:
+            self.messages_read += done
+        if not self.is_done and position != len(section):
             raise Malformed(f"{len(section) - position} bytes follow the last of {count} records")

@@ -6,19 +6,24 @@ So a map means something in its process alone, and holds no keys.
 
 Not here: how many keys a map may take before a pass ends; that is the caller's, as in Kafka.
 
-Invariant: 24 bytes a slot, taken at once and never more; a slot never becomes free again.
+Invariant: 24 bytes a slot, never more; a slot never becomes free again.
 """
 
 import sys
 from hashlib import md5
 from mmap import mmap
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 ENTRY_BYTES: Final = 24
+NOT_FOUND: Final = -1
 _SALT: Final = b"the other half"
 _IS_SIPHASH: Final = sys.hash_info.algorithm.startswith("siphash") and sys.hash_info.width == 64
-_MASK: Final = 0x0FFF_FFFF_FFFF_FFFF
-NOT_FOUND: Final = -1
+_POSITIVE: Final = 0x7FFF_FFFF_FFFF_FFFF
+_HOPS: Final = 64
+"""How often a key is sought further away; then next to where it was sought."""
 
 
 class OffsetMap:
@@ -35,45 +40,57 @@ class OffsetMap:
         self.latest_offset = NOT_FOUND
         """The last offset that the map speaks of: of what lies behind it nothing is known."""
 
-    def put(self, key: bytes, offset: int) -> None:
-        """Note the newest offset of a key. The map must not be full."""
-        low = hash(key)
-        high = hash(_SALT + key)
-        if not _IS_SIPHASH:
+    def put(self, key: bytes, offset: int) -> int:
+        """Note the newest offset of a key; the one before, ``NOT_FOUND`` of a new key. The map must not be full."""
+        low: i64
+        high: i64
+        if _IS_SIPHASH:
+            low = hash(key)
+            high = hash(_SALT + key)
+        else:
             low, high = _digest(key)
-        place = self._place(low, high)
         table = self._table
-        if table[place + 2] == 0:
+        place = self._place(low, high)
+        before: int = table[place + 2]
+        if before == 0:
             table[place] = low
             table[place + 1] = high
             self.count += 1
         table[place + 2] = offset + 1
-        self.latest_offset = offset
+        return before - 1
 
     def get(self, key: bytes) -> int:
         """The newest offset of a key, ``NOT_FOUND`` if it was not put."""
-        low = hash(key)
-        high = hash(_SALT + key)
-        if not _IS_SIPHASH:
+        low: i64
+        high: i64
+        if _IS_SIPHASH:
+            low = hash(key)
+            high = hash(_SALT + key)
+        else:
             low, high = _digest(key)
         found: int = self._table[self._place(low, high) + 2]
         return found - 1
 
-    def _place(self, low: int, high: int) -> int:
+    def _place(self, low: "i64", high: "i64") -> "i64":
         """Where in the table the key is, or would be put."""
-        table, slots = self._table, self._slots
-        slot = (low & _MASK) % slots
-        step = (high & _MASK) % slots
-        tried = 0
+        table = self._table
+        slots: i64 = self._slots
+        slot: i64 = (low & _POSITIVE) % slots
+        step: i64 = (high & _POSITIVE) % slots
+        hops: i64 = 0
         while True:
-            place = 3 * slot
-            first = table[place]
-            if first == low and table[place + 1] == high:
-                return place
-            if first == 0 and table[place + 2] == 0:
-                return place
-            tried += 1
-            slot += step if tried < 64 else 1
+            place: i64 = 3 * slot
+            first: i64 = table[place]
+            if first == low:
+                second: i64 = table[place + 1]
+                if second == high:
+                    return place
+            if first == 0:
+                taken: i64 = table[place + 2]
+                if taken == 0:
+                    return place
+            hops += 1
+            slot += step if hops < _HOPS else 1
             if slot >= slots:
                 slot -= slots
 

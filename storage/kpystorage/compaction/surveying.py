@@ -4,9 +4,18 @@ A record stays if nothing is known of its offset yet, or if it has a key and no 
 among these only as long as the horizon of its batch allows. In a compacted log a record without a key goes.
 """
 
+from typing import TYPE_CHECKING, Final
+
+from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpywire.errors import Malformed
 from kpywire.varint import decode_unsigned_varint, decode_unsigned_varlong
+
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+LATER_TOMBSTONE: Final = 5
+"""A mark for a tombstone that lies behind all that was mapped: it stays, whatever the horizon."""
 
 
 class Survey:
@@ -31,30 +40,36 @@ class Survey:
         """Let all ``count`` records stay, as those of a control batch do. Malformed."""
         latest = self._map.latest_offset
         self._map.latest_offset = NOT_FOUND
-        self.look(section, count, 0, keep_tombstones=True)
+        self.look(section, count, 0, b"", keep_tombstones=True)
         self._map.latest_offset = latest
 
-    def look(self, section: bytes, count: int, base_offset: int, *, keep_tombstones: bool) -> None:
-        """Go through ``count`` records. Malformed: there are none, or other bytes as well."""
+    def look(self, section: bytes, count: int, base_offset: int, marks: bytes, *, keep_tombstones: bool) -> None:
+        """Go through ``count`` records; ``marks`` are those of the offsets from ``base_offset`` on, if they are known.
+
+        Malformed: the records are others than the count says.
+        """
         offset_map = self._map
-        latest = offset_map.latest_offset - base_offset
+        latest: i64 = offset_map.latest_offset - base_offset
         stretches: list[int] = []
         self.stretches = stretches
         self.has_tombstone = False
-        kept = first = highest = 0
-        position = begun = 0
-        is_open = False
+        is_marked = len(marks) > 0
+        kept: i64 = 0
+        first: i64 = 0
+        highest: i64 = 0
+        begun: i64 = -1
+        position: i64 = 0
         try:
             for _ in range(count):
-                start = position
-                length = section[position]
+                start: i64 = position
+                length: i64 = section[position]
                 position += 1
                 if length > 127:
                     length += (section[position] << 7) - 128
                     position += 1
                     if length > 16383:
                         length, position = decode_unsigned_varint(section, position - 2)
-                following = position + (length >> 1)
+                following: i64 = position + (length >> 1)
                 timestamp = section[position + 1]
                 position += 2
                 if timestamp > 127:
@@ -62,7 +77,7 @@ class Survey:
                     position += 1
                     if timestamp > 16383:
                         timestamp, position = decode_unsigned_varlong(section, position - 2)
-                delta = section[position]
+                delta: i64 = section[position]
                 position += 1
                 if delta > 127:
                     delta += (section[position] << 7) - 128
@@ -70,45 +85,52 @@ class Survey:
                     if delta > 16383:
                         delta, position = decode_unsigned_varint(section, position - 2)
                 delta >>= 1
-                key_bytes = section[position]
-                position += 1
-                if key_bytes > 127:
-                    key_bytes, position = decode_unsigned_varint(section, position - 1)
-                after_key = position
-                if not key_bytes & 1:
-                    after_key += key_bytes >> 1
-                is_tombstone = section[after_key] & 1 == 1
-                if delta > latest:
-                    stays = True
-                elif key_bytes & 1:
-                    self.invalid += 1
-                    stays = False
-                elif is_tombstone and not keep_tombstones:
-                    stays = False
+                if is_marked:
+                    mark = marks[delta]
                 else:
-                    stays = base_offset + delta >= offset_map.get(section[position:after_key])
-                if stays:
-                    timestamp = timestamp >> 1 ^ -(timestamp & 1)
+                    mark = self._mark(section, position, delta > latest, base_offset + delta)
+                if mark == NEWEST or mark == LATER_TOMBSTONE or (mark == TOMBSTONE and keep_tombstones):  # noqa: SIM109
+                    shift: i64 = timestamp >> 1 ^ -(timestamp & 1)
                     if kept == 0:
-                        first = highest = timestamp
-                    elif timestamp > highest:
-                        highest = timestamp
+                        first = highest = shift
+                    elif shift > highest:
+                        highest = shift
                     kept += 1
-                    if is_tombstone:
+                    if mark != NEWEST:
                         self.has_tombstone = True
-                    if not is_open:
+                    if begun < 0:
                         begun = start
-                        is_open = True
-                elif is_open:
-                    stretches.append(begun)
-                    stretches.append(start)
-                    is_open = False
+                else:
+                    if mark == KEYLESS:
+                        self.invalid += 1
+                    if begun >= 0:
+                        stretches.append(begun)
+                        stretches.append(start)
+                        begun = -1
                 position = following
         except IndexError:
             raise Malformed("the records of a batch end before the last one") from None
         if position != len(section):
             raise Malformed(f"{len(section) - position} bytes follow the last of {count} records")
-        if is_open:
+        if begun >= 0:
             stretches.append(begun)
             stretches.append(position)
         self.kept, self.first_delta, self.highest_delta = kept, first, highest
+
+    def _mark(self, section: bytes, position: "i64", is_later: bool, offset: "i64") -> int:
+        """The mark of a record whose key begins, with its length, at ``position``."""
+        key_bytes: i64 = section[position]
+        position += 1
+        if key_bytes > 127:
+            key_bytes, position = decode_unsigned_varint(section, position - 1)
+        after_key: i64 = position
+        if not key_bytes & 1:
+            after_key += key_bytes >> 1
+        is_tombstone = section[after_key] & 1 == 1
+        if is_later:
+            return LATER_TOMBSTONE if is_tombstone else NEWEST
+        if key_bytes & 1:
+            return KEYLESS
+        if offset < self._map.get(section[position:after_key]):
+            return SUPERSEDED
+        return TOMBSTONE if is_tombstone else NEWEST
