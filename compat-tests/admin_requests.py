@@ -3,6 +3,11 @@
 from typing import Any
 
 from kpywire import api
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -80,6 +85,9 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
         ),
         api.EXPIRE_DELEGATION_TOKEN: ExpireDelegationTokenRequest(hmac=b"token", expiry_time_period_ms=1000),
         api.LIST_CONFIG_RESOURCES: ListConfigResourcesRequest(resource_types=[TOPIC_TYPE] if by_type else []),
+        api.ALTER_PARTITION_REASSIGNMENTS: AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=topic, partitions=[ReassignablePartition(partition_index=0)])]
+        ),
         api.LIST_PARTITION_REASSIGNMENTS: ListPartitionReassignmentsRequest(
             topics=[ListPartitionReassignmentsTopics(name=topic, partition_indexes=[0])], timeout_ms=1000
         ),

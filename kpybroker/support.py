@@ -38,7 +38,7 @@ GAPS = (
         "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
         "partitions between nodes.",
         _names(
-            "AlterPartitionReassignments Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition "
+            "Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition "
             "Envelope FetchSnapshot BrokerRegistration BrokerHeartbeat AllocateProducerIds "
             "ControllerRegistration AssignReplicasToDirs AddRaftVoter RemoveRaftVoter UpdateRaftVoter"
         ),

@@ -30,6 +30,7 @@ from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
+from kpywire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
@@ -82,6 +83,7 @@ class ElectUncleanLeaders(NamedTuple):
 _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision | Steps]] = {
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
     AlterConfigsRequest: configs.alter_configs,
+    AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,
     AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     BrokerHeartbeatRequest: brokers.heartbeat,

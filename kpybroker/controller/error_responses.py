@@ -7,6 +7,10 @@ from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -107,6 +111,13 @@ def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None)
 _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
+    AlterPartitionReassignmentsRequest: lambda request, code, message: AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        allow_replication_factor_change=request.allow_replication_factor_change,
+        error_code=code,
+        error_message=message,
+        responses=[],
+    ),
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _configs_refused(
         alter_configs.AlterConfigsResponse, alter_configs.AlterConfigsResourceResponse

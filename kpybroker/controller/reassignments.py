@@ -1,16 +1,114 @@
-"""Which partitions are moving between brokers (KIP-455; Kafka's ``listPartitionReassignments``). Reads only."""
+"""Moving partitions between brokers: begun, called off, listed (KIP-455; Kafka's ``ReplicationControlManager``).
+
+What follows from it is the replicas' matter; it ends where a change of the ISR finds that all who are to stay are in
+sync (`kpybroker.controller.partition_change`).
+"""
 
 from collections.abc import Iterable
+from typing import Any
 
 from kpybroker.controller.state import ControllerRequest, ControllerState, Steps
-from kpybroker.metadata.topic import Topic
+from kpybroker.controller.topics import check_assignment
+from kpybroker.errors import KafkaError
+from kpybroker.metadata.topic import Partition, Topic
 from kpywire import error_codes
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignablePartitionResponse,
+    ReassignableTopicResponse,
+)
 from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
+
+STEP = 20
+
+
+def alter_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
+    """Give partitions other replicas; null calls off what was begun."""
+    message: AlterPartitionReassignmentsRequest = request.message
+    may_change_factor = message.allow_replication_factor_change
+    records: list[Any] = []
+    responses = []
+    for topic in message.topics:
+        outcomes = []
+        for number, wanted in enumerate(topic.partitions):
+            if number % STEP == 0:
+                yield
+            code, text = error_codes.NONE, None
+            try:
+                records += _reassign(state, topic.name, wanted, may_change_factor=may_change_factor)
+            except KafkaError as error:
+                code, text = error.code, error.message
+            outcomes.append(
+                ReassignablePartitionResponse(
+                    partition_index=wanted.partition_index, error_code=code, error_message=text
+                )
+            )
+        responses.append(ReassignableTopicResponse(name=topic.name, partitions=outcomes))
+    return records, AlterPartitionReassignmentsResponse(
+        throttle_time_ms=0,
+        allow_replication_factor_change=may_change_factor,
+        error_code=error_codes.NONE,
+        error_message=None,
+        responses=responses,
+    )
+
+
+def _reassign(
+    state: ControllerState, name: str, wanted: ReassignablePartition, *, may_change_factor: bool
+) -> list[Any]:
+    topic = state.image.topics.get(name)
+    if topic is None:
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find a topic named {name}.")
+    index = wanted.partition_index
+    partition = topic.partitions.get(index)
+    if partition is None:
+        raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, f"Unable to find partition {name}:{index}.")
+    change = state.change(topic, index)
+    if wanted.replicas is None:
+        change.isr, change.replicas = _reverted(state, name, index, partition)
+        change.adding = change.removing = []
+    else:
+        check_assignment(state, wanted.replicas)
+        if not may_change_factor:
+            _check_factor(partition, wanted.replicas)
+        removing = sorted(set(partition.replicas) - set(wanted.replicas))
+        adding = sorted(set(wanted.replicas) - set(partition.replicas))
+        change.replicas = [*wanted.replicas, *removing]
+        change.adding, change.removing = adding or change.adding, removing or change.removing
+    record = change.build()
+    return [] if record is None else [record]
+
+
+def _check_factor(partition: Partition, wanted: list[int]) -> None:
+    """Of a partition that is moving what it had before counts."""
+    present = len(partition.replicas) - len(partition.adding_replicas)
+    if len(wanted) != present:
+        raise KafkaError(
+            error_codes.INVALID_REPLICATION_FACTOR,
+            f"The replication factor is changed from {present} to {len(wanted)}",
+        )
+
+
+def _reverted(state: ControllerState, name: str, index: int, partition: Partition) -> tuple[list[int], list[int]]:
+    """The ISR and the replicas as they were before a reassignment."""
+    if not partition.adding_replicas and not partition.removing_replicas:
+        raise KafkaError(error_codes.NO_REASSIGNMENT_IN_PROGRESS)
+    replicas = [replica for replica in partition.replicas if replica not in partition.adding_replicas]
+    isr = [replica for replica in partition.isr if replica not in partition.adding_replicas]
+    if not isr and not state.unclean_election_allowed(name):
+        raise KafkaError(
+            error_codes.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name}:{index} because it would require an unclean leader "
+            "election.",
+        )
+    return isr or replicas[:1], replicas
 
 
 def list_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:

@@ -212,7 +212,7 @@ def assigned_partition(
     state: ControllerState, partition_id: int, replicas: Sequence[int], replication_factor: int | None
 ) -> Partition:
     """A new partition on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
-    _check_assignment(state, replicas, replication_factor)
+    check_assignment(state, replicas, replication_factor)
     if not any(map(state.is_active, replicas)):
         raise KafkaError(
             error_codes.INVALID_REPLICA_ASSIGNMENT,
@@ -222,7 +222,8 @@ def assigned_partition(
     return new_partition(state, replicas)
 
 
-def _check_assignment(state: ControllerState, replicas: Sequence[int], replication_factor: int | None) -> None:
+def check_assignment(state: ControllerState, replicas: Sequence[int], replication_factor: int | None = None) -> None:
+    """Whether partitions may lie on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
     problem = None
     if not replicas:
         problem = "includes an empty replica list."

@@ -12,6 +12,7 @@ SERVED = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
     "alter_configs",
+    "alter_partition_reassignments",
     "alter_replica_log_dirs",
     "api_versions",
     "create_acls",
@@ -79,6 +80,7 @@ def served_versions() -> dict[int, tuple[int, int]]:
 CONTROLLER_SERVED = frozenset(
     {
         "alter_configs",
+        "alter_partition_reassignments",
         "api_versions",
         "create_acls",
         "create_delegation_token",

@@ -1,9 +1,14 @@
-"""ListPartitionReassignments: what moves is listed; what does not, or is not there, is left out."""
+"""Partitions that move between brokers: begun, called off, and listed; what does not move is left out."""
 
 import pytest
 from controller_world import ControllerWorld, directory_of
 
 from kpywire import error_codes
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsTopics,
@@ -48,3 +53,46 @@ def test_of_what_is_named_only_what_moves_is_listed(world: ControllerWorld) -> N
     assert listed(world) == []
     assert listed(world, ("still", [0]), ("nobody", [0]), ("moving", [0, 1, 1, 9])) == [("moving", [MOVING])]
     assert listed(world, ("moving", [0])) == []
+
+
+# AlterPartitionReassignments
+
+
+def reassign(world: ControllerWorld, replicas: list[int] | None, *, factor_may_change: bool = True) -> int:
+    """The error code for partition 0 of "orders"."""
+    wanted = ReassignableTopic(name="orders", partitions=[ReassignablePartition(partition_index=0, replicas=replicas)])
+    request = AlterPartitionReassignmentsRequest(topics=[wanted], allow_replication_factor_change=factor_may_change)
+    code: int = world.send(request).responses[0].partitions[0].error_code
+    return code
+
+
+def four_brokers() -> ControllerWorld:
+    world = ControllerWorld().start_brokers(1, 2, 3, 4)
+    world.created("orders", {0: [1, 2]})
+    return world
+
+
+def test_a_partition_moves_when_those_that_join_are_in_sync() -> None:
+    world = four_brokers()
+    assert reassign(world, [4, 3]) == error_codes.NONE
+    partition = world.partition("orders")
+    assert partition.replicas == (4, 3, 1, 2)
+    assert (partition.adding_replicas, partition.removing_replicas) == ((3, 4), (1, 2))
+    assert reassign(world, [4, 3], factor_may_change=False) == error_codes.NONE
+    assert reassign(world, [4], factor_may_change=False) == error_codes.INVALID_REPLICATION_FACTOR
+
+
+def test_a_move_that_is_called_off_leaves_the_replicas_that_were() -> None:
+    world = four_brokers()
+    assert reassign(world, None) == error_codes.NO_REASSIGNMENT_IN_PROGRESS
+    assert reassign(world, [1, 3]) == error_codes.NONE
+    assert reassign(world, None) == error_codes.NONE
+    partition = world.partition("orders")
+    assert (partition.replicas, partition.isr, partition.is_reassigning) == ((1, 2), (1, 2), False)
+
+
+def test_a_reassignment_to_where_the_partition_is_writes_nothing() -> None:
+    world = four_brokers()
+    before = len(world.log)
+    assert reassign(world, [1, 2]) == error_codes.NONE
+    assert len(world.log) == before
