@@ -23,18 +23,27 @@ TESTS_OF_COMPILED_MODULES = (
     "wire/test_skim.py",
     "wire/test_produce.py",
     "wire/test_varint.py",
+    "fetch",
+    "groups",
     "partition/test_validation.py",
     "journal",
     "server",
     "storage/test_control_batches.py",
     "storage/test_gathering.py",
+    "storage/test_indexes.py",
     "transactions",
 )
-BESIDE_TESTS = ("journal", "wire", "server", "storage", "transactions", "transactions/simulation")
+BESIDE_TESTS = ("groups", "journal", "wire", "server", "storage", "transactions", "transactions/simulation")
 """Where these tests import from."""
 PLANTS_DEFECTS = "tests/transactions/simulation/test_simulation_finds_defects.py"
 """Which compiled code does not let anybody do."""
-PROTOCOL_SUITES = ("test_protocol_produce.py", "test_protocol_fetch.py", "test_protocol_transactions.py")
+PROTOCOL_SUITES = (
+    "test_protocol_produce.py",
+    "test_protocol_fetch.py",
+    "test_protocol_groups.py",
+    "test_protocol_group_offsets.py",
+    "test_protocol_transactions.py",
+)
 A_TEST_OF_THE_FORM = """
 from kpybroker.partition import leader, validation
 from kpywire import walk
