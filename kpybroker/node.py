@@ -260,6 +260,7 @@ class Node:
         broker, stored = self.broker, self._stored
         if broker is not None:
             broker.server.stop_accepting()
+            broker.replicas.checkpoint_high_watermarks()  # of those whose leadership ends before the last word
             if hasattr(broker, "lifecycle"):
                 released: asyncio.Future[None] = self.loop.create_future()
                 broker.lifecycle.stop(lambda: _release(released))

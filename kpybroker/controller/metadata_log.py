@@ -22,6 +22,7 @@ QUORUM_STATE = "quorum-state"
 READ_BYTES = 1 << 20
 APPEND_BYTES = 8 << 20
 FOR_EVER = -1
+NOT_KNOWN = -1
 
 
 def metadata_log_path(directory: str) -> str:
@@ -99,16 +100,22 @@ class MetadataLog:
         self._directory.fail(error)
 
     def batches(self, offset: int) -> Iterator[tuple[BatchHeader, bytes]]:
-        """Every whole batch from the one that holds ``offset`` on."""
-        log = self._log
+        """Every whole batch from the one that holds ``offset`` on. Malformed if one is not what was written."""
+        log, expected = self._log, NOT_KNOWN
         while offset < log.log_end_offset:
             part = log.read(offset, READ_BYTES, log.end, min_one_batch=True)
             if part is None:
                 break
             data = part.read()
-            for position, header in batch_headers(data):
-                yield header, data[position : position + header.size]
-                offset = header.next_offset
+            try:
+                for position, header in batch_headers(data):
+                    if not check_crc(data, header, position) or expected not in (NOT_KNOWN, header.base_offset):
+                        raise Malformed(f"the batch of offsets {header.base_offset} to {header.last_offset} is damaged")
+                    yield header, data[position : position + header.size]
+                    offset = expected = header.next_offset
+            except Malformed as error:
+                remedy = "Restore it from a copy; `kpybroker check` says what else is wrong"
+                raise Malformed(f"{self._path}, offset {offset}: {error}. {remedy}") from None
 
     def truncate_below(self, offset: int, now_ms: int) -> None:
         """Forget what a snapshot stands for. May raise DiskFailure."""

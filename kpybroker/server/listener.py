@@ -8,7 +8,6 @@ listen backlog.
 import asyncio
 import errno
 import logging
-import os
 import socket
 from collections.abc import Callable
 from contextlib import suppress
@@ -24,6 +23,7 @@ from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.frames import Dispatch
 from kpybroker.server.line import Line
 from kpybroker.server.memory import MemoryBudget
+from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import poller_for
 from kpybroker.server.slices import Slices
 from kpybroker.server.turn import NoWrites, Turn, Writes
@@ -296,17 +296,15 @@ class Server:
             self._spare_bodies.append(body)
             self._spare_bytes += size
 
-    def read_in_thread(
-        self, descriptor: int, length: int, position: int, done: Callable[[bytes | None], object]
-    ) -> None:
+    def read_in_thread(self, read: Callable[[], Checked], done: Callable[[Checked | None], object]) -> None:
         """Read a cold piece of a file beside the loop."""
 
-        def finished(data: bytes | None, error: BaseException | None) -> None:
+        def finished(checked: Checked | None, error: BaseException | None) -> None:
             if error is not None:
                 log.error("cannot read a log file: %s", error)
-            done(data)
+            done(checked)
 
-        self.scheduler.submit_blocking(lambda: os.pread(descriptor, length, position), finished)
+        self.scheduler.submit_blocking(read, finished)
 
     # The end
 

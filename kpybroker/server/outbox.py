@@ -2,7 +2,9 @@
 
 So a client that does not read costs the memory of its headers, not of its records. A slice near the end of its log is
 in the page cache and goes by ``sendfile``; an older one may have to come from the disk, which must not stop the loop:
-it is probed with ``RWF_NOWAIT``, and where it is missing, or the file system cannot tell, a thread reads it first.
+it is probed with ``RWF_NOWAIT``, and where it is missing, or the file system cannot tell, a thread reads it first. And
+what no thread has read yet is read anyhow, since only then its checksums are compared: a damaged batch ends the
+connection, and whoever comes back for it is told.
 """
 
 import os
@@ -20,6 +22,10 @@ _PROBE = [bytearray(1)]
 _BYTES = (bytes, bytearray, memoryview)
 
 
+Checked = tuple[int, str]
+"""Where what was read ends, and what is wrong with what follows there, nothing if it is right."""
+
+
 class FileSlice(Protocol):
     """A range of a file, kept readable for as long as it is held."""
 
@@ -31,12 +37,18 @@ class FileSlice(Protocol):
 
     def read(self) -> bytes: ...
 
+    def whole_until(self, position: int) -> int: ...
+
+    def check(self, position: int, most_bytes: int) -> Checked: ...
+
+    def note(self, position: int, checked: Checked) -> None: ...
+
 
 Item = bytes | bytearray | memoryview | FileSlice
 Reply = bytes | list[Item]
 """One whole reply: its bytes, or bytes and slices in their order."""
-ReadInThread = Callable[[int, int, int, Callable[[bytes | None], object]], object]
-"""(descriptor, length, position, done): reads in a thread, then calls ``done(bytes)`` or ``done(None)`` on the loop."""
+ReadInThread = Callable[[Callable[[], Checked], Callable[[Checked | None], object]], object]
+"""(read, done): runs ``read`` in a thread, then calls ``done`` on the loop with what it found, None if it failed."""
 
 
 class Outbox:
@@ -162,21 +174,29 @@ class Outbox:
         """How many of these bytes are in the page cache; with 0, a thread is fetching them."""
         if position < self._warm_end:
             return min(count, self._warm_end - position)
-        if _is_cached(item.fileno(), position, count):
+        whole_end = item.whole_until(position)
+        count = min(count, whole_end - position)
+        if count and _is_cached(item.fileno(), position, count):
             self._warm_end = position + count
             return count
         self._fetching = True
-        wanted = min(count, COLD_CHUNK_BYTES)
 
-        def fetched(data: bytes | None, _until_read: FileSlice = item) -> None:
-            # The slice stays held: its descriptor may not become another file's while the thread reads.
+        def read() -> Checked:
+            if not count:
+                return item.check(position, COLD_CHUNK_BYTES)
+            data = os.pread(item.fileno(), min(count, COLD_CHUNK_BYTES), position)  # it was whole before
+            return position + len(data), ""
+
+        def fetched(checked: Checked | None) -> None:
             self._fetching = False
-            self._warm_end = position + wanted
-            self._unreadable = not data
+            self._unreadable = checked is None or checked[0] <= position
+            if checked is not None:
+                self._warm_end = checked[0]
+                item.note(position, checked)
             if self._queue:
                 self._resume()
 
-        self._read_in_thread(item.fileno(), wanted, position, fetched)
+        self._read_in_thread(read, fetched)
         return 0
 
     def held(self) -> tuple[int, int]:

@@ -335,6 +335,9 @@ class Log:
             if offset >= end.offset:
                 return None
             found = self._find(offset, end)
+            if found is None or found[0].base_offset > offset:
+                segment = self.segments[bisect_right(self.base_offsets, offset) - 1]
+                segment.refuse_broken(offset, end.position if segment is self.active else segment.size)
             if found is None:
                 return None
             segment, position, header = found
@@ -345,7 +348,7 @@ class Log:
                 self._boundaries.remember(offset, position)
             length = min(limit - position, max(max_bytes, header.size))
             cold = segment is not self.active or segment.size - position > _WARM_TAIL_BYTES
-            return LogSlice(segment.log.descriptor(), position, length, cold=cold)
+            return segment.slice(position, length, self.directory.report, cold=cold)
 
     def _find(self, offset: int, end: LogOffset) -> tuple[Segment, int, BatchHeader] | None:
         """The first batch below ``end`` that reaches ``offset`` or beyond."""

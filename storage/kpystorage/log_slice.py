@@ -1,19 +1,36 @@
 """A stretch of a segment file: what a read answers, and what goes to the socket without passing through Python."""
 
+from typing import TYPE_CHECKING
+
+from kpystorage.checked_reads import Checked, check
 from kpystorage.disk import Descriptor
+
+if TYPE_CHECKING:
+    from kpystorage.checked_reads import CheckedReads
 
 
 class LogSlice:
     """``length`` bytes of a file from ``position`` on. Valid while held, whatever becomes of the file's name.
 
     ``fileno()`` is for ``os.sendfile``; -1 means that there is no such file and :meth:`read` is the way.
-    ``cold``: it lies so far behind the log's end that reading it may have to wait for the disk.
+    ``cold``: it lies so far behind the log's end that reading it may have to wait for the disk. It is checked then.
     """
 
-    __slots__ = ("cold", "descriptor", "length", "position")
+    __slots__ = ("_checks", "_path", "cold", "descriptor", "length", "position")
 
-    def __init__(self, descriptor: Descriptor, position: int, length: int, *, cold: bool = False) -> None:
-        self.cold = cold
+    def __init__(
+        self,
+        descriptor: Descriptor,
+        position: int,
+        length: int,
+        *,
+        path: str = "",
+        checks: "CheckedReads | None" = None,
+    ) -> None:
+        """``checks`` are those of the file at ``path``, for a cold slice."""
+        self.cold = checks is not None
+        self._checks = checks
+        self._path = path
         self.descriptor = descriptor
         self.position = position
         self.length = length
@@ -27,6 +44,19 @@ class LogSlice:
     def read(self) -> bytes:
         """All its bytes. May run in a thread. OSError if the file cannot be read."""
         return self.descriptor.pread(self.length, self.position)
+
+    def whole_until(self, position: int) -> int:
+        """Up to where the file is known to be undamaged from ``position`` on."""
+        return self.position + self.length if self._checks is None else self._checks.whole_until(position)
+
+    def check(self, position: int, most_bytes: int) -> Checked:
+        """Read what lies behind ``position``, where a batch begins. May run in a thread. OSError."""
+        return check(self.descriptor, position, self.position + self.length, most_bytes)
+
+    def note(self, position: int, checked: tuple[int, str]) -> None:
+        """Remember what :meth:`check` has found from ``position`` on, not in a thread."""
+        if self._checks is not None:
+            self._checks.note(self._path, position, *checked)
 
     def __repr__(self) -> str:
         return f"LogSlice(position={self.position}, length={self.length})"

@@ -6,14 +6,16 @@ Invariant: the file holds whole batches in ascending offsets, all at or above ``
 at one of them.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from kpystorage import names, scan
+from kpystorage.checked_reads import CheckedReads
 from kpystorage.disk import Disk, File
 from kpystorage.errors import CorruptRecord
 from kpystorage.gathering import GatheredFile
 from kpystorage.log_config import LogConfig
+from kpystorage.log_slice import LogSlice
 from kpystorage.offset_index import ENTRY_BYTES as OFFSET_ENTRY_BYTES
 from kpystorage.offset_index import OffsetIndex
 from kpystorage.time_index import ENTRY_BYTES as TIME_ENTRY_BYTES
@@ -44,6 +46,7 @@ class Segment:
         "_size",
         "_time_index",
         "base_offset",
+        "checks",
         "config",
         "created_ms",
         "disk",
@@ -66,6 +69,7 @@ class Segment:
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
         self.base_offset = base_offset
+        self.checks: CheckedReads | None = None
         self.log = GatheredFile(disk.file(stem + names.LOG), disk.gathering)
         self.transaction_index = TransactionIndex(disk, stem + names.TRANSACTION_INDEX, exists=has_transactions)
         self.created_ms = created_ms
@@ -241,6 +245,8 @@ class Segment:
         """Cut the ``.log`` file to ``position``; the indexes are the caller's to mend."""
         self.log.truncate(position)
         self._size = position
+        if self.checks is not None:
+            self.checks.cut(position)
         self._reserved = False
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
@@ -274,6 +280,26 @@ class Segment:
             if header.base_offset + header.last_offset_delta >= offset:
                 return at, header
         return None
+
+    def slice(self, position: int, length: int, report: Callable[[str], None], *, cold: bool) -> LogSlice:
+        """From the batch at ``position`` on. CorruptRecord if that is damaged; it ends before another one that is."""
+        if not cold:
+            return LogSlice(self.log.descriptor(), position, length)
+        if self.checks is None:
+            self.checks = CheckedReads(report)
+        trouble = self.checks.trouble_at(position)
+        if trouble:
+            raise CorruptRecord(f"{self.log.path}, byte {position}: {trouble}")
+        length = self.checks.limit(position, position + length) - position
+        return LogSlice(self.log.descriptor(), position, length, path=self.log.path, checks=self.checks)
+
+    def refuse_broken(self, offset: int, limit: int) -> None:
+        """CorruptRecord if the batches around ``offset`` end before byte ``limit``: what follows cannot be read."""
+        end = self.offset_index.lookup(offset)[1]
+        for at, header in self._from_index(offset, limit):
+            end = at + header.size
+        if end < limit:
+            raise CorruptRecord(f"{self.log.path}, byte {end}: no batch begins here, though the segment goes on")
 
     def _from_index(self, offset: int, limit: int) -> Iterator[tuple[int, BatchHeader]]:
         """The batches from the index entry at or below ``offset`` on; an index that points elsewhere is built anew."""

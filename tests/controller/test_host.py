@@ -288,7 +288,7 @@ def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> N
     record = FeatureLevelRecord(name="group.version", feature_level=1)
     world.host._append([record], None, 0)
     world.scheduler.run()
-    with pytest.raises(StartRefused, match=r"^kpybroker does not have .* features: group.version=1\. Turn them off with "):
+    with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: group.version=1\. Turn them off with "):
         world.again()
 
 

@@ -254,6 +254,16 @@ class TemporarySlice:
     def __init__(self, path: str, position: int, length: int, *, cold: bool) -> None:
         self.descriptor = os.open(path, os.O_RDONLY)
         self.position, self.length, self.cold = position, length, cold
+        self.whole_end = position
+
+    def whole_until(self, position: int) -> int:
+        return max(self.whole_end, position)
+
+    def check(self, position: int, most_bytes: int) -> tuple[int, str]:
+        return min(position + most_bytes // 3, self.position + self.length), ""
+
+    def note(self, _position: int, checked: tuple[int, str]) -> None:
+        self.whole_end = checked[0]
 
     def __len__(self) -> int:
         return self.length

@@ -166,10 +166,9 @@ class DirectoryCheck:
     def surroundings(self, spot: TopicPartition) -> Surroundings:
         """What is said of one partition."""
         topics = self.known.topic_ids or {}
-        clean = self.clean and not self._malformed & {names.RECOVERY_POINTS}
         unknown = FROM_EPOCHS if names.LOG_STARTS in self._malformed else NO_OFFSET
         return Surroundings(
-            clean,
+            self.clean,
             self.checkpoints[names.RECOVERY_POINTS].get(spot, NO_OFFSET),
             self.checkpoints[names.LOG_STARTS].get(spot, unknown),
             self.checkpoints[names.CLEANER_OFFSETS].get(spot, 0),
@@ -190,8 +189,7 @@ class DirectoryCheck:
                 self._bounds(name, found, reports)
 
     def _missing(self, name: str, found: Mapping[TopicPartition, int]) -> None:
-        every = name in (names.RECOVERY_POINTS, names.HIGH_WATERMARKS)
-        if not every or not self.clean or name in self._malformed:
+        if name != names.RECOVERY_POINTS or not self.clean or name in self._malformed:
             return
         missing = [spot for spot in self.partitions if spot not in found and spot[0] != METADATA_TOPIC]
         if missing:

@@ -120,7 +120,7 @@ class PartitionMending:
         self.disk.rename(f"{self.directory}/{name}{UNFINISHED}", f"{self.directory}/{name}")
         whole = sum(1 for edit in edits if edit.data)
         if whole:
-            self._say(f"{name}: {whole} batches have their right place again{aside}")
+            self._say(f"{name}: {whole} of its batches put right{aside}")
         for edit in edits:
             if not edit.data:
                 self._say(f"{name}: taken out, and lost: {_lost(edit)}{aside}")

@@ -1,0 +1,94 @@
+"""Which stretch of a segment file was read and found whole since the process began, and which batches are damaged.
+
+Old records are sent from the page cache without a look at them. So before a stretch is first sent, or has to come from
+the disk, its batches are read and compared with their checksums; that may run in a thread, and what it found is noted
+by the thread that owns the log. Kafka leaves this to consumers (``check.crcs``).
+
+Invariant: ``start .. end`` lies on bounds of batches, and holds no damaged one.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from kpystorage import scan
+from kpystorage.scan import Readable
+from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES
+from kpywire.crc import crc32c
+
+NOWHERE = 1 << 62
+
+
+class Checked(NamedTuple):
+    """A stretch was read: up to ``end`` it is whole; there lies a damaged batch, if ``trouble`` says so."""
+
+    end: int
+    trouble: str
+
+
+def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
+    """Read the batches from ``position`` on, up to ``end`` or over ``most_bytes``. May run in a thread. OSError.
+
+    A batch that ``end`` cuts off counts as whole: readers leave it out.
+    """
+    at, following = position, -1
+    for place, header, data in scan.batches(file, position, end):
+        if crc32c(data[ATTRIBUTES_POSITION:]) != header.crc:
+            return Checked(place, f"the batch of offsets {header.base_offset} to {header.last_offset} is damaged")
+        if header.base_offset < following:
+            return Checked(place, f"a batch of offset {header.base_offset} follows offset {following - 1}")
+        following = header.next_offset
+        at = place + header.size
+        if at - position >= most_bytes:
+            return Checked(at, "")
+    if _is_cut_off(file, at, end):
+        return Checked(end, "")
+    return Checked(at, f"no batch begins behind offset {following - 1}" if following >= 0 else "no batch begins here")
+
+
+def _is_cut_off(file: Readable, position: int, end: int) -> bool:
+    """Whether what is left before ``end`` may be the beginning of a batch, which the file has to its end."""
+    if end - position < HEADER_BYTES:
+        return True
+    header = next(scan.headers(file, position, NOWHERE), None)
+    return header is not None and bool(file.pread(1, position + header[1].size - 1))
+
+
+class CheckedReads:
+    """Of one segment file."""
+
+    __slots__ = ("_damaged", "_report", "end", "start")
+
+    def __init__(self, report: Callable[[str], None]) -> None:
+        self.start = 0
+        self.end = 0
+        self._damaged: dict[int, str] = {}
+        self._report = report
+
+    def whole_until(self, position: int) -> int:
+        """Up to where the file is known to be whole from ``position`` on; ``position`` if that is not known."""
+        return max(position, self.end) if position >= self.start else position
+
+    def note(self, path: str, position: int, end: int, trouble: str) -> None:
+        """The stretch from ``position`` up to ``end`` was read and is whole. What is damaged there is reported once."""
+        if end > position:
+            if self.start <= position <= self.end:
+                self.end = max(self.end, end)
+            else:
+                self.start, self.end = position, end
+        if trouble and end not in self._damaged:
+            self._damaged[end] = trouble
+            self._report(f"{path}, byte {end}: {trouble}; its readers get CORRUPT_MESSAGE")
+
+    def trouble_at(self, position: int) -> str:
+        """What is wrong with the batch at ``position``; nothing as far as is known."""
+        return self._damaged.get(position, "")
+
+    def limit(self, position: int, end: int) -> int:
+        """Where the first damaged batch between ``position`` and ``end`` begins, ``end`` if there is none."""
+        return min([place for place in self._damaged if position <= place < end], default=end)
+
+    def cut(self, position: int) -> None:
+        """The file ends at ``position`` now; what will follow is new."""
+        self.start = min(self.start, position)
+        self.end = min(self.end, position)
+        self._damaged = {place: trouble for place, trouble in self._damaged.items() if place < position}

@@ -1,0 +1,186 @@
+"""Any flipped bit of any file is found by `kpybroker check`, and a broker serves, or refuses in one clear line."""
+
+import random
+import re
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from contents import Contents, differences, look
+from filling import CODECS, create_topics, fill
+
+from kpybroker.cli import main
+from kpybroker.cli.checking import check_directories
+from kpystorage.checking.findings import DAMAGE, Finding
+from kpywire import error_codes
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from oracle import BrokerProcessError
+from raw_client import RawClient
+from targets import KpyBroker
+
+CHECKED_FLIPS = 120
+STARTED_FLIPS = 12
+PROPERTIES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "1", "node.id": "1"}
+MEANINGLESS = {
+    "a comment of meta.properties": r"meta\.properties",
+    "the cluster's id, which stands nowhere else": r"meta\.properties",
+    "a high watermark below the log's end, which its leader finds again": r"replication-offset-checkpoint",
+    "how far a log was compacted": r"cleaner-offset-checkpoint",
+}
+"""Where a bit can change so that nobody can tell, or nobody cares; by what it says, and the files."""
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A cleanly stopped broker's directory with everything in it."""
+    broker = KpyBroker(PROPERTIES, directory=tmp_path_factory.mktemp("home"))
+    with broker:
+        create_topics(broker.port)
+        fill(broker.port, 0)
+        broker.restart()
+        fill(broker.port, 1)
+    return broker.directory
+
+
+def findings(data: Path) -> set[tuple[str, str]]:
+    found = check_directories([str(data)], lambda _: None, lambda _: None).findings
+    return {(each.path, each.text) for each in found}
+
+
+def damages(data: Path) -> list[Finding]:
+    found = check_directories([str(data)], lambda _: None, lambda _: None).findings
+    return [each for each in found if each.level == DAMAGE]
+
+
+def flips(data: Path, count: int, seed: int) -> Iterator[tuple[Path, int]]:
+    """(file, bit) with every kind of file alike often, whatever its size."""
+    rng = random.Random(seed)
+    kinds: dict[str, list[Path]] = {}
+    for path in sorted(data.rglob("*")):
+        if path.is_file() and path.stat().st_size:
+            kinds.setdefault(path.suffix or path.name, []).append(path)
+    for number in range(count):
+        path = rng.choice(kinds[sorted(kinds)[number % len(kinds)]])
+        yield path, rng.randrange(8 * path.stat().st_size)
+
+
+def flip(path: Path, bit: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[bit // 8] ^= 1 << bit % 8
+    path.write_bytes(data)
+
+
+def is_meaningless(path: Path) -> bool:
+    return any(re.fullmatch(pattern, path.name) for pattern in MEANINGLESS.values())
+
+
+def test_nothing_is_wrong_with_what_a_broker_leaves(home: Path) -> None:
+    assert damages(home / "data") == []
+
+
+@pytest.mark.slow
+def test_check_finds_any_flipped_bit(home: Path) -> None:
+    data = home / "data"
+    before = findings(data)
+    for path, bit in flips(data, CHECKED_FLIPS, seed=7):
+        content = path.read_bytes()
+        flip(path, bit)
+        try:
+            assert findings(data) != before or is_meaningless(path), f"{path}, bit {bit}"
+        finally:
+            path.write_bytes(content)
+
+
+@pytest.mark.slow
+def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(home: Path, tmp_path: Path) -> None:
+    for number, (path, bit) in enumerate(flips(home / "data", STARTED_FLIPS, seed=11)):
+        broker = KpyBroker(PROPERTIES, directory=tmp_path / str(number))
+        shutil.copytree(home / "data", broker.directory / "data")
+        flip(broker.directory / "data" / path.relative_to(home / "data"), bit)
+        what = f"{path}, bit {bit}"
+        broker.prepare()
+        try:
+            broker.start()
+        except BrokerProcessError:
+            said = [line for line in broker.output.read_text().splitlines() if line.startswith("kpybroker: ")]
+            assert len(said) == 1, what
+        else:
+            broker.stop()
+        assert "Traceback" not in broker.output.read_text(), what
+
+
+def test_repair_mends_what_its_neighbours_tell_and_loses_nothing(home: Path, tmp_path: Path) -> None:
+    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    data = tmp_path / "data"
+    shutil.copytree(home / "data", data)
+    with broker:
+        seen: Contents = look(broker.port)
+    segments = sorted((data / "codecs-0").glob("*.log"))
+    for number, segment in enumerate(segments[:4]):
+        flip(segment, (7, 9, 15, 16)[number] * 8)  # base offset, length, epoch, magic
+    flip(next((data / "transactions-0").glob("*.txnindex")), 80)
+    for name in ("log-start-offset-checkpoint", "recovery-point-offset-checkpoint"):
+        flip(data / name, 0)
+    flip(data / "plain-1" / "partition.metadata", 8 * 30)
+    assert CliRunner().invoke(main, ["check", str(data)]).exit_code == 1
+    repaired = CliRunner().invoke(main, ["check", "--repair", str(data)])
+    assert repaired.exit_code == 0, repaired.output
+    assert "lost" not in repaired.output
+    with broker:
+        assert not differences(seen, look(broker.port))
+    assert len(list(data.rglob("*.set-aside-*"))) > 6
+
+
+def test_repair_takes_a_damaged_batch_out_and_says_so(home: Path, tmp_path: Path) -> None:
+    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    data = tmp_path / "data"
+    shutil.copytree(home / "data", data)
+    segment = sorted((data / "codecs-0").glob("*.log"))[1]
+    flip(segment, 8 * 100)
+    damaged = segment.read_bytes()
+    repaired = CliRunner().invoke(main, ["check", "--repair", str(data)])
+    assert repaired.exit_code == 0, repaired.output
+    assert "taken out, and lost: offsets" in repaired.output
+    (aside,) = segment.parent.glob(f"{segment.name}.set-aside-*")
+    assert aside.read_bytes() == damaged
+    with broker:
+        ends = look(broker.port).bounds
+    assert ends[CODECS, 0][0] == 0
+
+
+def test_a_running_broker_is_noticed(home: Path, tmp_path: Path) -> None:
+    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    shutil.copytree(home / "data", tmp_path / "data")
+    with broker:
+        looked = CliRunner().invoke(main, ["check", str(tmp_path / "data")])
+        assert "a broker runs with this directory" in looked.output
+        assert looked.exit_code == 0, looked.output
+        assert CliRunner().invoke(main, ["check", "--repair", str(tmp_path / "data")]).exit_code == 2
+
+
+def test_wrong_usage_is_told(tmp_path: Path) -> None:
+    for words in ([], ["/nowhere"], [str(tmp_path)]):
+        assert CliRunner().invoke(main, ["check", *words]).exit_code == 2
+
+
+def test_readers_of_a_damaged_batch_are_told_and_the_broker_lives(home: Path, tmp_path: Path) -> None:
+    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    shutil.copytree(home / "data", tmp_path / "data")
+    flip(sorted((tmp_path / "data" / "codecs-0").glob("*.log"))[0], 8 * 100)
+    with broker:
+        with pytest.raises(ConnectionError), RawClient(broker.port) as raw:
+            fetch_first(raw)
+        with RawClient(broker.port) as raw:
+            assert fetch_first(raw) == error_codes.CORRUPT_MESSAGE
+    lines = [line for line in broker.output.read_text().splitlines() if "is damaged" in line]
+    assert len(lines) == 1
+    assert "the batch of offsets 0 to" in lines[0]
+
+
+def fetch_first(raw: RawClient) -> int:
+    """The error code of a fetch from the beginning of the damaged partition."""
+    wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+    request = FetchRequest(max_wait_ms=0, min_bytes=1, topics=[FetchTopic(topic=CODECS, partitions=[wanted])])
+    return int(raw.call(request, 12).responses[0].partitions[0].error_code)

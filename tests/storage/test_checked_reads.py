@@ -1,0 +1,114 @@
+"""Old records are compared with their checksums before they are sent; what is damaged is known from then on."""
+
+from pathlib import Path
+
+import pytest
+from log_making import NOW_MS, TOPIC_ID, append, make_batch, open_directory
+
+from kpystorage import checked_reads
+from kpystorage.checked_reads import Checked, CheckedReads
+from kpystorage.directory import LogDirectory
+from kpystorage.errors import CorruptRecord
+from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
+from kpystorage.log_slice import LogSlice
+from kpystorage.real_disk import RealDisk
+
+BATCHES = 4
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> LogDirectory:
+    return open_directory(RealDisk(), str(tmp_path))
+
+
+@pytest.fixture
+def log(directory: LogDirectory) -> Log:
+    """Two segments, of which the first has batches of offsets 0 to 1, 2 to 3 and so on."""
+    log = directory.create_log("t", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    for _ in range(BATCHES):
+        append(log, make_batch(log.end.offset, 2))
+    log.roll(NOW_MS)
+    append(log, make_batch(log.end.offset, 2))
+    return log
+
+
+def flip(log: Log, position: int) -> None:
+    path = Path(log.segments[0].log.path)
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def read(log: Log, offset: int) -> LogSlice:
+    found = log.read(offset, 1 << 20, log.end, min_one_batch=True)
+    assert found is not None
+    return found
+
+
+def checked(found: LogSlice, most_bytes: int = 1 << 20) -> Checked:
+    outcome = found.check(found.position, most_bytes)
+    found.note(found.position, outcome)
+    return outcome
+
+
+def test_what_was_whole_is_not_read_again(log: Log) -> None:
+    found = read(log, 0)
+    assert found.cold
+    assert found.whole_until(0) == 0
+    assert checked(found) == (found.length, "")
+    assert read(log, 2).whole_until(found.length // BATCHES) == found.length
+
+
+def test_a_check_ends_at_a_batch(log: Log) -> None:
+    found = read(log, 0)
+    assert checked(found, most_bytes=1) == (found.length // BATCHES, "")
+
+
+def test_a_damaged_batch_is_reported_once_and_its_readers_are_told(log: Log, directory: LogDirectory) -> None:
+    lines: list[str] = []
+    directory.report = lines.append
+    size = log.segments[0].size // BATCHES
+    flip(log, 2 * size + 70)
+    found = read(log, 0)
+    assert checked(found) == (2 * size, "the batch of offsets 4 to 5 is damaged")
+    assert checked(read(log, 0)).end == 2 * size
+    place = f"{log.segments[0].log.path}, byte {2 * size}"
+    assert lines == [f"{place}: the batch of offsets 4 to 5 is damaged; its readers get CORRUPT_MESSAGE"]
+    assert read(log, 0).length == 2 * size
+    with pytest.raises(CorruptRecord, match="offsets 4 to 5 is damaged"):
+        read(log, 4)
+    assert read(log, 6).length == size
+
+
+def test_a_batch_that_follows_a_later_one_is_damaged(log: Log) -> None:
+    size = log.segments[0].size // BATCHES
+    flip(log, size + 6)  # an offset of 256 more
+    assert checked(read(log, 0)) == (2 * size, "a batch of offset 4 follows offset 259")
+
+
+def test_a_broken_length_is_not_passed_over(log: Log) -> None:
+    size = log.segments[0].size // BATCHES
+    flip(log, size + 8)
+    assert checked(read(log, 0)) == (size, "no batch begins behind offset 1")
+    with pytest.raises(CorruptRecord, match="no batch begins here"):
+        read(log, 4)
+
+
+def test_a_batch_cut_off_by_the_end_of_a_read_is_nobodys_damage(log: Log) -> None:
+    size = log.segments[0].size // BATCHES
+    found = log.read(0, 2 * size + size // 2, log.end, min_one_batch=True)
+    assert found is not None
+    assert checked(found) == (found.length, "")
+
+
+def test_what_was_cut_off_is_new_afterwards() -> None:
+    reads = CheckedReads(lambda _: None)
+    reads.note("f", 0, 100, "")
+    reads.note("f", 100, 100, "is damaged")
+    reads.cut(50)
+    assert (reads.whole_until(0), reads.trouble_at(100), reads.limit(0, 200)) == (50, "", 200)
+
+
+def test_memory_is_bounded_by_the_window(log: Log) -> None:
+    assert checked_reads.check(log.segments[0].log, 0, 30, 1 << 20) == (30, "")
