@@ -8,14 +8,17 @@ Invariant: ``start .. end`` lies on bounds of batches, and holds no damaged one.
 """
 
 from collections.abc import Callable
+from struct import Struct
 from typing import NamedTuple
 
 from kpystorage import scan
 from kpystorage.scan import Readable
-from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES
+from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES, LENGTH_END, MAGIC
 from kpywire.crc import crc32c
 
 NOWHERE = 1 << 62
+WINDOW_BYTES = 256 * 1024
+_START = Struct(">qiibIhi").unpack_from  # up to the last offset delta
 
 
 class Checked(NamedTuple):
@@ -30,14 +33,27 @@ def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
 
     A batch that ``end`` cuts off counts as whole: readers leave it out.
     """
-    at, following = position, -1
-    for place, header, data in scan.batches(file, position, end):
-        if crc32c(data[ATTRIBUTES_POSITION:]) != header.crc:
-            return Checked(place, f"the batch of offsets {header.base_offset} to {header.last_offset} is damaged")
-        if header.base_offset < following:
-            return Checked(place, f"a batch of offset {header.base_offset} follows offset {following - 1}")
-        following = header.next_offset
-        at = place + header.size
+    following = -1
+    window = memoryview(b"")
+    start = at = position
+    while end - at >= HEADER_BYTES:
+        place = at - start
+        if place + HEADER_BYTES > len(window):
+            window, start, place = memoryview(file.pread(min(WINDOW_BYTES, end - at), at)), at, 0
+            if len(window) < HEADER_BYTES:
+                break
+        base_offset, length, _, magic, crc, _, last_offset_delta = _START(window, place)
+        size = length + LENGTH_END
+        if magic != MAGIC or size < HEADER_BYTES or at + size > end:
+            break
+        if place + size > len(window):
+            window, start, place = memoryview(file.pread(max(size, min(WINDOW_BYTES, end - at)), at)), at, 0
+        if crc32c(window[place + ATTRIBUTES_POSITION : place + size]) != crc:
+            return Checked(at, f"the batch of offsets {base_offset} to {base_offset + last_offset_delta} is damaged")
+        if base_offset < following:
+            return Checked(at, f"a batch of offset {base_offset} follows offset {following - 1}")
+        following = base_offset + last_offset_delta + 1
+        at += size
         if at - position >= most_bytes:
             return Checked(at, "")
     if _is_cut_off(file, at, end):
