@@ -19,7 +19,7 @@ _HEAD = """\
 
 Written by `python -m kpybroker.cli.document` from the commands; edit `kpybroker/cli/` instead.
 
-`kpybroker start` and `format` run a node, `dump-log` and `metadata` read its files. All others are clients of any Kafka
+`kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files. All others are clients of any Kafka
 cluster: `-b, --bootstrap-server HOST:PORT` or `KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if nothing does.
 Options are called as in Kafka's tools, kcat and rpk. People get tables, programs `--json`: one document on stdout, of
 `consume`, `produce` and `dump-log` a line for each record. What is said beside the result goes to stderr.
@@ -27,7 +27,7 @@ Options are called as in Kafka's tools, kcat and rpk. People get tables, program
 | exit code | |
 |---:|---|
 | 0 | fine |
-| 1 | the cluster refused; the line ends with Kafka's name of the error |
+| 1 | the cluster refused; the line ends with Kafka's name of the error. Of `check`: something is damaged |
 | 2 | wrong usage |
 | 3 | no broker could be reached, or the connection was lost |
 | 4 | what was looked at is not in order: `doctor` found a problem, `dump-log` damage |
