@@ -252,6 +252,42 @@ def test_who_writes_into_a_transaction_says_which(producer: Transactional, topic
     assert producer.produce(topic, b"a", version=version).error_code == NONE
 
 
+@pytest.mark.parametrize("version", [8, 9, BY_NAME, ADDING])
+def test_a_request_without_an_id_is_refused_as_a_whole(
+    raw: RawClient, producer: Transactional, new_topic: NewTopic, version: int
+) -> None:
+    topic, unknown = new_topic(2), new_id("unknown")
+    plain = build_batch([Record(timestamp=now_ms(), value=b"p")])
+    parts = [
+        PartitionProduceData(index=0, records=plain),
+        PartitionProduceData(index=1, records=producer.batch(topic, b"a", partition=1)),
+    ]
+    request = ProduceRequest(
+        transactional_id=None,
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[
+            TopicProduceData(name=topic, partition_data=parts),
+            TopicProduceData(name=unknown, partition_data=[PartitionProduceData(index=7, records=b"\0")]),
+        ],
+    )
+    answer = raw.call(request, version)
+    denied = {
+        (of_topic.name, each.index): each for of_topic in answer.responses for each in of_topic.partition_responses
+    }
+    assert set(denied) == {(topic, 0), (topic, 1), (unknown, 7)}
+    for each in denied.values():
+        assert each.error_code == error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        assert (each.base_offset, each.log_append_time_ms, each.log_start_offset) == (-1, -1, -1)
+        assert (each.record_errors, each.error_message) == ([], None)
+    assert stable_end(raw, topic) == 0
+
+
+def test_an_id_without_a_transaction_is_no_harm(producer: Transactional, topic: str) -> None:
+    plain = build_batch([Record(timestamp=now_ms(), value=b"p")])
+    assert produce_records(producer.raw, topic, plain, producer.id).error_code == NONE
+
+
 def test_nothing_else_is_written_while_a_transaction_is_open(producer: Transactional, topic: str) -> None:
     assert producer.produce(topic, b"a", version=ADDING).error_code == NONE
     plain = build_batch(

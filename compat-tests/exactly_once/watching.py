@@ -97,7 +97,7 @@ def read_to_the_end(bootstrap: str, partitions: Sequence[Partition]) -> list[See
     ends = {partition: _end(reading, partition, deadline_s) for partition in partitions}
     reading.assign([TopicPartition(*partition, 0) for partition in partitions])
     seen: list[Seen] = []
-    while any(place.offset < ends[place.topic, place.partition] for place in _places(reading, partitions)):
+    while any(max(place.offset, 0) < ends[place.topic, place.partition] for place in _places(reading, partitions)):
         if time.monotonic() > deadline_s:
             raise TimeoutError(f"a transaction stays open: {_places(reading, partitions)} of {ends}")
         seen += seen_in(reading.consume(500, POLL_S))

@@ -4,6 +4,7 @@
 - acks 1: answered when the leader has appended; acks -1: when the high watermark covers the batch, NOT_ENOUGH_REPLICAS
   when too few replicas are in sync before the append, REQUEST_TIMED_OUT after ``timeout_ms``.
 - One batch per partition, magic 2; the whole batch is accepted or refused. Of a partition named twice the last counts.
+- What writes into a transaction without a transactional id: all of it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
 - Into a transaction only what its coordinator knows of is written (KIP-890): a request with a transactional id waits
   until that is clear. The batches of one request have one producer, else INVALID_PRODUCER_ID_MAPPING; from v11 on
   TRANSACTION_ABORTABLE; from v12 on partitions are added to the transaction by the way.
@@ -33,6 +34,7 @@ from kpybroker.server.pending import Pending
 from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
+from kpywire.batch import ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_MASK
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
 
 ACKS_ALL = -1
@@ -61,6 +63,8 @@ codec = codec_for
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append every partition's batch, then answer as ``acks`` asks."""
     transactional_id, acks, timeout_ms, topics = request
+    if transactional_id is None and _writes_into_transaction(topics):
+        return _denied(call, acks, topics)
     if len(topics) == 1 and len(topics[0][1]) == 1 and transactional_id is None:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
     if len(topics) > unopened_logs.FEW or any(len(partitions) > unopened_logs.FEW for _, partitions in topics):
@@ -70,6 +74,33 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
             response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
             return response
     return _serve(broker, request, call)
+
+
+def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
+    """Whether a first batch is one of a transaction (``RequestUtils.hasTransactionalRecords``)."""
+    for _, partitions in topics:
+        for _, records in partitions:
+            if (
+                records is not None
+                and len(records) > ATTRIBUTES_POSITION + 1
+                and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_MASK
+                and records[MAGIC_POSITION] == MAGIC
+            ):
+                return True
+    return False
+
+
+def _denied(call: Call, acks: int, topics: Sequence[tuple[TopicKey, Partitions]]) -> Answers:
+    """Who writes into a transaction says into which, or nothing of the request is looked at (``KafkaApis``)."""
+    if acks == 0:
+        raise CloseConnection("a produce request without acknowledgement writes into no transaction in particular")
+    code, codec_of_call = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, codec_for(call.api_version)
+    refused: dict[TopicKey, dict[int, bytes]] = {}
+    for key, partitions in topics:
+        for index, _ in partitions:
+            refused.setdefault(key, {})[index] = codec_of_call.refusal(index, code, None)
+            call.counters.count_error(code)
+    return [(key, list(answers.values())) for key, answers in refused.items()]
 
 
 def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:

@@ -12,6 +12,7 @@ import logging
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
+from typing import Final
 
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.shard import Shard
@@ -26,6 +27,8 @@ from kpywire import error_codes
 log = logging.getLogger("kpybroker.transactions")
 
 RETRY_MS = 100
+SLICE_NS: Final = 5_000_000
+"""For so long markers are written before requests get their turn."""
 _FENCED = frozenset({error_codes.INVALID_PRODUCER_EPOCH, error_codes.TRANSACTION_COORDINATOR_FENCED})
 
 
@@ -96,15 +99,22 @@ class MarkerWriter:
             self._scheduler.call_soon(self._run)
 
     def _run(self) -> None:
-        """All markers first, written together; that they are there is told once they are in their files."""
+        """Markers first, written together; that they are there is told once they are in their files."""
         self._scheduled = False
-        to_do, self._to_do = self._to_do, {}
-        endings = [self._endings[each] for each in to_do if each in self._endings]
+        began_ns = perf_counter_ns()
+        endings: list[_Ending] = []
         turn = self._turn()
-        turn.begin(perf_counter_ns())
+        turn.begin(began_ns)
         try:
-            for ending in endings:
+            for transactional_id in list(self._to_do):
+                del self._to_do[transactional_id]
+                ending = self._endings.get(transactional_id)
+                if ending is None:
+                    continue
+                endings.append(ending)
                 self._pursue(ending)
+                if perf_counter_ns() - began_ns > SLICE_NS:
+                    break
             if turn.settle():
                 for ending in endings:
                     self._tell(ending)
@@ -114,6 +124,8 @@ class MarkerWriter:
         finally:
             self._pursued = None
             turn.end()
+        if self._to_do:
+            self._soon()
 
     def _pursue(self, ending: _Ending) -> None:
         if ending.shard.is_over:

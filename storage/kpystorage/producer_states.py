@@ -125,8 +125,10 @@ class ProducerStates:
         """The batch of this producer, epoch and sequences that was appended before, if it is one of the last."""
         state = self.producers.get(header.producer_id)
         if state is not None and state.epoch == header.producer_epoch:
-            first_sequence = header.base_sequence
-            for batch in state.batches:
+            first_sequence, batches = header.base_sequence, state.batches
+            if batches and first_sequence == _next_sequence(batches[-1].last_sequence):
+                return None
+            for batch in batches:
                 if batch.first_sequence == first_sequence and batch.last_sequence == header.last_sequence:
                     return batch
         return None

@@ -11,7 +11,7 @@ from functools import lru_cache
 from struct import Struct
 from typing import Any, Final, NamedTuple
 
-from kpywire.batch import LENGTH_END, NO_PRODUCER_EPOCH, NO_PRODUCER_ID
+from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_EPOCH, NO_PRODUCER_ID, TRANSACTIONAL_MASK
 from kpywire.codec import decode, encode
 from kpywire.errors import Malformed
 from kpywire.messages.end_txn_marker import EndTxnMarker
@@ -20,7 +20,7 @@ from kpywire.messages.leader_change_message import LeaderChangeMessage
 from kpywire.messages.snapshot_footer_record import SnapshotFooterRecord
 from kpywire.messages.snapshot_header_record import SnapshotHeaderRecord
 from kpywire.messages.voters_record import VotersRecord
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, one_record_batch
 
 ABORT: Final = 0
 COMMIT: Final = 1
@@ -35,6 +35,11 @@ VERSION: Final = 0
 
 _KEY = Struct(">hh")
 _MARKER_VERSION = Struct(">h")
+_MARKER = Struct(">5shhBhiB")
+"""The record of a marker: key and value as versions, type and coordinator epoch, what is before each, no headers."""
+_BEFORE_KEY = b"\x20\0\0\0\x08"
+_BEFORE_VALUE = 0x0C
+_MARKER_ATTRIBUTES = TRANSACTIONAL_MASK | CONTROL_MASK
 _PLACE = Struct(">q")
 _LEADER_EPOCH = Struct(">i")
 _MESSAGES: Final[dict[int, type]] = {
@@ -102,8 +107,9 @@ def marker_batch(
 def _marker_batch(
     timestamp_ms: int, commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int
 ) -> bytes:
-    marker = end_transaction(commit=commit, coordinator_epoch=coordinator_epoch)
-    return control_batch([marker], 0, 0, timestamp_ms, producer_id=producer_id, producer_epoch=producer_epoch)
+    kind = COMMIT if commit else ABORT
+    record = _MARKER.pack(_BEFORE_KEY, VERSION, kind, _BEFORE_VALUE, VERSION, coordinator_epoch, 0)
+    return one_record_batch(record, _MARKER_ATTRIBUTES, timestamp_ms, producer_id, producer_epoch)
 
 
 def _value(kind: int, message: object) -> bytes:

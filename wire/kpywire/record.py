@@ -226,6 +226,13 @@ def build_batch(
     return assemble(header, compress(codec, b"".join(section), level))
 
 
+def one_record_batch(record: bytes, attributes: int, timestamp_ms: int, producer_id: int, producer_epoch: int) -> bytes:
+    """The batch of an encoded record, at offset 0 and in leader epoch 0."""
+    batch_length = HEADER_BYTES - LENGTH_END + len(record)
+    checked = _CHECKED.pack(attributes, 0, timestamp_ms, timestamp_ms, producer_id, producer_epoch, -1, 1) + record
+    return _BEFORE.pack(0, batch_length, 0, MAGIC, crc32c(checked)) + checked
+
+
 def plain_batch(
     records: Sequence[tuple[bytes, bytes | None]],
     base_offset: int,
