@@ -22,8 +22,8 @@ _PROBE = [bytearray(1)]
 _BYTES = (bytes, bytearray, memoryview)
 
 
-Checked = tuple[int, str]
-"""Where what was read ends, and what is wrong with what follows there, nothing if it is right."""
+Checked = tuple[int, str, int]
+"""Where what was read ends, what is wrong with what follows there (nothing if it is right), and how far it is whole."""
 
 
 class FileSlice(Protocol):
@@ -184,8 +184,8 @@ class Outbox:
         def read() -> Checked:
             if not count:
                 return item.check(position, COLD_CHUNK_BYTES)
-            data = os.pread(item.fileno(), min(count, COLD_CHUNK_BYTES), position)  # it was whole before
-            return position + len(data), ""
+            data = os.pread(item.fileno(), min(count, COLD_CHUNK_BYTES), position)
+            return position + len(data), "", position  # it was whole before
 
         def fetched(checked: Checked | None) -> None:
             self._fetching = False

@@ -22,10 +22,12 @@ _START = Struct(">qiibIhi").unpack_from  # up to the last offset delta
 
 
 class Checked(NamedTuple):
-    """A stretch was read: up to ``end`` it is whole; there lies a damaged batch, if ``trouble`` says so."""
+    """A stretch was read: up to ``end`` it may be sent; there lies a damaged batch, if ``trouble`` says so."""
 
     end: int
     trouble: str
+    whole_end: int
+    """Where the last whole batch before ``end`` ends."""
 
 
 def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
@@ -49,16 +51,18 @@ def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
         if place + size > len(window):
             window, start, place = memoryview(file.pread(max(size, min(WINDOW_BYTES, end - at)), at)), at, 0
         if crc32c(window[place + ATTRIBUTES_POSITION : place + size]) != crc:
-            return Checked(at, f"the batch of offsets {base_offset} to {base_offset + last_offset_delta} is damaged")
+            offsets = f"{base_offset} to {base_offset + last_offset_delta}"
+            return Checked(at, f"the batch of offsets {offsets} is damaged", at)
         if base_offset < following:
-            return Checked(at, f"a batch of offset {base_offset} follows offset {following - 1}")
+            return Checked(at, f"a batch of offset {base_offset} follows offset {following - 1}", at)
         following = base_offset + last_offset_delta + 1
         at += size
         if at - position >= most_bytes:
-            return Checked(at, "")
+            return Checked(at, "", at)
     if _is_cut_off(file, at, end):
-        return Checked(end, "")
-    return Checked(at, f"no batch begins behind offset {following - 1}" if following >= 0 else "no batch begins here")
+        return Checked(end, "", at)
+    trouble = f"no batch begins behind offset {following - 1}" if following >= 0 else "no batch begins here"
+    return Checked(at, trouble, at)
 
 
 def _is_cut_off(file: Readable, position: int, end: int) -> bool:
@@ -84,13 +88,13 @@ class CheckedReads:
         """Up to where the file is known to be whole from ``position`` on; ``position`` if that is not known."""
         return max(position, self.end) if position >= self.start else position
 
-    def note(self, path: str, position: int, end: int, trouble: str) -> None:
-        """The stretch from ``position`` up to ``end`` was read and is whole. What is damaged there is reported once."""
-        if end > position:
+    def note(self, path: str, position: int, end: int, trouble: str, whole_end: int) -> None:
+        """The stretch from ``position`` on was read (:class:`Checked`). What is damaged at ``end`` is reported once."""
+        if whole_end > position:
             if self.start <= position <= self.end:
-                self.end = max(self.end, end)
+                self.end = max(self.end, whole_end)
             else:
-                self.start, self.end = position, end
+                self.start, self.end = position, whole_end
         if trouble and end not in self._damaged:
             self._damaged[end] = trouble
             self._report(f"{path}, byte {end}: {trouble}; its readers get CORRUPT_MESSAGE")

@@ -16,7 +16,7 @@ class LogSlice:
     ``cold``: it lies so far behind the log's end that reading it may have to wait for the disk. It is checked then.
     """
 
-    __slots__ = ("_checks", "_path", "cold", "descriptor", "length", "position")
+    __slots__ = ("_checks", "_path", "_whole_end", "cold", "descriptor", "length", "position")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class LogSlice:
         self.cold = checks is not None
         self._checks = checks
         self._path = path
+        self._whole_end = position  # always between batches, whatever others read meanwhile
         self.descriptor = descriptor
         self.position = position
         self.length = length
@@ -46,16 +47,21 @@ class LogSlice:
         return self.descriptor.pread(self.length, self.position)
 
     def whole_until(self, position: int) -> int:
-        """Up to where the file is known to be undamaged from ``position`` on."""
-        return self.position + self.length if self._checks is None else self._checks.whole_until(position)
+        """Up to where the file is known to be undamaged from ``position`` on, which lies not beyond what was known."""
+        if self._checks is None:
+            return self.position + self.length
+        if position == self._whole_end:
+            self._whole_end = self._checks.whole_until(position)
+        return max(self._whole_end, position)
 
     def check(self, position: int, most_bytes: int) -> Checked:
         """Read what lies behind ``position``, where a batch begins. May run in a thread. OSError."""
         return check(self.descriptor, position, self.position + self.length, most_bytes)
 
-    def note(self, position: int, checked: tuple[int, str]) -> None:
+    def note(self, position: int, checked: tuple[int, str, int]) -> None:
         """Remember what :meth:`check` has found from ``position`` on, not in a thread."""
         if self._checks is not None:
+            self._whole_end = max(self._whole_end, checked[2])
             self._checks.note(self._path, position, *checked)
 
     def __repr__(self) -> str:

@@ -259,11 +259,12 @@ class TemporarySlice:
     def whole_until(self, position: int) -> int:
         return max(self.whole_end, position)
 
-    def check(self, position: int, most_bytes: int) -> tuple[int, str]:
-        return min(position + most_bytes // 3, self.position + self.length), ""
+    def check(self, position: int, most_bytes: int) -> tuple[int, str, int]:
+        end = min(position + most_bytes // 3, self.position + self.length)
+        return end, "", end
 
-    def note(self, _position: int, checked: tuple[int, str]) -> None:
-        self.whole_end = checked[0]
+    def note(self, _position: int, checked: tuple[int, str, int]) -> None:
+        self.whole_end = checked[2]
 
     def __len__(self) -> int:
         return self.length

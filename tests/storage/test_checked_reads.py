@@ -6,7 +6,7 @@ import pytest
 from log_making import NOW_MS, TOPIC_ID, append, make_batch, open_directory
 
 from kpystorage import checked_reads
-from kpystorage.checked_reads import Checked, CheckedReads
+from kpystorage.checked_reads import CheckedReads
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import CorruptRecord
 from kpystorage.log import Log
@@ -46,10 +46,10 @@ def read(log: Log, offset: int) -> LogSlice:
     return found
 
 
-def checked(found: LogSlice, most_bytes: int = 1 << 20) -> Checked:
+def checked(found: LogSlice, most_bytes: int = 1 << 20) -> tuple[int, str]:
     outcome = found.check(found.position, most_bytes)
     found.note(found.position, outcome)
-    return outcome
+    return outcome.end, outcome.trouble
 
 
 def test_what_was_whole_is_not_read_again(log: Log) -> None:
@@ -72,7 +72,7 @@ def test_a_damaged_batch_is_reported_once_and_its_readers_are_told(log: Log, dir
     flip(log, 2 * size + 70)
     found = read(log, 0)
     assert checked(found) == (2 * size, "the batch of offsets 4 to 5 is damaged")
-    assert checked(read(log, 0)).end == 2 * size
+    assert checked(read(log, 0))[0] == 2 * size
     place = f"{log.segments[0].log.path}, byte {2 * size}"
     assert lines == [f"{place}: the batch of offsets 4 to 5 is damaged; its readers get CORRUPT_MESSAGE"]
     assert read(log, 0).length == 2 * size
@@ -100,15 +100,25 @@ def test_a_batch_cut_off_by_the_end_of_a_read_is_nobodys_damage(log: Log) -> Non
     found = log.read(0, 2 * size + size // 2, log.end, min_one_batch=True)
     assert found is not None
     assert checked(found) == (found.length, "")
+    assert read(log, 0).whole_until(0) == 2 * size  # the rest of that batch was not read
+
+
+def test_a_reader_goes_on_between_batches_though_others_read_elsewhere(log: Log) -> None:
+    size = log.segments[0].size // BATCHES
+    found = read(log, 0)
+    checked(found, most_bytes=1)
+    assert checked(read(log, 6)) == (BATCHES * size, "")
+    assert found.whole_until(size - 10) == size
+    assert found.whole_until(size) == size
 
 
 def test_what_was_cut_off_is_new_afterwards() -> None:
     reads = CheckedReads(lambda _: None)
-    reads.note("f", 0, 100, "")
-    reads.note("f", 100, 100, "is damaged")
+    reads.note("f", 0, 100, "", 100)
+    reads.note("f", 100, 100, "is damaged", 100)
     reads.cut(50)
     assert (reads.whole_until(0), reads.trouble_at(100), reads.limit(0, 200)) == (50, "", 200)
 
 
 def test_memory_is_bounded_by_the_window(log: Log) -> None:
-    assert checked_reads.check(log.segments[0].log, 0, 30, 1 << 20) == (30, "")
+    assert checked_reads.check(log.segments[0].log, 0, 30, 1 << 20) == (30, "", 0)
