@@ -11,7 +11,7 @@ from kpywire.compression import decompress
 from kpywire.crc import crc32c
 from kpywire.errors import Malformed
 from kpywire.record import MAX_INFLATED_BYTES
-from kpywire.varint import decode_varint
+from kpywire.varint import decode_varint, decode_varlong
 
 CONTROL_KIND_NONE: Final = -1
 _KIND: Final = Struct(">hh")
@@ -24,27 +24,36 @@ def check(data: bytes, position: int, following: int, crc: int) -> None:
             raise Malformed("a batch with a wrong checksum")
 
 
-def inflated(data: bytes, position: int, following: int, header: tuple[int, ...]) -> bytes:
-    """The record section of a batch."""
-    check(data, position, following, header[4])
-    codec = header[5] & CODEC_MASK
-    if not codec:
-        return data[position + HEADER_BYTES : following]
-    with memoryview(data) as view:
-        return decompress(codec, view[position + HEADER_BYTES : following], MAX_INFLATED_BYTES)
+class Section:
+    """The inflated records of a batch: where they lie in ``data``."""
+
+    __slots__ = ("begin", "data", "end")
+
+    def __init__(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> None:
+        """Of the batch from ``position`` to ``following``. Malformed: it is damaged, or does not inflate."""
+        check(data, position, following, header[4])
+        codec = header[5] & CODEC_MASK
+        if codec:
+            with memoryview(data) as view:
+                self.data = decompress(codec, view[position + HEADER_BYTES : following], MAX_INFLATED_BYTES)
+            self.begin = 0
+            self.end = len(self.data)
+        else:
+            self.data = data
+            self.begin = position + HEADER_BYTES
+            self.end = following
 
 
 def control_kind(data: bytes, position: int, following: int, header: tuple[int, ...]) -> int:
     """The type of the record in a control batch; ``CONTROL_KIND_NONE`` of one that was emptied."""
     if not header[12]:
         return CONTROL_KIND_NONE
-    section = inflated(data, position, following, header)
-    _, place = decode_varint(section, 0)
-    place += 1
-    while place < len(section) and section[place] > 127:
-        place += 1
-    _, place = decode_varint(section, place + 1)
-    key_bytes, place = decode_varint(section, place)
-    if key_bytes < _KIND.size or place + _KIND.size > len(section):
+    section = Section(data, position, following, header)
+    records = section.data
+    _, place = decode_varint(records, section.begin)
+    _, place = decode_varlong(records, place + 1)
+    _, place = decode_varint(records, place)
+    key_bytes, place = decode_varint(records, place)
+    if key_bytes < _KIND.size or place + _KIND.size > section.end:
         raise Malformed("a control batch without a readable record")
-    return max(int(_KIND.unpack_from(section, place)[1]), 0)
+    return max(int(_KIND.unpack_from(records, place)[1]), 0)

@@ -7,7 +7,7 @@ Invariant: offsets never change; a batch of which everything stays keeps its byt
 from collections.abc import Mapping as ReadMapping
 from typing import Final
 
-from kpystorage.compaction.batches import check, control_kind, inflated
+from kpystorage.compaction.batches import Section, check, control_kind
 from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST_BYTE, SUPERSEDED_BYTE, Marks
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.rewriting import emptied, thinned
@@ -108,18 +108,19 @@ class Filter:
         survey = self._survey
         kept = 0
         count = header[12]
-        section = b""
+        section: Section | None = None
         horizon = header[7] if attributes & DELETE_HORIZON_MASK else None
         if not gone and count:
             self.messages_read += count
-            marks = self._known(base_offset, last_offset)
+            known = last_offset <= self._map.latest_offset
+            marks = self._marks.between(base_offset, last_offset + 1) if known else b""
             if marks.count(NEWEST_BYTE) == count:
                 return self._keep(data, position, following, last_offset, header[8], count)
             keyless = marks.count(KEYLESS_BYTE)
             if keyless + marks.count(SUPERSEDED_BYTE) == count:
                 survey.invalid += keyless
             else:
-                section = inflated(data, position, following, header)
+                section = Section(data, position, following, header)
                 keep_tombstones = horizon is None or self._now_ms < horizon
                 survey.look(section, count, base_offset, marks, keep_tombstones=keep_tombstones)
                 kept = survey.kept
@@ -134,14 +135,9 @@ class Filter:
             horizon = self._new_horizon_ms
         elif kept == count:
             return self._keep(data, position, following, last_offset, header[8], kept)
+        assert section is not None
         self._thin(data, position, header, section, horizon)
         return False
-
-    def _known(self, base_offset: int, last_offset: int) -> bytes:
-        """The marks of a batch's offsets, if all of it was mapped."""
-        if last_offset > self._map.latest_offset:
-            return b""
-        return self._marks.between(base_offset, last_offset + 1)
 
     def _take_control(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> bool:
         last_offset = header[0] + header[6]
@@ -159,7 +155,7 @@ class Filter:
         self.messages_read += count
         if not obsolete or horizon is not None:
             return self._keep(data, position, following, last_offset, header[8], count)
-        section = inflated(data, position, following, header)
+        section = Section(data, position, following, header)
         self._survey.keep_all(section, count)
         self._thin(data, position, header, section, self._new_horizon_ms)
         return False
@@ -186,14 +182,14 @@ class Filter:
             self._files.note(last_offset, max_timestamp, following - position)
         return True
 
-    def _thin(self, data: bytes, position: int, header: tuple[int, ...], section: bytes, horizon: int | None) -> None:
+    def _thin(self, data: bytes, position: int, header: tuple[int, ...], section: Section, horizon: int | None) -> None:
         survey = self._survey
         if header[5] & TIMESTAMP_TYPE_MASK:
             first = highest = header[8]
         else:
             first = as_int64(header[7] + survey.first_delta)
             highest = max(as_int64(header[7] + survey.highest_delta), -1)
-        batch = thinned(header, section, survey.stretches, survey.kept, first, highest, horizon)
+        batch = thinned(header, section.data, survey.stretches, survey.kept, first, highest, horizon)
         self.messages_written += survey.kept
         self._put(data, position, batch, header[0] + header[6], highest)
 

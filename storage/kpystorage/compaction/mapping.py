@@ -9,7 +9,7 @@ Invariant: of every key the map holds the largest offset below ``latest_offset``
 
 from typing import TYPE_CHECKING, Final
 
-from kpystorage.compaction.batches import control_kind, inflated
+from kpystorage.compaction.batches import Section, control_kind
 from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE, Marks
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpystorage.compaction.transactions import CleanedTransactions
@@ -83,19 +83,20 @@ class Mapping:
         elif attributes & TRANSACTIONAL_MASK and self._transactions.is_aborted(last_offset, header[9]):
             self.messages_read += header[12]
         elif last_offset >= self._first_offset and base_offset < self._end_offset and header[12]:
-            self._put_keys(inflated(data, position, following, header), header[12], base_offset, self._end_offset)
+            self._put_keys(Section(data, position, following, header), header[12], base_offset, self._end_offset)
         else:
             self.messages_read += header[12]
         if last_offset >= self._first_offset and not self.is_done:
             self._map.latest_offset = last_offset
 
-    def _put_keys(self, section: bytes, count: int, base_offset: int, end_offset: int) -> None:
+    def _put_keys(self, records: Section, count: int, base_offset: int, end_offset: int) -> None:
         """Map the keys of a record section, as far as they fit, and mark its records."""
         offset_map, most_keys, first_offset = self._map, self._most_keys, self._first_offset
         put = offset_map.put
         marks = self._marks.marks
         marks_end = first_offset + self._marks.count
-        position: i64 = 0
+        section = records.data
+        position: i64 = records.begin
         done = 0
         try:
             while done < count:
@@ -143,5 +144,5 @@ class Mapping:
             raise Malformed("the records of a batch end before the last one") from None
         finally:
             self.messages_read += done
-        if not self.is_done and position != len(section):
-            raise Malformed(f"{len(section) - position} bytes follow the last of {count} records")
+        if not self.is_done and position != records.end:
+            raise Malformed(f"the records of a batch are not the {count} that it says")

@@ -5,6 +5,8 @@ that is left, or the delete horizon where there is one (KIP-534), so timestamp d
 """
 
 from collections.abc import Sequence
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
 from kpywire.batch import (
     CODEC_MASK,
@@ -17,8 +19,19 @@ from kpywire.batch import (
 )
 from kpywire.compression import compress
 from kpywire.record import assemble
-from kpywire.varint import as_int64, decode_unsigned_varint, decode_unsigned_varlong, encode_varint, encode_varlong
+from kpywire.varint import (
+    as_int64,
+    decode_unsigned_varint,
+    decode_unsigned_varlong,
+    encode_unsigned_varint,
+    encode_varint,
+    encode_varlong,
+)
 
+if TYPE_CHECKING:
+    from mypy_extensions import i64
+
+_SMALL: Final = 4096
 _KEPT_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 _WITHOUT_RECORDS = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
@@ -67,29 +80,59 @@ def thinned(
 
 def _shifted(section: bytes, stretches: Sequence[int], by_ms: int) -> bytes:
     """The records with timestamp deltas that are larger by ``by_ms``."""
+    varints = _small_varints()
     parts: list[bytes] = []
-    for begin, end in zip(stretches[::2], stretches[1::2], strict=True):
-        position = begin
+    for number in range(0, len(stretches), 2):
+        position: i64 = stretches[number]
+        end: i64 = stretches[number + 1]
         while position < end:
-            length, position = decode_unsigned_varint(section, position)
-            following = position + (length >> 1)
-            timestamp, position = decode_unsigned_varlong(section, position + 1)
-            delta = encode_varlong(as_int64((timestamp >> 1 ^ -(timestamp & 1)) + by_ms))
-            parts += (encode_varint(1 + len(delta) + following - position), b"\x00", delta, section[position:following])
+            length: i64 = section[position]
+            position += 1
+            if length > 127:
+                length, position = decode_unsigned_varint(section, position - 1)
+            following: i64 = position + (length >> 1)
+            timestamp = section[position + 1]
+            position += 2
+            if timestamp > 127:
+                timestamp, position = decode_unsigned_varlong(section, position - 1)
+            delta = (timestamp >> 1 ^ -(timestamp & 1)) + by_ms
+            shifted = varints[2 * delta] if 0 <= delta < _SMALL else encode_varlong(as_int64(delta))
+            size = 1 + len(shifted) + (following - position)
+            parts.append(varints[2 * size] if size < _SMALL else encode_varint(size))
+            parts.append(b"\x00")
+            parts.append(shifted)
+            parts.append(section[position:following])
             position = following
     return b"".join(parts)
 
 
 def _stamped(section: bytes, stretches: Sequence[int], delta_ms: int) -> bytes:
     """The records with that timestamp delta, all of them."""
+    varints = _small_varints()
     delta = b"\x00" + encode_varlong(delta_ms)
     parts: list[bytes] = []
-    for begin, end in zip(stretches[::2], stretches[1::2], strict=True):
-        position = begin
+    for number in range(0, len(stretches), 2):
+        position: i64 = stretches[number]
+        end: i64 = stretches[number + 1]
         while position < end:
-            length, position = decode_unsigned_varint(section, position)
-            following = position + (length >> 1)
-            _, position = decode_unsigned_varlong(section, position + 1)
-            parts += (encode_varint(len(delta) + following - position), delta, section[position:following])
+            length: i64 = section[position]
+            position += 1
+            if length > 127:
+                length, position = decode_unsigned_varint(section, position - 1)
+            following: i64 = position + (length >> 1)
+            position += 1
+            while section[position] > 127:
+                position += 1
+            position += 1
+            size = len(delta) + (following - position)
+            parts.append(varints[2 * size] if size < _SMALL else encode_varint(size))
+            parts.append(delta)
+            parts.append(section[position:following])
             position = following
     return b"".join(parts)
+
+
+@cache
+def _small_varints() -> list[bytes]:
+    """The unsigned varints below twice ``_SMALL``, so that the zigzag ones of half of them are every other one."""
+    return [encode_unsigned_varint(value) for value in range(2 * _SMALL)]

@@ -6,6 +6,7 @@ among these only as long as the horizon of its batch allows. In a compacted log 
 
 from typing import TYPE_CHECKING, Final
 
+from kpystorage.compaction.batches import Section
 from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpywire.errors import Malformed
@@ -36,14 +37,14 @@ class Survey:
         self.invalid = 0
         """How many records had no key, of all sections so far."""
 
-    def keep_all(self, section: bytes, count: int) -> None:
+    def keep_all(self, records: Section, count: int) -> None:
         """Let all ``count`` records stay, as those of a control batch do. Malformed."""
         latest = self._map.latest_offset
         self._map.latest_offset = NOT_FOUND
-        self.look(section, count, 0, b"", keep_tombstones=True)
+        self.look(records, count, 0, b"", keep_tombstones=True)
         self._map.latest_offset = latest
 
-    def look(self, section: bytes, count: int, base_offset: int, marks: bytes, *, keep_tombstones: bool) -> None:
+    def look(self, records: Section, count: int, base_offset: int, marks: bytes, *, keep_tombstones: bool) -> None:
         """Go through ``count`` records; ``marks`` are those of the offsets from ``base_offset`` on, if they are known.
 
         Malformed: the records are others than the count says.
@@ -58,7 +59,8 @@ class Survey:
         first: i64 = 0
         highest: i64 = 0
         begun: i64 = -1
-        position: i64 = 0
+        section = records.data
+        position: i64 = records.begin
         try:
             for _ in range(count):
                 start: i64 = position
@@ -110,8 +112,8 @@ class Survey:
                 position = following
         except IndexError:
             raise Malformed("the records of a batch end before the last one") from None
-        if position != len(section):
-            raise Malformed(f"{len(section) - position} bytes follow the last of {count} records")
+        if position != records.end:
+            raise Malformed(f"the records of a batch are not the {count} that it says")
         if begun >= 0:
             stretches.append(begun)
             stretches.append(position)
