@@ -52,6 +52,8 @@ class Directories:
         self._halt = halt
         self._cordoned: frozenset[str] = frozenset()
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
+        self.deleted_topic_ids: frozenset[bytes] = frozenset()
+        """Topics that the metadata log says were deleted before this start, as far as it goes back."""
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
         self._reported: set[str] = set()
@@ -116,7 +118,7 @@ class Directories:
         if found.topic_id is None:
             found.topic_id = found.directory.read_topic_id(found)
         if found.topic_id not in (None, topic_id):
-            self.set_aside(found)
+            self._let_go(found)
             return None
         if found.topic_id is None:
             found.directory.write_topic_id(found, topic_id)  # the machine died before it was on disk
@@ -178,8 +180,12 @@ class Directories:
         """What a heartbeat reports, too."""
         return [directory_id for directory, directory_id in self.ids.items() if self.is_cordoned(directory)]
 
-    def keep_one_of_each(self, assigned: Callable[[str, int], bytes | None]) -> None:
+    def keep_one_of_each(
+        self, assigned: Callable[[str, int], bytes | None], topic_id: Callable[[str], bytes | None]
+    ) -> None:
         """Of a partition with a log in several directories one counts and the others are set aside.
+
+        What is of an earlier topic of the name does not count at all.
 
         The machine died in the step that ended a move, and one of its two renamings was lost; or a directory is back
         that was given up. The log that was led last goes on, of two such the longer one; what the metadata say decides
@@ -192,17 +198,30 @@ class Directories:
                     places.setdefault(key, []).append(found)
         for key, several in places.items():
             if len(several) > 1:
-                self._keep_best(several, assigned(*key))
+                of_topic = [found for found in several if self._may_be_of(found, topic_id(key[0]))]
+                if len(of_topic) > 1:
+                    self._keep_best(of_topic, assigned(*key))
+
+    def _may_be_of(self, found: Log, topic_id: bytes | None) -> bool:
+        """Whether a log is of the topic with this id or does not say of which; it goes if neither."""
+        try:
+            found.topic_id = found.directory.read_topic_id(found)
+        except DiskFailure as failure:
+            self.check(failure)
+        if found.topic_id in (None, topic_id):
+            return True
+        self._let_go(found)
+        return False
 
     def _keep_best(self, several: list[Log], assigned: bytes | None) -> None:
-        def worth(found: Log) -> tuple[bool, int, int, bool]:
-            is_assigned = self.ids[found.directory] == assigned
+        def worth(found: Log) -> tuple[bool, bool, int, int, bool]:
+            is_assigned, is_named = self.ids[found.directory] == assigned, found.topic_id is not None
             try:
                 found.open()
             except DiskFailure as failure:
                 self.check(failure)
-                return False, -1, -1, is_assigned
-            return True, found.epochs.latest, found.log_end_offset, is_assigned
+                return False, is_named, -1, -1, is_assigned
+            return True, is_named, found.epochs.latest, found.log_end_offset, is_assigned
 
         best = max(several, key=worth)
         for found in several:
@@ -212,13 +231,28 @@ class Directories:
     # What goes
 
     def set_strays_aside(self, held: Set[tuple[str, int]]) -> None:
-        """Logs that no topic of the metadata claims are renamed, never deleted (KAFKA-15605)."""
+        """Logs that no topic of the metadata claims are renamed; those of deleted topics go (KAFKA-15605)."""
         for directory in list(self.working):
             for key, found in list(directory.logs.items()):
                 if key not in held and key[0] != METADATA_TOPIC:
-                    self.set_aside(found)
+                    self._let_go(found)
             for name in list(directory.leftovers):
                 self._remove_later(directory, name, 0)
+
+    def _let_go(self, found: Log) -> None:
+        """A log that has no place here is kept under another name, unless its topic is known to be deleted.
+
+        The node stopped between the deletion and the renaming then. (Kafka keeps such a log, as a stray.)
+        """
+        try:
+            topic_id = found.topic_id or found.directory.read_topic_id(found)
+        except DiskFailure as failure:
+            self.check(failure)
+            topic_id = None
+        if topic_id in self.deleted_topic_ids:
+            self.delete(found, 0)
+        else:
+            self.set_aside(found)
 
     def set_aside(self, found: Log, reason: str = "") -> None:
         """Give a log that has no place here a name that says so; nothing of it is deleted."""

@@ -83,7 +83,8 @@ class Replicas:
         """Take over a committed change."""
         first, self._image = self._image is None, image
         if first:
-            self.directories.keep_one_of_each(self._assigned_directory)
+            self.directories.deleted_topic_ids = frozenset(delta.removed_topic_ids)
+            self.directories.keep_one_of_each(self._assigned_directory, self._topic_id)
         for topic in delta.deleted_topics.values():
             self._drop(topic)
         for topic_id, partitions in delta.partitions.items():
@@ -97,6 +98,10 @@ class Replicas:
             if self.moves is not None:
                 self.moves.resume(image)
             self.directories.set_strays_aside({(r.topic.name, r.index) for r in self})
+
+    def _topic_id(self, topic: str) -> bytes | None:
+        known = None if self._image is None else self._image.topics.get(topic)
+        return None if known is None else known.id
 
     def _assigned_directory(self, topic: str, index: int) -> bytes | None:
         """Where the metadata say that this node's replica lies; None for a partition that it should not have."""
