@@ -30,6 +30,8 @@ def command(paths: tuple[str, ...], repair: bool, as_json: bool) -> None:
     kinds = {_kind(path) for path in chosen}
     if (kinds == {"partition"} and len(chosen) > 1) or len(kinds) > 1:
         raise click.UsageError("name the log directories of one node, or the directory of one partition")
+    if repair and kinds == {"partition"} and checking.is_log_directory(chosen[0].parent):
+        raise click.UsageError(f"mend {chosen[0].parent}, whose checkpoints speak of this partition too")
     locked = [note for path in chosen if (note := checking.lock_note(str(path))) is not None]
     if repair and locked:
         raise click.UsageError(f"{locked[0].path}: a broker runs with this directory; stop it before --repair")

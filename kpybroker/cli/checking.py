@@ -61,8 +61,6 @@ def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[i
     tasks: list[Task] = []
     for each in directories:
         each.look()
-        if each.path != (metadata[0].directory if metadata else ""):
-            each.known = each.known._replace(node_id=known.node_id)
         tasks += [Task(path, each.surroundings(spot), _size(path)) for spot, path in each.partitions.items()]
         tasks += [Task(path, Surroundings(False), _size(path)) for path, _ in each.others]
     total(sum(task.size_bytes for task in tasks))
@@ -70,10 +68,11 @@ def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[i
     for each in directories:
         each.compare({spot: reports[path] for spot, path in each.partitions.items()})
         findings += each.findings
-    for each, check in zip(directories, metadata, strict=False):
+    clean = {each.path: each.clean for each in directories}
+    for check in metadata:
         log = reports.get(check.path)
         if log is not None:
-            check.compare_epoch(log.last_epoch, clean=each.clean)
+            check.compare_epoch(log.last_epoch, clean=clean[check.directory])
     findings += _across(directories)
     for _, report in sorted(reports.items()):
         findings += report.findings
