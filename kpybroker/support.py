@@ -61,7 +61,7 @@ GAPS = (
     ),
     Gap(
         "Streams groups",
-        "KIP-1071's protocol. Kafka Streams works by the classic protocol, as far as its topics need no compaction.",
+        "KIP-1071's protocol. Kafka Streams works by the classic protocol.",
         frozenset({"StreamsGroupHeartbeat", "StreamsGroupDescribe"}),
     ),
     Gap(
@@ -72,13 +72,6 @@ GAPS = (
 )
 
 WITHOUT_API = (
-    (
-        "Compaction",
-        (
-            "Topics with `cleanup.policy=compact` are accepted, and keep every record, also `__consumer_offsets` and "
-            "`__transaction_state`."
-        ),
-    ),
     ("Tiered storage", "`remote.storage.enable` is refused, as by a Kafka without it; all data is local."),
     ("Old message formats", "Record batches of version 2 only (Kafka 0.11 and later), as in Kafka 4."),
 )
