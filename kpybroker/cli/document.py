@@ -19,10 +19,11 @@ _HEAD = """\
 
 Written by `python -m kpybroker.cli.document` from the commands; edit `kpybroker/cli/` instead.
 
-`kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files. All others are clients of
-any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or `KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if nothing does.
-Options are called as in Kafka's tools, kcat and rpk. People get tables, programs `--json`: one document on stdout, of
-`consume`, `produce` and `dump-log` a line for each record. What is said beside the result goes to stderr.
+`kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files. All others are clients
+of any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or `KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if
+nothing does. Options are called as in Kafka's tools, kcat and rpk. People get tables, programs `--json`: one document
+on stdout, of `consume`, `produce` and `dump-log` a line for each record. What is said beside the result goes to
+stderr.
 
 | exit code | |
 |---:|---|
