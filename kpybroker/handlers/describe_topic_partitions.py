@@ -7,6 +7,7 @@
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.metadata import TOPIC_OPERATIONS
+from kpybroker.handlers.offline_replicas import offline_replicas
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpywire import error_codes
@@ -96,7 +97,7 @@ def _partition(broker: Context, topic: Topic, index: int) -> DescribeTopicPartit
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=[replica for replica in partition.replicas if replica not in alive],
+        offline_replicas=offline_replicas(broker, partition),
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Generator, Sequence
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import auto_create
+from kpybroker.handlers.offline_replicas import offline_replicas
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.server.slices import each
@@ -160,7 +161,7 @@ class Topics:
 
 def _partition(broker: Context, index: int, partition: Partition, version: int) -> MetadataResponsePartition:
     alive = broker.alive_brokers
-    offline = [replica for replica in partition.replicas if replica not in alive]
+    offline = offline_replicas(broker, partition)
     code = error_codes.NONE
     leader = partition.leader
     if leader not in alive:
