@@ -57,7 +57,10 @@ def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: 
 
 
 def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
-    """For a broker."""
+    """For a broker. Of an id named twice the partitions named last count (``partitionsByTransaction``)."""
+    topics = {transaction.transactional_id: transaction.topics for transaction in request.transactions}
+    for transaction in request.transactions:
+        transaction.topics = topics[transaction.transactional_id]
     answers = yield from each(request.transactions, lambda transaction: _add(broker, transaction, call))
     return gathered(answers, _batched)
 
