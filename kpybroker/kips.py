@@ -25,6 +25,7 @@ KIPS = {
     320: "Requests are fenced by leader epoch",
     339: "Changing single configs",
     345: "Static members of groups",
+    354: "A bound on how long a record waits for its compaction",
     360: "Producers that recover from lost state",
     373: "Delegation tokens for other users",
     394: "Members join with an id that they were given first",
