@@ -130,6 +130,14 @@ hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, w
 transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
 	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
 
+.PHONY: compaction
+compaction: setup ## compact many more random logs beside Kafka's own cleaner
+	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
+
+.PHONY: flips
+flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
+	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code
 	$(BIN)/python -m kpybroker.support

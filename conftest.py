@@ -29,6 +29,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("compaction")
     group.addoption("--cleaner-histories", type=int, default=2, help="how many of each kind beside Kafka's cleaner")
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")
+    group = parser.getgroup("durability")
+    group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
+    group = parser.getgroup("moving")
+    group.addoption(
+        "--flips", type=int, default=60, help="how many flipped bits are looked for; a tenth is started with"
+    )
+    group.addoption("--flip-seed", type=int, default=7, help="which ones")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(

@@ -17,6 +17,8 @@ from waiting import eventually
 class Tenant(KpyBroker):
     """Started with the very file that Apache Kafka was started with."""
 
+    start_timeout_s = 120.0
+
     def __init__(self, kafka: ApacheKafka) -> None:
         super().__init__(directory=kafka.directory)
         self.port = kafka.port

@@ -10,7 +10,7 @@ from tenant import Tenant, check, wait_for_log_start
 from oracle import ApacheKafka, free_port
 from oracle.jars import KAFKA_BEFORE_4
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 
 STATIC_VOTER_PORT = free_port()
 PROPERTIES = {
@@ -32,6 +32,7 @@ def of_static_quorum(directory: Path) -> ApacheKafka:
 
 def test_a_directory_of_kafka_3_9_moves_to_and_fro(tmp_path: Path) -> None:
     kafka = of_static_quorum(tmp_path)
+    kafka.start_timeout_s = Tenant.start_timeout_s
     ours = Tenant(kafka)
     with kafka:
         create_topics(kafka.port)

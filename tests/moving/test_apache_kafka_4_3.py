@@ -10,7 +10,7 @@ from tenant import Tenant, check, wait_for_log_start
 from oracle import ApacheKafka, java
 from raw_client import RawClient
 
-pytestmark = [pytest.mark.java, pytest.mark.slow]
+pytestmark = [pytest.mark.java, pytest.mark.slow, pytest.mark.timeout(900)]
 
 PROPERTIES = {
     "log.cleaner.backoff.ms": "300",
@@ -21,6 +21,7 @@ PROPERTIES = {
 
 def test_a_default_directory_is_refused_with_what_mends_it_and_then_moves_to_and_fro(tmp_path: Path) -> None:
     kafka = ApacheKafka(PROPERTIES, directory=tmp_path)
+    kafka.start_timeout_s = Tenant.start_timeout_s
     ours = Tenant(kafka)
     with kafka:
         create_topics(kafka.port)

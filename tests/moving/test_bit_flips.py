@@ -22,8 +22,6 @@ from oracle import BrokerProcessError
 from raw_client import RawClient
 from targets import KpyBroker
 
-CHECKED_FLIPS = 120
-STARTED_FLIPS = 10
 PATIENCE_S = 60.0
 PROPERTIES = {"offsets.topic.num.partitions": "2", "transaction.state.log.num.partitions": "1", "node.id": "1"}
 MEANINGLESS = {
@@ -95,10 +93,11 @@ def test_nothing_is_wrong_with_what_a_broker_leaves(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_check_finds_any_flipped_bit(home: Path) -> None:
+def test_check_finds_any_flipped_bit(home: Path, request: pytest.FixtureRequest) -> None:
     data = home / "data"
     before = findings(data)
-    for path, bit in flips(data, CHECKED_FLIPS, seed=7):
+    count, seed = request.config.getoption("--flips"), request.config.getoption("--flip-seed")
+    for path, bit in flips(data, count, seed):
         content = path.read_bytes()
         flip(path, bit)
         try:
@@ -108,8 +107,11 @@ def test_check_finds_any_flipped_bit(home: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(home: Path, tmp_path: Path) -> None:
-    for number, (path, bit) in enumerate(flips(home / "data", STARTED_FLIPS, seed=11)):
+def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(
+    home: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    count, seed = request.config.getoption("--flips") // 10, request.config.getoption("--flip-seed") + 1
+    for number, (path, bit) in enumerate(flips(home / "data", count, seed)):
         broker = KpyBroker(PROPERTIES, directory=tmp_path / str(number))
         shutil.copytree(home / "data", broker.directory / "data")
         flip(broker.directory / "data" / path.relative_to(home / "data"), bit)
@@ -124,6 +126,7 @@ def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(home: Pa
         else:
             broker.stop()
         assert "Traceback" not in broker.output.read_text(), what
+        shutil.rmtree(broker.directory)
 
 
 def test_repair_mends_what_its_neighbours_tell_and_loses_nothing(home: Path, tmp_path: Path) -> None:
