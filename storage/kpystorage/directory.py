@@ -298,6 +298,9 @@ class LogDirectory:
         No flush of it may be under way, and no other log of the partition may be in this directory.
         """
         log.flush()
+        key = (log.topic, log.partition)
+        self.recovery_points[key] = log.recovery_point  # a copy of a compacted log has gaps, which are no losses
+        self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
         path = self._file(names.partition_directory(log.topic, log.partition))
         with self._guard:
             self.disk.rename(log.path, path)
@@ -307,7 +310,6 @@ class LogDirectory:
         for segment in log.segments:
             segment.moved(path)
         log.snapshots.moved(path)
-        key = (log.topic, log.partition)
         del self.future_logs[key]
         self.logs[key] = log
 

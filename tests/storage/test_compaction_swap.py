@@ -1,5 +1,7 @@
 """Swapping compacted segments in: what the open log says afterwards, who notices, what a start makes of a rest."""
 
+from random import Random
+
 import pytest
 from log_making import NOW_MS, PATH, TOPIC_ID, all_bytes, append, open_directory
 
@@ -11,6 +13,9 @@ from kpystorage.errors import DiskFailure
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
+from kpystorage.recovery import Shutdown
+from kpystorage.scan import batches
+from kpystorage.sim_disk import SimDisk
 from kpywire.record import Record, build_batch, read_records
 
 CONFIG = LogConfig(segment_bytes=400, index_interval_bytes=100, cleanup_delete=False, cleanup_compact=True)
@@ -170,6 +175,23 @@ def test_an_offline_directory_is_left_alone() -> None:
     with pytest.raises(DiskFailure):
         swap_in(log, group, NOW_MS)
     assert files(log, names.CLEANED)
+
+
+def test_a_copy_of_a_compacted_log_keeps_its_gaps_when_the_power_fails_right_after_it_became_the_log() -> None:
+    source = keyed_log()
+    compact(source)
+    disk = SimDisk(Random(1))
+    disk.make_directory(PATH)
+    disk.synchronize_directory("/")
+    directory = open_directory(disk, config=CONFIG)
+    copy = directory.create_future_log(source, TOPIC_ID, CONFIG, NOW_MS)
+    for segment in source.segments:
+        for _, _, data in batches(segment.log, 0, segment.size):
+            append(copy, bytes(data))
+    directory.promote(copy)
+    again = open_directory(disk.after_power_failure(), config=CONFIG)
+    assert again.shutdown is Shutdown.UNCLEAN
+    assert values(again.logs["t", 0].open()) == values(source)
 
 
 def left_by(suffixes: dict[int, str], old: tuple[int, ...] = (0, 2)) -> MemoryDisk:
