@@ -7,6 +7,7 @@ So its extension module is loaded alone, where it is found where it was.
 from collections.abc import Callable
 from importlib.machinery import PathFinder
 from importlib.util import module_from_spec
+from typing import cast
 
 from kpywire.varint import Buffer
 
@@ -31,3 +32,5 @@ def _whole() -> Callable[[Buffer], int]:
 
 crc32c: Callable[[Buffer], int] = _extension() or _whole()
 """The CRC-32C of a buffer; the name is the C function itself, and it releases the GIL on long input."""
+continued_crc32c = cast(Callable[[Buffer, int], int], crc32c)
+"""The CRC-32C of a buffer behind another, whose CRC-32C is the second argument."""

@@ -94,7 +94,7 @@ class Filter:
 
     def _end_run(self, data: bytes, position: int) -> None:
         if position > self._run:
-            self._files.add(data[self._run : position])
+            self._files.add(memoryview(data)[self._run : position])
         self._run = position
 
     def _take_batch(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> bool:
@@ -129,7 +129,7 @@ class Filter:
                 if gone:
                     self.messages_read += count
                 check(data, position, following, header[4])
-                self._put(data, position, emptied(header), last_offset, header[8])
+                self._put(data, position, emptied(header), b"", last_offset, header[8])
             return False
         if survey.has_tombstone and horizon is None:
             horizon = self._new_horizon_ms
@@ -150,7 +150,7 @@ class Filter:
             if self._stays_empty(last_offset, header):
                 self.messages_read += count
                 check(data, position, following, header[4])
-                self._put(data, position, emptied(header), last_offset, header[8])
+                self._put(data, position, emptied(header), b"", last_offset, header[8])
             return False
         self.messages_read += count
         if not obsolete or horizon is not None:
@@ -189,17 +189,21 @@ class Filter:
         else:
             first = as_int64(header[7] + survey.first_delta)
             highest = max(as_int64(header[7] + survey.highest_delta), -1)
-        batch = thinned(header, section.data, survey.stretches, survey.kept, first, highest, horizon)
+        start, records = thinned(header, section.data, survey.stretches, survey.kept, first, highest, horizon)
         self.messages_written += survey.kept
-        self._put(data, position, batch, header[0] + header[6], highest)
+        self._put(data, position, start, records, header[0] + header[6], highest)
 
-    def _put(self, data: bytes, position: int, batch: bytes, last_offset: int, max_timestamp: int) -> None:
+    def _put(
+        self, data: bytes, position: int, header: bytes, records: bytes, last_offset: int, max_timestamp: int
+    ) -> None:
         """Write another batch for the one at ``position``."""
         self._end_run(data, position)
-        if not self._files.note(last_offset, max_timestamp, len(batch)):
-            self._split(batch, 0)
-            self._files.note(last_offset, max_timestamp, len(batch))
-        self._files.add(batch)
+        size = len(header) + len(records)
+        if not self._files.note(last_offset, max_timestamp, size):
+            self._split(header, 0)
+            self._files.note(last_offset, max_timestamp, size)
+        self._files.add(header)
+        self._files.add(records)
 
     def _split(self, data: bytes, position: int) -> None:
         """Go on in another segment, which begins with the batch at ``position``."""

@@ -2,11 +2,11 @@
 
 A key is known by 128 bits that stand for it: two values of Python's own hash of bytes, SipHash with a secret of this
 process, one of the key and one of the key behind a salt. Kafka takes MD5, for which two keys of one value can be made.
-So a map means something in its process alone, and holds no keys.
+So a map means something in its process alone, and can tell no keys.
 
 Not here: how many keys a map may take before a pass ends; that is the caller's, as in Kafka.
 
-Invariant: 24 bytes a slot, never more; a slot never becomes free again.
+Invariant: 24 bytes a slot, and a few megabytes for the keys put last; a slot never becomes free again.
 """
 
 import sys
@@ -22,6 +22,9 @@ NOT_FOUND: Final = -1
 _SALT: Final = b"the other half"
 _IS_SIPHASH: Final = sys.hash_info.algorithm.startswith("siphash") and sys.hash_info.width == 64
 _POSITIVE: Final = 0x7FFF_FFFF_FFFF_FFFF
+_REMEMBERED_BYTES: Final = 128
+_MOST_REMEMBERED: Final = 1 << 14
+_REST: Final = 8
 _HOPS: Final = 64
 """How often a key is sought further away; then next to where it was sought."""
 
@@ -29,19 +32,32 @@ _HOPS: Final = 64
 class OffsetMap:
     """From keys to offsets. ``count`` keys are in it."""
 
-    __slots__ = ("_room", "_slots", "_table", "count", "latest_offset")
+    __slots__ = ("_hits", "_recent", "_rest", "_room", "_slots", "_table", "count", "latest_offset")
 
     def __init__(self, slots: int) -> None:
         """An empty map with that many slots, at least one of which must stay free."""
         self._slots = max(slots, 2)
         self._room = mmap(-1, ENTRY_BYTES * self._slots)
         self._table = memoryview(self._room).cast("q")
+        self._recent: dict[bytes, int] = {}
+        """Where the keys are that were put lately, as long as many of them are put again."""
+        self._hits = 0
+        self._rest = 0
+        """How many keys are put before another try to remember them."""
         self.count = 0
         self.latest_offset = NOT_FOUND
         """The last offset that the map speaks of: of what lies behind it nothing is known."""
 
     def put(self, key: bytes, offset: int) -> int:
         """Note the newest offset of a key; the one before, ``NOT_FOUND`` of a new key. The map must not be full."""
+        table = self._table
+        if self._rest == 0:
+            known = self._recent.get(key)
+            if known is not None:
+                self._hits += 1
+                found: int = table[known]
+                table[known] = offset + 1
+                return found - 1
         low: i64
         high: i64
         if _IS_SIPHASH:
@@ -49,7 +65,6 @@ class OffsetMap:
             high = hash(_SALT + key)
         else:
             low, high = _digest(key)
-        table = self._table
         place = self._place(low, high)
         before: int = table[place + 2]
         if before == 0:
@@ -57,7 +72,20 @@ class OffsetMap:
             table[place + 1] = high
             self.count += 1
         table[place + 2] = offset + 1
+        if self._rest > 0:
+            self._rest -= 1
+        elif len(key) <= _REMEMBERED_BYTES:
+            self._remember(key, place + 2)
         return before - 1
+
+    def _remember(self, key: bytes, place: int) -> None:
+        recent = self._recent
+        if len(recent) >= _MOST_REMEMBERED:
+            if self._hits < len(recent):
+                self._rest = _REST * _MOST_REMEMBERED
+            self._hits = 0
+            recent.clear()
+        recent[key] = place
 
     def get(self, key: bytes) -> int:
         """The newest offset of a key, ``NOT_FOUND`` if it was not put."""

@@ -9,15 +9,21 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from kpywire.batch import (
+    ATTRIBUTES_POSITION,
     CODEC_MASK,
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
+    HEADER,
+    HEADER_BYTES,
+    LENGTH_END,
+    MAGIC,
     NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
     BatchHeader,
 )
 from kpywire.compression import compress
+from kpywire.crc import continued_crc32c, crc32c
 from kpywire.record import assemble
 from kpywire.varint import (
     as_int64,
@@ -36,7 +42,7 @@ _KEPT_ATTRIBUTES = CODEC_MASK | TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTR
 _WITHOUT_RECORDS = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
 
-def emptied(header: Sequence[int]) -> bytes:
+def emptied(header: tuple[int, ...]) -> bytes:
     """A batch without records: what is left to know of offsets and sequences."""
     fields = BatchHeader._make(header)
     return assemble(
@@ -46,15 +52,15 @@ def emptied(header: Sequence[int]) -> bytes:
 
 
 def thinned(
-    header: Sequence[int],
+    header: tuple[int, ...],
     section: bytes,
     stretches: Sequence[int],
     count: int,
     first_timestamp: int,
     max_timestamp: int,
     delete_horizon_ms: int | None,
-) -> bytes:
-    """A batch with the ``count`` records that lie in ``stretches`` of the inflated section.
+) -> tuple[bytes, bytes]:
+    """A batch with the ``count`` records that lie in ``stretches`` of the inflated section, its header apart.
 
     ``first_timestamp`` is that of the first of them, ``max_timestamp`` the largest.
     """
@@ -70,12 +76,15 @@ def thinned(
     attributes = fields.attributes & _KEPT_ATTRIBUTES
     if delete_horizon_ms is not None:
         attributes |= DELETE_HORIZON_MASK
-    return assemble(
-        fields._replace(
-            attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp, record_count=count
-        ),
-        compress(attributes & CODEC_MASK, records),
-    )
+    codec = attributes & CODEC_MASK
+    if codec:
+        records = compress(codec, records)
+    length = HEADER_BYTES - LENGTH_END + len(records)
+    rest = (fields.last_offset_delta, base_timestamp, max_timestamp, *header[9:12], count)
+    start = (fields.base_offset, length, fields.partition_leader_epoch, MAGIC)
+    unchecked = HEADER.pack(*start, 0, attributes, *rest)
+    crc = continued_crc32c(records, crc32c(unchecked[ATTRIBUTES_POSITION:]))
+    return HEADER.pack(*start, crc, attributes, *rest), records
 
 
 def _shifted(section: bytes, stretches: Sequence[int], by_ms: int) -> bytes:

@@ -85,7 +85,7 @@ class CleanedFiles:
 
     def flush(self) -> int:
         """Write what was added (to the page cache); how many bytes."""
-        data = b"".join(self._pieces)
+        data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if data:
             self._log.pwrite(data, self._written_bytes)
