@@ -4,7 +4,7 @@ v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-
 How partitions are read is in `kpybroker.handlers.reading`.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Generator
 from functools import partial
 
 from kpybroker.errors import KafkaError
@@ -22,6 +22,8 @@ from kpywire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM, PackedTopic, codec
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
+MOST_AT_ONCE = 64
+"""Partitions of a full request that are read in one piece."""
 MOST_NOTED = 200
 """Partitions of a reader without a session whose positions are remembered, for its lag."""
 
@@ -50,7 +52,18 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     reading = Reading(broker, request, session, incremental, replica_id, call)
     if incremental:
         return reading.answer(session.changed)
-    return _when_opened(broker, call, reading, session.entries.values())
+    if len(session.entries) <= MOST_AT_ONCE:
+        return _when_opened(broker, call, reading, session.entries.values())
+    work = _in_steps(broker, reading, session.entries.values())
+    response: FetchResponse | Pending = call.connection.server.slices.begin(work, call.connection)
+    return response
+
+
+def _in_steps(
+    broker: Context, reading: Reading, entries: Collection[Entry]
+) -> Generator[None, None, FetchResponse | Pending]:
+    yield from unopened_logs.bring_up(unopened_logs.unopened(broker, [(each.topic, (each.index,)) for each in entries]))
+    return (yield from reading.answer_in_steps(entries))
 
 
 def _when_opened(broker: Context, call: Call, reading: Reading, entries: Collection[Entry]) -> FetchResponse | Pending:

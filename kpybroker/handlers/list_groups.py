@@ -10,6 +10,7 @@ from typing import Any
 from kpybroker.groups.events import ListGroups
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered, group_request
+from kpybroker.server.slices import Work
 from kpywire import error_codes
 from kpywire.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 
@@ -23,11 +24,11 @@ STATES_AND_TYPES = frozenset(
 """Of every kind of group, in lower case, in which filters are compared."""
 
 
-def handle(broker: Context, request: ListGroupsRequest, call: Call) -> Any:
+def handle(broker: Context, request: ListGroupsRequest, call: Call) -> Work:
     """Ask every shard, and merge what they say."""
     listing = ListGroups(_that_exist(request.states_filter), _that_exist(request.types_filter))
     event = group_request(broker, listing, call)
-    return gathered(broker.groups.submit_to_all(event, coordinator_error), _merged)
+    return gathered((yield from broker.groups.submit_to_all(event, coordinator_error)), _merged)
 
 
 def _that_exist(names: Sequence[str]) -> Sequence[str]:

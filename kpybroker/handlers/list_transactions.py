@@ -6,10 +6,9 @@
 - While any shard loads, the answer as a whole is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
 """
 
-from typing import Any
-
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.server.slices import Work
 from kpybroker.transactions.describe import listing
 from kpybroker.transactions.events import ListTransactions
 from kpybroker.transactions.pattern import InvalidPattern, whole_match
@@ -20,7 +19,7 @@ from kpywire.messages.list_transactions import ListTransactionsRequest, ListTran
 NAMES = frozenset(STATE_NAMES.values())
 
 
-def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Any:
+def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Work:
     """Ask every shard, and merge what they say."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
     if request.transactional_id_pattern:
@@ -31,7 +30,7 @@ def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> An
     # No shard looks at thousands of names for each of its own.
     request.state_filters = list(set(request.state_filters) & NAMES) or request.state_filters[:1]
     timestamp_ms = broker.scheduler.now_ms()
-    asked = broker.transactions.submit_to_all(
+    asked = yield from broker.transactions.submit_to_all(
         lambda ticket: ListTransactions(ticket, request, timestamp_ms),
         lambda code: listing(coordinator_error(code), [], []),
     )

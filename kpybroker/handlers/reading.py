@@ -6,7 +6,7 @@
   offset asked for and may end in a cut-off batch.
 """
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
@@ -35,8 +35,22 @@ SMALL_SLICE_BYTES = 16 * 1024
 MOST_COPIED_BYTES = 1024 * 1024
 MOST_ERRORS = 1000
 """Of partitions in a session, which would all be told again at each request, however short: the session ends."""
+STEP_ENTRIES = 32
+"""Of a request for many partitions, so many are read between two pauses."""
 MOST_FILES = 128
 """An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
+
+
+class Room:
+    """What is left of an answer, and why it may leave."""
+
+    __slots__ = ("copied_bytes", "files", "is_urgent", "left_bytes")
+
+    def __init__(self, left_bytes: int) -> None:
+        self.left_bytes = left_bytes
+        self.files = 0
+        self.copied_bytes = 0
+        self.is_urgent = False
 
 
 class Reading:
@@ -89,12 +103,15 @@ class Reading:
 
     # Collecting
 
-    def collect(self, entries: Iterable[Entry]) -> bool:
-        """Read these partitions; whether the answer can leave: enough bytes, or something that must not wait."""
+    def collect(self, entries: Iterable[Entry], room: Room | None = None) -> bool:
+        """Read these partitions; whether the answer can leave: enough bytes, or something that must not wait.
+
+        ``room`` is what others that were read before have left of the answer.
+        """
         session, answers = self.session, self._answers
-        left = self.max_bytes
-        urgent = False
-        files, copied_bytes = 0, 0
+        left, files, copied_bytes, urgent = self.max_bytes, 0, 0, False
+        if room is not None:
+            left, files, copied_bytes, urgent = room.left_bytes, room.files, room.copied_bytes, room.is_urgent
         for entry in list(entries):
             many = files >= FEW_FILES
             answer = answers[entry] = self._read(entry, left, nothing_yet=left == self.max_bytes, copy=many)
@@ -115,7 +132,25 @@ class Reading:
                     del answers[entry]
             if left <= 0 and self.incremental:
                 break
+        if room is not None:
+            room.left_bytes, room.files, room.copied_bytes, room.is_urgent = left, files, copied_bytes, urgent
         return urgent or self.max_bytes - left >= self.min_bytes
+
+    def _collect_in_steps(self, entries: list[Entry]) -> Generator[None, None, bool]:
+        """As `collect`, of all entries of a full request. What changes meanwhile is looked at again."""
+        session, room = self.session, Room(self.max_bytes)
+        due, session.changed = session.changed, {}
+        is_enough = False
+        for start in range(0, len(entries), STEP_ENTRIES):
+            some = entries[start : start + STEP_ENTRIES]
+            is_enough = self.collect(some, room)
+            if not session.lasts:
+                for entry in some:
+                    entry.watch()
+            yield
+        has_changed = bool(session.changed)
+        session.changed = {**due, **session.changed}
+        return is_enough or (has_changed and self.collect(session.changed))
 
     def _read(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
         try:
@@ -211,6 +246,24 @@ class Reading:
         response = self.response()
         if not session.lasts:
             session.forget_all()
+        return response
+
+    def answer_in_steps(self, entries: Iterable[Entry]) -> Generator[None, None, FetchResponse | Pending]:
+        """As `answer`, of a full request for many partitions."""
+        session, entries = self.session, list(entries)
+        is_enough = None
+        try:
+            is_enough = yield from self._collect_in_steps(entries)
+        finally:
+            if not session.entries or (is_enough is None and not session.lasts):
+                for entry in entries:  # its session was given up meanwhile, or nobody waits for the answer
+                    entry.unwatch()
+                session.forget_all()
+        if not is_enough and self.request.max_wait_ms > 0 and session.entries:
+            return self.park()
+        response = self.response()
+        if not session.lasts:
+            session.close()
         return response
 
     def response(self) -> FetchResponse:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.reading import Reading, must_not_wait, topic_response
+from kpybroker.handlers.reading import Reading, Room, must_not_wait, topic_response
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct, encode_with_records
@@ -33,10 +33,10 @@ class ReadingAgain(Reading):
         due = [entry for of_topic in self._topics for entry in of_topic if entry in changed] if changed else ()
         return super().answer(due)
 
-    def collect(self, entries: Iterable[Entry]) -> bool:
+    def collect(self, entries: Iterable[Entry], room: Room | None = None) -> bool:
         """Read these partitions; those with nothing to say are settled until they change."""
         due = list(entries)
-        is_enough = super().collect(due)
+        is_enough = super().collect(due, room)
         for entry in due:
             answer = self._answers[entry]
             if not (answer.records or entry.held_back or must_not_wait(answer)):

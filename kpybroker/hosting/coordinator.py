@@ -3,7 +3,7 @@
 Not here: what any request means (the machine), how a log is read (:mod:`kpybroker.hosting.loading`).
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
 from kpybroker.hosting.kind import Kind
@@ -125,9 +125,15 @@ class Coordinator:
             return None
         return shard.machine
 
-    def submit_to_all(self, event: Callable[[Ticket], Any], refuse: Callable[[int], Any]) -> list[Any]:
-        """Ask every shard of this node something about the whole of it: responses, or `Pending`s of them."""
-        return [self._submit_to(shard, None, event, refuse, None, False, None) for shard in list(self.shards.values())]
+    def submit_to_all(
+        self, event: Callable[[Ticket], Any], refuse: Callable[[int], Any]
+    ) -> Generator[None, None, list[Any]]:
+        """Ask every shard of this node something about the whole of it, one in a step: responses, or `Pending`s."""
+        answers = []
+        for shard in list(self.shards.values()):
+            answers.append(self._submit_to(shard, None, event, refuse, None, False, None))
+            yield
+        return answers
 
     def _submit_to(
         self,

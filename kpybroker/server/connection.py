@@ -42,6 +42,8 @@ FIRST_BODY_BYTES = 64 * 1024
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
+LARGE_BODY_BYTES = 128 * 1024
+"""Copying larger requests takes as long as serving dozens of small ones: with many others it waits in the line."""
 FRAMES_PER_PIECE = 16
 """After so many frames of one connection the others get their turn, or after half the time of a piece."""
 RESUME = 32
@@ -137,7 +139,7 @@ class Connection(Debtor):
             # Nobody is left to answer, and what was read before this is not waited for.
             self.close()
             return
-        if self.owed_ns:
+        if self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on):
             self._line_up(events)
             return
         if events & WRITABLE:
@@ -234,7 +236,7 @@ class Connection(Debtor):
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
-                    self._pause()
+                    self._paused = True
                     return
                 self._serve_alone(view[4:count])
                 return
@@ -318,16 +320,16 @@ class Connection(Debtor):
 
     def _serve_kept(self) -> None:
         """Serve the frames in the kept buffer; what cannot be served yet is kept again."""
-        body, filled = self._body, self._body_filled
+        body, filled, size = self._body, self._body_filled, self._body_size
         assert body is not None
-        self._body = None
+        self._body, self._body_size = None, 0
         view = memoryview(body)
         done = self._serve(view, filled)
         if self.closed:
             return
         if done == 0:
             view.release()
-            self._body = body  # its turn has not come
+            self._body, self._body_size = body, size  # its turn has not come
             return
         if done < filled:
             self._keep(view[done:filled])
@@ -353,14 +355,14 @@ class Connection(Debtor):
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms
         if not granted:
-            self._pause()
+            self._paused = True
 
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
         wanted = min(self._body_size, max(2 * len(body), FIRST_BODY_BYTES))
         if not self.server.budget.grow(self, wanted, self.resume):
-            self._pause()
+            self._paused = True
             return
         body.extend(bytes(wanted - len(body)))
 
@@ -381,15 +383,15 @@ class Connection(Debtor):
             if stop > end:
                 break
             if (self.waiting or self._writing) and not self._may_start(view, position + 4):
-                self._pause()
+                self._paused = True
                 break
             if frames == FRAMES_PER_PIECE or (frames and self.answered_ns > until_ns):
-                self._pause()
+                self._paused = True
                 self.owed_ns = max(self.owed_ns, PIECE_NS)
                 self._line_up(RESUME)
                 break
             if stop - position > LARGE_BYTES and not self._may_begin(view, position + 4, stop):
-                self._pause()
+                self._paused = True
                 break
             frames += 1
             reply = dispatch(self, view[position + 4 : stop])
@@ -452,9 +454,6 @@ class Connection(Debtor):
         if self._paused and not self.closed:
             self.resume_soon()
 
-    def _pause(self) -> None:
-        self._paused = True
-
     def _stop_reading(self) -> None:
         """Readable although nothing may be served: either more requests, which can wait, or the end."""
         try:
@@ -493,7 +492,7 @@ class Connection(Debtor):
         elif self._body_filled == len(body):
             self._grow_body()
         elif not self.server.budget.grow(self, len(body), self.resume):
-            self._pause()
+            self._paused = True
 
     # Writing
 

@@ -1,5 +1,6 @@
 """What clients of groups are told when the coordinator, or the log below it, cannot take their request."""
 
+from collections.abc import Generator
 from types import SimpleNamespace
 from typing import Any
 
@@ -70,7 +71,8 @@ class Refusing:
     def submit(self, _key: str, _event: Any, refuse: Any, **_options: Any) -> Any:
         return refuse(self.code)
 
-    def submit_to_all(self, _event: Any, refuse: Any) -> list[Any]:
+    def submit_to_all(self, _event: Any, refuse: Any) -> Generator[None, None, list[Any]]:
+        yield
         return [refuse(self.code)]
 
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from attacker import Attacker, create_topic, produce
 from catalogue import advertised, ordinary
 from damage import Damaged, damaged
+from storms import STORMS, blow, until
 from swollen import Array, Filling, swollen
 from test_batches import CODECS, bomb, sealed
 from test_slow_clients import fetch_from
@@ -160,6 +161,15 @@ def connections(port: int, until_s: float) -> None:
         time.sleep(0.01)
 
 
+def of_storm(name: str) -> Attack:
+    storm, connections = STORMS[name]
+
+    def attack(port: int, until_s: float) -> None:
+        blow(port, storm, connections, until(until_s))
+
+    return attack
+
+
 ATTACKS: dict[str, Attack] = {
     "damaged requests": damaged_requests,
     "1 000 never-reading fetchers": never_reading_fetchers,
@@ -170,4 +180,5 @@ ATTACKS: dict[str, Attack] = {
     "a thousand elements": swollen_requests(1000, 20),
     "a hundred thousand elements": swollen_requests(100_000, 8),
     "connections": connections,
+    **{name: of_storm(name) for name in STORMS},
 }
