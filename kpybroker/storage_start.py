@@ -115,9 +115,12 @@ def _usable(disk: Disk, path: str) -> bool:
 def _make_directories(disk: Disk, path: str) -> None:
     status = disk.status(path)
     if status is None:
-        _make_directories(disk, path.rpartition("/")[0] or "/")
+        parent = path.rpartition("/")[0] or "/"
+        _make_directories(disk, parent)
         with suppress(FileExistsError):
             disk.make_directory(path)
+            with suppress(PermissionError):  # to read the parent, which writing to it does not take
+                disk.synchronize_directory(parent)
     elif not status.is_directory:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
