@@ -298,8 +298,7 @@ class LogDirectory:
         No flush of it may be under way, and no other log of the partition may be in this directory.
         """
         log.flush()
-        key = (log.topic, log.partition)
-        self.recovery_points[key] = log.recovery_point  # a copy of a compacted log has gaps, which are no losses
+        # A copy of a compacted log has gaps, which recovery takes for losses where nothing says that it was flushed.
         self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
         path = self._file(names.partition_directory(log.topic, log.partition))
         with self._guard:
@@ -310,6 +309,7 @@ class LogDirectory:
         for segment in log.segments:
             segment.moved(path)
         log.snapshots.moved(path)
+        key = (log.topic, log.partition)
         del self.future_logs[key]
         self.logs[key] = log
 
