@@ -1,6 +1,8 @@
 """What happens to logs from time to time: they are flushed, and old segments go."""
 
 import errno
+import shutil
+import socket
 from pathlib import Path
 
 import pytest
@@ -8,16 +10,21 @@ from running_node import RunningNode, start
 from test_node import create, produce, wait_until
 
 from kpybroker.replicas.replica import Replica
+from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
-from kpywire.record import Record, build_batch
+from kpywire.record import Record, build_batch, read_records
 from raw_client import RawClient
 
 OLD_MS = 1_000
+FETCH = 1
 SEGMENT_BYTES = 1 << 20
+OLD_VALUE = bytes(SEGMENT_BYTES * 6 // 10)
 
 
 def replica_of(node: RunningNode, topic: str) -> Replica:
@@ -27,7 +34,7 @@ def replica_of(node: RunningNode, topic: str) -> Replica:
 
 def produce_old(client: RawClient, topic: str) -> None:
     """A record from 1970, large enough for two of them not to fit into a segment."""
-    batch = build_batch([Record(timestamp=OLD_MS, value=bytes(SEGMENT_BYTES * 6 // 10))])
+    batch = build_batch([Record(timestamp=OLD_MS, value=OLD_VALUE)])
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     answer = client.call(ProduceRequest(acks=-1, timeout_ms=1000, topic_data=[data]), 9)
     assert answer.responses[0].partition_responses[0].error_code == error_codes.NONE
@@ -99,6 +106,92 @@ def test_files_of_segments_that_went_are_removed_when_their_delay_is_over(tmp_pa
         assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 3
         assert list((tmp_path / "aging-0").glob("*.deleted"))
         wait_until(lambda: not list((tmp_path / "aging-0").glob("*.deleted")))
+    finally:
+        node.stop()
+
+
+RECORDS = 20
+"""More than the buffers of a connection hold."""
+
+
+def small_segments(client: RawClient, topic: str, **configs: str) -> None:
+    """A topic of one partition whose segments hold one old record each if not told otherwise, and go at once."""
+    given = {"segment.bytes": str(SEGMENT_BYTES), "file.delete.delay.ms": "0", **configs}
+    wanted = CreatableTopic(
+        name=topic,
+        num_partitions=1,
+        replication_factor=1,
+        assignments=[],
+        configs=[CreatableTopicConfig(name=name, value=value) for name, value in given.items()],
+    )
+    client.call(CreateTopicsRequest(topics=[wanted], timeout_ms=10_000, validate_only=False), 7)
+
+
+def fetch_of(topic: str, offset: int, size: int) -> FetchRequest:
+    wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=size)
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=size, topics=[FetchTopic(topic=topic, partitions=[wanted])]
+    )
+
+
+def test_an_answer_that_is_under_way_is_finished_though_its_segment_is_gone(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    whole = RECORDS * SEGMENT_BYTES
+    slow = RawClient(node.port)
+    slow.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 16)
+    try:
+        with RawClient(node.port) as client:
+            small_segments(client, "aging", **{"retention.ms": "1000", "segment.bytes": str(whole)})
+            for _ in range(RECORDS):
+                produce_old(client, "aging")
+            slow.send(fetch_of("aging", 0, whole), 12)
+            wait_until(lambda: bool(slow.sock.recv(1, socket.MSG_PEEK)))
+            log = replica_of(node, "aging").log
+            assert log is not None
+            now_ms = node.node.scheduler.now_ms()
+            assert node.call(lambda: log.delete_old_segments(now_ms, log.end.offset)) == 1
+            left = [f"{RECORDS:020d}.log"]
+            wait_until(lambda: [each.name for each in (tmp_path / "aging-0").glob("*.log*")] == left)
+            late = client.call(fetch_of("aging", 0, SEGMENT_BYTES), 12).responses[0].partitions[0]
+            assert late.error_code == error_codes.OFFSET_OUT_OF_RANGE
+        answer = slow.receive(FETCH, 12).responses[0].partitions[0]
+        assert answer.error_code == error_codes.NONE
+        read = [(record.offset, record.value) for record in read_records(answer.records)]
+        assert read == [(number, OLD_VALUE) for number in range(RECORDS)]
+    finally:
+        slow.sock.close()
+        node.stop()
+
+
+def test_deleted_records_do_not_come_back_whoever_read_the_log_start_before_a_crash(tmp_path: Path) -> None:
+    node = start(tmp_path / "one")
+    with RawClient(node.port) as client:
+        small_segments(client, "kept", **{"retention.ms": "-1"})
+        for _ in range(3):
+            produce_old(client, "kept")
+        log = replica_of(node, "kept").log
+        assert log is not None
+        directory = log.directory
+        written: list[int] = []
+        write = directory.write_checkpoint
+
+        def watched(name: str, data: bytes) -> None:
+            if name == names.LOG_STARTS:
+                written.append(log.log_start_offset)
+            write(name, data)
+
+        directory.write_checkpoint = watched  # type: ignore[method-assign]
+        wanted = DeleteRecordsTopic(name="kept", partitions=[DeleteRecordsPartition(partition_index=0, offset=2)])
+        answer = client.call(DeleteRecordsRequest(topics=[wanted], timeout_ms=1000), 2)
+        assert answer.topics[0].partitions[0].low_watermark == 2
+        assert written == [0], "the log start moved before it was on disk"
+        shutil.copytree(tmp_path / "one", tmp_path / "two")  # what a crash would leave now
+    node.stop()
+    node = start(tmp_path / "two")
+    try:
+        with RawClient(node.port) as client:
+            late = client.call(fetch_of("kept", 1, SEGMENT_BYTES), 12).responses[0].partitions[0]
+            assert late.error_code == error_codes.OFFSET_OUT_OF_RANGE
     finally:
         node.stop()
 
