@@ -16,7 +16,7 @@ VALUES = st.builds(
     OffsetCommitValue,
     offset=INT64,
     leader_epoch=INT32,
-    metadata=st.text() | st.integers(100, 200).map("x".__mul__),
+    metadata=st.text() | (st.integers(100, 200) | st.integers(0x3FF0, 0x4010)).map("x".__mul__),
     commit_timestamp=INT64,
     topic_id=st.just(ZERO_UUID) | st.binary(min_size=16, max_size=16),
 )
