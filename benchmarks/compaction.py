@@ -30,7 +30,6 @@ from kpywire.record import Record, build_batch
 from oracle.cleaner import KafkaCleaner
 
 NOW_MS: Final = 1_700_000_000_000
-BATCH_BYTES: Final = 16_000
 SEGMENT_BYTES: Final = 64 << 20
 MAP_BYTES: Final = 128 << 20
 LOAD_FACTOR: Final = 0.9
@@ -46,18 +45,33 @@ class Load(NamedTuple):
     record_bytes: int
     records: int
     keys: int
-    codec: int
+    codec: int = 0
+    batch_bytes: int = 16_000
+    clean_share: float = 0
+    """How much of it counts as compacted before: its records are sought in the map."""
 
     @property
     def name(self) -> str:
-        return f"{self.record_bytes} B, {self.keys} keys, {NAMES[self.codec]}"
+        batches = "" if self.batch_bytes > self.record_bytes else ", one to a batch"
+        dirty = f", {self.clean_share:.0%} clean" if self.clean_share else ""
+        return f"{self.record_bytes} B, {self.keys} keys, {NAMES[self.codec]}{batches}{dirty}"
+
+    @property
+    def first_dirty_offset(self) -> int:
+        return int(self.records * self.clean_share)
 
 
 LOADS = [
-    Load(size, records, records // share, codec)
-    for size, records in ((100, 600_000), (1000, 200_000))
-    for share in (2, 600)
-    for codec in (0, 3, 4)
+    *(
+        Load(size, records, records // share, codec)
+        for size, records in ((100, 600_000), (1000, 200_000))
+        for share in (2, 600)
+        for codec in (0, 3, 4)
+    ),
+    Load(100, 300_000, 1000, batch_bytes=0),
+    Load(100, 300_000, 150_000, batch_bytes=0),
+    Load(100, 600_000, 300_000, clean_share=0.5),
+    Load(1000, 200_000, 100_000, clean_share=0.5),
 ]
 
 
@@ -72,7 +86,7 @@ def fill(disk: Disk, directory: Path, load: Load) -> int:
     directory.mkdir(parents=True)
     segment = Segment.create(disk, str(directory), 0, NOW_MS, config())
     offset = 0
-    per_batch = max(BATCH_BYTES // load.record_bytes, 1)
+    per_batch = max(load.batch_bytes // load.record_bytes, 1)
     while offset < load.records:
         records = [
             Record(timestamp=NOW_MS + offset, key=b"key-%012d" % rng.randrange(load.keys), value=rng.choice(values))
@@ -98,16 +112,18 @@ def words(rng: random.Random, size: int) -> bytes:
     return b"".join(b"%06x-name " % rng.randrange(1 << 24) for _ in range(size // 12 + 1))[:size]
 
 
-def task_of(directory: Path, end_offset: int) -> LogToClean:
+def task_of(directory: Path, first_dirty_offset: int, end_offset: int) -> LogToClean:
     parsed = [parse_segment_file(each.name) for each in directory.iterdir()]
     bases = sorted(found[0] for found in parsed if found is not None and found[1] == ".log")
-    return LogToClean(str(directory), "t-0", tuple(bases[:-1]), 0, end_offset, {}, config())
+    return LogToClean(str(directory), "t-0", tuple(bases[:-1]), first_dirty_offset, end_offset, {}, config())
 
 
-def ours(disk: Disk, directory: Path, end_offset: int) -> Cleaned:
+def ours(disk: Disk, directory: Path, first_dirty_offset: int, end_offset: int) -> Cleaned:
     """A pass of ours, as the process beside a broker does it."""
     cleaner = CleanerConfig(MAP_BYTES, LOAD_FACTOR, IO_BYTES // 2)
-    cleaning = clean(disk, task_of(directory, end_offset), cleaner, NOW_MS, lambda _size_bytes: None)
+    cleaning = clean(
+        disk, task_of(directory, first_dirty_offset, end_offset), cleaner, NOW_MS, lambda _size_bytes: None
+    )
     while True:
         try:
             next(cleaning)
@@ -115,13 +131,13 @@ def ours(disk: Disk, directory: Path, end_offset: int) -> Cleaned:
             return ended.value  # type: ignore[no-any-return]
 
 
-def kafkas(cleaner: KafkaCleaner, directory: Path, end_offset: int) -> float:
+def kafkas(cleaner: KafkaCleaner, directory: Path, first_dirty_offset: int, end_offset: int) -> float:
     """A pass of Kafka's; milliseconds."""
     settings: dict[str, object] = {"cleanup.policy": "compact", "segment.bytes": SEGMENT_BYTES}
     figures, _ = cleaner.compact(
         directory,
         settings,
-        first_dirty_offset=0,
+        first_dirty_offset=first_dirty_offset,
         first_uncleanable_offset=end_offset,
         now_ms=NOW_MS,
         map_bytes=MAP_BYTES,
@@ -155,11 +171,12 @@ def main(rounds: int, warm: int, only: str, directory: Path | None) -> None:
             end_offset = fill(disk, source, load)
             fresh = copies(source, Path(scratch, "t-0"))
             for _ in range(warm):
-                kafkas(cleaner, next(fresh), end_offset)
+                kafkas(cleaner, next(fresh), load.first_dirty_offset, end_offset)
             took: tuple[list[float], list[float]] = ([], [])
             for _ in range(rounds):
-                took[0].append(kafkas(cleaner, next(fresh), end_offset))
-                took[1].append(ours(disk, next(fresh), end_offset).stats.elapsed_ms)
+                took[0].append(kafkas(cleaner, next(fresh), load.first_dirty_offset, end_offset))
+                passed = ours(disk, next(fresh), load.first_dirty_offset, end_offset)
+                took[1].append(passed.stats.elapsed_ms)
             rates = [end_offset / median(each) / 1000 for each in took]
             table.add_row(load.name, *(f"{rate:.2f}" for rate in rates), f"{rates[1] / rates[0]:.2f}")
             shutil.rmtree(source)
