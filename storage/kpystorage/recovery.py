@@ -126,6 +126,9 @@ class LogLoader:
         self.segments[-1].restart_index()
         log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         producers = self.producers_at(log_start_offset, end_offset, shutdown)
+        if self._unindexed_from < MAX_OFFSET:
+            # Not before: the next recovery, should this one not come to its end, begins where the offset index ends.
+            self.segments[-1].settle_indexes()
         self.epochs.truncate_from_end(end_offset)
         self.epochs.truncate_from_start(log_start_offset)
         self.snapshots.drop_strays({segment.base_offset for segment in self.segments})
@@ -299,7 +302,10 @@ class LogLoader:
                     f"{self.name}: {rest_bytes} bytes from offset {expected_offset} on are no valid batch, thus cut off"
                 )
             segment.cut(position)
-        segment.seal()
+        if producers is None:
+            segment.complete_indexes()
+        else:
+            segment.seal()
         return expected_offset
 
     def _refuse_flushed(self, segment: Segment, position: int, offset: int, recovery_point: int) -> None:

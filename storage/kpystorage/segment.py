@@ -231,8 +231,16 @@ class Segment:
 
     def seal(self) -> None:
         """Nothing more will be written: the largest timestamp enters the time index, both index files are complete."""
+        self.complete_indexes()
+        self.settle_indexes()
+
+    def complete_indexes(self) -> None:
+        """The first half of :meth:`seal`, which writes nothing."""
         if self._max is not None or self.size:
             self.time_index.append_if_later(*self.max_timestamp)
+
+    def settle_indexes(self) -> None:
+        """The second half."""
         self.time_index.settle()
         self.offset_index.settle()
 

@@ -1,12 +1,15 @@
 """The disk dies at every call of a workload: what was promised is there, and what is derived is what the log says."""
 
 from itertools import count
+from random import Random
 
 import pytest
 from crash_world import CONFIG, World, check_derived, check_kept
-from log_making import append_records, open_directory
+from log_making import NOW_MS, PATH, TOPIC_ID, append, append_records, make_batch, make_marker, open_directory
 
+from kpystorage.entry_file import ENTRIES_PER_WRITE
 from kpystorage.errors import DiskFailure
+from kpystorage.log_config import LogConfig
 from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
@@ -73,6 +76,31 @@ def test_the_death_of_the_process_while_it_recovers_leaves_as_much_to_check_as_b
             else:
                 break
         check_recovered(world, disk.after_process_death(), Shutdown.UNCLEAN, Shutdown.PROCESS_DIED)
+
+
+def test_the_death_of_the_process_while_it_looks_at_what_its_last_death_left() -> None:
+    """What was aborted behind the last index entry that is in the file is indexed anew, however often that begins."""
+    disk = SimDisk(Random(1))
+    disk.make_directory(PATH)
+    config = LogConfig(index_interval_bytes=100)
+    log = open_directory(disk).create_log("t", 0, TOPIC_ID, config, NOW_MS)
+    for number in range(ENTRIES_PER_WRITE * 3 // 2):
+        append(log, make_batch(log.end.offset, producer_id=7, base_sequence=number, transactional=True))
+        append(log, make_marker(log.end.offset, 7, commit=False))
+    check_derived(log)
+    disk = disk.after_process_death()
+    for later in count(1):
+        directory = open_directory(disk, config=config, recover=False)
+        assert directory.shutdown is Shutdown.PROCESS_DIED
+        disk.crash_at = disk.calls + later
+        try:
+            log = directory.logs["t", 0].open()
+        except SimulatedCrash:
+            disk = disk.after_process_death()
+        else:
+            break
+    check_derived(log)
+    assert later > ENTRIES_PER_WRITE // 4
 
 
 def test_a_power_failure_keeps_what_was_flushed_where_many_logs_are_flushed_at_once() -> None:
