@@ -8,6 +8,7 @@ rendered on the loop and written in a thread.
 import logging
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.errors import KafkaError
@@ -206,17 +207,18 @@ class Upkeep:
         return found is not None and (replica.topic.name, replica.index) in found.directory.log_starts
 
     def _remove_due_files(self) -> None:
-        """Of segments whose ``file.delete.delay.ms`` has passed, a few files in a turn."""
+        """Of segments whose ``file.delete.delay.ms`` has passed, a few files at a time, beside the loop."""
         now_ms = self.scheduler.now_ms()
-        removed = [directory.delete_due_files(now_ms) for directory in list(self.replicas.directories)]
-        if any(removed) and not self._stopped:
-            self.scheduler.call_soon(self._remove_more)
+        for directory in list(self.replicas.directories):
+            due = directory.take_due_files(now_ms)
+            if due:
+                self.scheduler.submit_blocking(partial(directory.remove_files, due), self._removed)
 
-    def _remove_more(self) -> None:
-        try:
+    def _removed(self, _result: None, error: BaseException | None) -> None:
+        if isinstance(error, DiskFailure):
+            self.replicas.directory_failed(error)
+        elif not self._stopped:
             self._remove_due_files()
-        except DiskFailure as failure:
-            self.replicas.directory_failed(failure)
 
     def _forget_old_producers(self) -> None:
         now_ms = self.scheduler.now_ms()

@@ -8,7 +8,7 @@ failed for want of a descriptor before anything was done.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from heapq import heappop, heappush
 from types import TracebackType
@@ -404,13 +404,23 @@ class LogDirectory:
 
     def delete_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> int:
         """Remove files set aside whose ``file.delete.delay.ms`` is over; how many, ``at_most`` now. DiskFailure."""
-        due, count = self._due, 0
+        due = self.take_due_files(now_ms, at_most)
+        self.remove_files(due)
+        return len(due)
+
+    def take_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> list[str]:
+        """Files set aside whose time is over, for :meth:`remove_files`; nobody else will ask for them again."""
+        taken: list[str] = []
+        while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
+            taken.append(heappop(self._due)[1])
+        return taken
+
+    def remove_files(self, paths: Iterable[str]) -> None:
+        """Remove files. May run in a thread: it takes a while to free a gigabyte. DiskFailure."""
         with self._guard:
-            while due and due[0][0] <= now_ms and count < at_most:
-                count += 1
+            for path in paths:
                 with suppress(FileNotFoundError):  # its log was deleted meanwhile
-                    self.disk.unlink(heappop(due)[1])
-        return count
+                    self.disk.unlink(path)
 
     def lower_recovery_point(self, log: Log) -> None:
         """A log was truncated below what its checkpoint says is durable: correct that before it is written to again."""
