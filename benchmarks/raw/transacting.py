@@ -10,7 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 import crc32c
 
@@ -81,6 +81,13 @@ def identity(ask: Callable[[bytes], bytes], transactional_id: str) -> tuple[int,
         time.sleep(NOT_READY_PAUSE_S)
 
 
+class Took(NamedTuple):
+    """Seconds of one transaction: its commit, and all of it from its first request on."""
+
+    commit_s: float
+    whole_s: float
+
+
 class Producer:
     """A connection, the producer's identity, the step it is at."""
 
@@ -93,6 +100,7 @@ class Producer:
         self.sequence = 0
         self.received = b""
         self.asked_s = 0.0
+        self.began_s = 0.0
         self.producer_id, self.producer_epoch = identity(self.ask, transactional_id)
         indexes = array([struct.pack(">i", index) for index in partitions])
         self._add = self._request(24, ADD_PARTITIONS_VERSION, array([string(topic) + indexes]))
@@ -120,8 +128,13 @@ class Producer:
         whole, self.received = self.received, b""
         return whole
 
+    def begin(self) -> None:
+        """The first step: add the partitions."""
+        self.began_s = time.perf_counter()
+        self.add()
+
     def add(self) -> None:
-        """Add the partitions: the first step."""
+        """Ask for it, once more if need be."""
         self.connection.sendall(self._add)
 
     def added(self, answer: bytes) -> bool:
@@ -157,12 +170,13 @@ class Producer:
         self.asked_s = time.perf_counter()
         self.connection.sendall(self._end)
 
-    def committed(self, answer: bytes) -> float:
-        """Seconds that the answer took."""
+    def committed(self, answer: bytes) -> Took:
+        """What it took until this answer."""
         (error,) = struct.unpack_from(">h", answer, THROTTLE_END)
         if error:
             raise TransactionError(f"EndTxn is answered with {error}")
-        return time.perf_counter() - self.asked_s
+        now_s = time.perf_counter()
+        return Took(now_s - self.asked_s, now_s - self.began_s)
 
     def close(self) -> None:
         self.connection.close()
@@ -171,19 +185,19 @@ class Producer:
 ADDING, PRODUCING, COMMITTING = range(3)
 
 
-def transact(producers: Sequence[Producer], value: bytes, seconds: float) -> list[float]:
-    """Each producer one transaction after the other for so long; the seconds that each commit took.
+def transact(producers: Sequence[Producer], value: bytes, seconds: float) -> list[Took]:
+    """Each producer one transaction after the other for so long; what each took.
 
     Raises:
         TransactionError, OSError: the broker refuses a step, or leaves.
     """
-    took_s: list[float] = []
+    took: list[Took] = []
     steps = dict.fromkeys(producers, ADDING)
     again: list[tuple[float, Producer]] = []
     with selectors.DefaultSelector() as selector:
         for producer in producers:
             selector.register(producer.connection, selectors.EVENT_READ, producer)
-            producer.add()
+            producer.begin()
         until_s = time.perf_counter() + seconds
         while steps:
             now_s = time.perf_counter()
@@ -206,10 +220,10 @@ def transact(producers: Sequence[Producer], value: bytes, seconds: float) -> lis
                     steps[producer] = COMMITTING
                     producer.commit()
                 else:
-                    took_s.append(producer.committed(answer))
+                    took.append(producer.committed(answer))
                     if time.perf_counter() < until_s:
                         steps[producer] = ADDING
-                        producer.add()
+                        producer.begin()
                     else:
                         del steps[producer]
-    return took_s
+    return took

@@ -1,23 +1,34 @@
-"""Transactions: how many a second, how long a commit takes, how soon a coordinator knows a hundred thousand ids."""
+"""Transactions: how many a second, how long a commit takes, how fast what is committed is read, how soon a coordinator
+knows a hundred thousand ids.
+"""
 
 import time
 import uuid
 
+from benchmarks.clients import running
 from benchmarks.figures import Figure
 from benchmarks.raw import transacting
 from benchmarks.raw.asking import Address, Conversation
 from benchmarks.raw.transacting import Producer
+from benchmarks.rows.consuming import Consume
 from benchmarks.rows.lifecycle import start_ms
 from benchmarks.rows.row import Effort, Meter, RoundError, Row
+from benchmarks.rows.shape import Shape
 from benchmarks.sides import HOST, Side
 from oracle import BrokerProcess
 
 RATE = Figure("throughput", "transactions/s", True)
 COMMIT_P50 = Figure("commit, p50", "ms", False)
 COMMIT_P99 = Figure("commit, p99", "ms", False)
+WHOLE_P50 = Figure("whole transaction, p50", "ms", False)
+WHOLE_P99 = Figure("whole transaction, p99", "ms", False)
+"""From its first request to the answer of its commit: whoever answers a commit sooner may let the next one begin later,
+since the markers of the last one have to be written before that."""
 CPU = Figure("broker CPU", "µs/transaction", False)
 LOADED = Figure("start to the last id answered, after SIGKILL", "ms", False)
 VALUE = b"x" * 100
+IN_A_TRANSACTION = 1000
+ABORTED_OF = 5
 ASKED_IDS = 300
 """Some on every partition of the coordinator's topic."""
 LOAD_TIMEOUT_S = 300.0
@@ -26,7 +37,7 @@ LOAD_TIMEOUT_S = 300.0
 class Transactions(Row):
     """So many producers, each of which writes a record to so many partitions in one transaction after the other."""
 
-    figures = (RATE, COMMIT_P50, COMMIT_P99, CPU)
+    figures = (RATE, WHOLE_P50, WHOLE_P99, COMMIT_P50, COMMIT_P99, CPU)
 
     def __init__(self, effort: Effort, producers: int, partitions: int) -> None:
         super().__init__(effort)
@@ -46,15 +57,18 @@ class Transactions(Row):
     def play(self, side: Side) -> dict[str, float]:
         meter = Meter(side)
         try:
-            took_s = sorted(transacting.transact(self.producers[side], VALUE, self.effort.load_s))
+            took = transacting.transact(self.producers[side], VALUE, self.effort.load_s)
         except transacting.TransactionError as error:
             raise RoundError(str(error)) from error
         wall_s, cpu_s = meter.end()
-        count = len(took_s)
+        count = len(took)
+        commits, wholes = sorted(each.commit_s for each in took), sorted(each.whole_s for each in took)
         return {
             RATE.name: count / wall_s,
-            COMMIT_P50.name: took_s[count // 2] * 1000,
-            COMMIT_P99.name: took_s[count * 99 // 100] * 1000,
+            COMMIT_P50.name: commits[count // 2] * 1000,
+            COMMIT_P99.name: commits[count * 99 // 100] * 1000,
+            WHOLE_P50.name: wholes[count // 2] * 1000,
+            WHOLE_P99.name: wholes[count * 99 // 100] * 1000,
             CPU.name: cpu_s / count * 1e6,
         }
 
@@ -63,6 +77,21 @@ class Transactions(Row):
         for producer in producers:
             producer.close()
         side.delete_topic(producers[0].topic)
+
+
+class ReadCommitted(Consume):
+    """A topic of transactions, some of them aborted, read from its start by who wants only what was committed."""
+
+    client, words = "committed", "confluent-kafka, read_committed, one transaction of five aborted"
+
+    def open(self, side: Side) -> None:
+        topic = self.topics[side] = side.create_topic("consume", self.shape.partitions)
+        fixed = self.shape.record_bytes, IN_A_TRANSACTION, ABORTED_OF
+        running.client("confluent_transact", side.bootstrap_servers, topic, self.count, *fixed)
+
+    def read(self, bootstrap: str, topic: str) -> float:
+        # librdkafka reads committed unless it is told otherwise.
+        return self.count / running.client("confluent_consume", bootstrap, topic, self.shape.partitions, self.count)
 
 
 class CoordinatorLoad(Row):
@@ -120,5 +149,8 @@ def identify(conversation: Conversation, transactional_id: str) -> None:
 
 
 def transaction_rows(effort: Effort) -> list[Row]:
-    """One, ten and a hundred producers, with one and with twenty partitions."""
-    return [Transactions(effort, producers, partitions) for producers in (1, 10, 100) for partitions in (1, 20)]
+    """One, ten and a hundred producers, with one and with twenty partitions; a reader of what was committed."""
+    rows: list[Row] = [
+        Transactions(effort, producers, partitions) for producers in (1, 10, 100) for partitions in (1, 20)
+    ]
+    return [*rows, ReadCommitted(effort, Shape(record_bytes=100))]

@@ -13,6 +13,23 @@ from kpywire import error_codes
 A, B, C = ("a", 0), ("a", 1), ("b", 0)
 
 
+class RecordedTurn:
+    """Says whether what was appended in it is written."""
+
+    def __init__(self) -> None:
+        self.is_on = False
+        self.is_written = True
+
+    def begin(self, _now_ns: int) -> None:
+        self.is_on = True
+
+    def settle(self) -> bool:
+        return self.is_written
+
+    def end(self) -> None:
+        self.is_on = False
+
+
 class World:
     """The writer with partitions that answer as the test says, and one coordinator's shard."""
 
@@ -28,7 +45,9 @@ class World:
         self.topics = {"a": SimpleNamespace(partitions={0: 1, 1: 1}), "b": SimpleNamespace(partitions={0: 1})}
         self.shard: Any = SimpleNamespace(epoch=7, is_over=False, has_enough_in_sync=True, submit=self._submit)
         image: Any = SimpleNamespace(topics=self.topics)
-        self.writer = MarkerWriter(self.scheduler, self, lambda: image, lambda: 30_000)  # type: ignore[arg-type]
+        self.turn = RecordedTurn()
+        turn: Any = self.turn
+        self.writer = MarkerWriter(self.scheduler, self, lambda: image, lambda: 30_000, lambda: turn)  # type: ignore[arg-type]
 
     def write(self, topic: str, index: int, marker: Marker, _timeout_ms: int, done: Any) -> None:
         partition = (topic, index)
@@ -37,6 +56,7 @@ class World:
             self.held.append(done)
             return
         if code == error_codes.NONE:
+            assert self.turn.is_on
             self.written.append((partition, marker))
         done(code)
 
@@ -66,6 +86,19 @@ def test_all_markers_are_reported_at_once() -> None:
     world.writer.look_again()
     world.scheduler.run()
     assert len(world.written) == 3
+
+
+def test_a_coordinator_is_told_of_a_marker_only_when_it_is_in_its_file() -> None:
+    world = World()
+    world.turn.is_written = False
+    world.end(A, B)
+    assert world.where() == [A, B]
+    assert world.told == []
+    world.turn.is_written = True
+    world.scheduler.advance(RETRY_MS)
+    assert world.where() == [A, B, A, B]
+    assert world.reported() == [{A, B}]
+    assert not world.turn.is_on
 
 
 def test_nothing_happens_before_the_coordinator_has_answered() -> None:

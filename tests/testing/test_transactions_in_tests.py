@@ -69,3 +69,20 @@ def test_faults_are_retried_by_clients(broker: Broker, api: str) -> None:
     producer.commit_transaction(30)
     assert fault.hits == 1
     assert values(broker, committed=True) == [b"kept"]
+
+
+def test_an_id_that_nobody_used_for_a_week_is_forgotten(broker: Broker) -> None:
+    idle = producer_of(broker)
+    idle.begin_transaction()
+    idle.produce("orders", "before")
+    idle.commit_transaction(30)
+    broker.clock.advance(days=8)
+    idle.begin_transaction()
+    idle.produce("orders", "unknown")
+    with pytest.raises(KafkaException):
+        idle.commit_transaction(30)
+    anew = producer_of(broker)
+    anew.begin_transaction()
+    anew.produce("orders", "after")
+    anew.commit_transaction(30)
+    assert values(broker, committed=True)[-1:] == [b"after"]
