@@ -126,6 +126,10 @@ hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, w
 	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/hostile/figures.py --kpybroker $(BENCHED)/bin/kpybroker
 
+.PHONY: durability
+durability: setup ## cut the recorded disk of a whole broker at every point; what it had promised is there
+	$(PYTEST) tests/disks/test_durability.py -o timeout=0 --durability-cuts 0
+
 .PHONY: transactions
 transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
 	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300

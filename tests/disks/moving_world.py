@@ -186,7 +186,7 @@ class MovingWorld:
     def _one(self, life: Life) -> None:
         model, log, choice = self.model, self.life.log, self.rng.random()
         if choice < 0.6:
-            self._append(life)
+            self.append(life)
         elif choice < 0.7:
             end = log.end.offset
             log.flush()
@@ -206,7 +206,8 @@ class MovingWorld:
             life.moves.move(TOPIC, 0, self.rng.choice([ONE, TWO]))
         life.scheduler.advance(self.rng.choice([0, 1, 30, 200]))
 
-    def _append(self, life: Life) -> None:
+    def append(self, life: Life) -> None:
+        """Write a batch as a producer would."""
         model, leader, rng = self.model, life.replicas.find(TOPIC, 0).led(), self.rng
         offset, epoch = leader.log.end.offset, leader.epoch
         producer, count = rng.choice([-1, -1, 1, 2]), rng.randint(1, 4)

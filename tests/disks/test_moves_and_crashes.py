@@ -103,7 +103,7 @@ def test_a_topic_that_is_deleted_while_it_moves_leaves_nothing() -> None:
 def test_a_copy_whose_log_is_gone_counts_if_it_had_caught_up(caplog: pytest.LogCaptureFixture) -> None:
     world = MovingWorld(6, 0)
     world.run()
-    world._append(world.life)
+    world.append(world.life)
     life = world.life
     life.moves.move(TOPIC, 0, TWO)
     while world.controller.assigned == IDS[ONE]:
@@ -118,7 +118,7 @@ def test_a_copy_whose_log_is_gone_counts_if_it_had_caught_up(caplog: pytest.LogC
 def test_a_copy_whose_log_is_gone_waits_for_it_if_it_had_not_caught_up(caplog: pytest.LogCaptureFixture) -> None:
     world = MovingWorld(6, 0)
     world.run()
-    world._append(world.life)
+    world.append(world.life)
     world.life.moves.move(TOPIC, 0, TWO)
     with caplog.at_level(logging.ERROR):
         alone = Life(world.disk.after_process_death(), world.controller, paths=(TWO,))
@@ -137,7 +137,7 @@ def test_a_copy_whose_log_is_gone_waits_for_it_if_it_had_not_caught_up(caplog: p
 def test_damage_in_a_log_ends_its_move_and_is_said(caplog: pytest.LogCaptureFixture) -> None:
     world = MovingWorld(6, 0)
     world.run()
-    world._append(world.life)
+    world.append(world.life)
     life = world.life
     file = life.log.active.log
     file.pwrite(bytes([file.pread(1, 70)[0] ^ 1]), 70)
@@ -153,7 +153,7 @@ def test_damage_in_a_log_ends_its_move_and_is_said(caplog: pytest.LogCaptureFixt
 def test_a_disk_that_is_full_ends_the_move_and_leaves_the_log_where_it_was() -> None:
     world = MovingWorld(6, 0)
     world.run()
-    world._append(world.life)
+    world.append(world.life)
     life = world.life
     life.moves.move(TOPIC, 0, TWO)
     world.disk.failure = lambda: OSError(errno.ENOSPC, "No space left on device")
@@ -162,5 +162,5 @@ def test_a_disk_that_is_full_ends_the_move_and_leaves_the_log_where_it_was() -> 
     assert [each.path for each in life.directories.failed] == [TWO]
     assert life.log.directory.path == ONE
     assert life.halted == []
-    world._append(life)
+    world.append(life)
     check_kept(world.model, life.log, world.model.acknowledged_end)
