@@ -18,10 +18,12 @@ from compaction_history import DELETE_RETENTION_MS, History, Shape
 from log_making import headers_of
 
 from kpybroker.testing.unsynced_disk import UnsyncedDisk
+from kpystorage import names
 from kpystorage.compaction.task import Cleaned, LogToClean
 from kpystorage.real_disk import Descriptors
 from kpywire.batch import HEADER_BYTES
 from kpywire.compression import decompress
+from oracle import java
 from oracle.cleaner import KafkaCleaned, KafkaCleaner
 
 pytestmark = pytest.mark.java
@@ -71,6 +73,27 @@ def test_a_log_is_compacted_to_what_kafka_leaves_of_it(
             history.now_ms += history.rng.choice([0, DELETE_RETENTION_MS // 2, DELETE_RETENTION_MS * 2])
         history.close()
         shutil.rmtree(path)
+
+
+def test_kafkas_tool_finds_nothing_wrong_with_compacted_files(tmp_path: Path) -> None:
+    history = History(UnsyncedDisk(Descriptors(16)), tmp_path, 3, SHAPES["compressed"]._replace(transactions=0.5))
+    for _ in range(3):
+        history.grow(40)
+        history.compact()
+        history.now_ms += DELETE_RETENTION_MS
+    history.close()
+    paths = sorted(each for each in (tmp_path / "t-0").iterdir() if each.suffix in (".log", *names.INDEXES))
+    files = ",".join(map(str, paths))
+    for options in ((), ("--index-sanity-check",), ("--verify-index-only",)):
+        done = java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", files)
+        printed = (done.stdout + done.stderr).lower()
+        assert done.returncode == 0, printed
+        assert not [word for word in ("out of order", "isvalid: false", "exception") if word in printed]
+        # It takes the timestamp of a batch from its records, and knows none where it was emptied.
+        wrong = [line for line in printed.splitlines() if "mismatch" in line and "timestamp mismatch" not in line]
+        wrong += [line for line in printed.splitlines() if "log timestamp" in line and not line.endswith(": -1")]
+        assert not wrong
+    assert any(each.suffix == names.TRANSACTION_INDEX for each in paths)
 
 
 def compare_pass(kafka: KafkaCleaner, history: History, copy: Path, where: str) -> bool:

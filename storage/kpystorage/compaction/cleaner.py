@@ -107,6 +107,7 @@ class Cleaning:
             if mapping.is_done:
                 break
             offset_map.latest_offset = limit - 1
+        self.marks.complete()
         self.stats = self.stats._replace(
             map_bytes_read=bytes_read,
             map_messages_read=mapping.messages_read,

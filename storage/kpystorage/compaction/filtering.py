@@ -5,9 +5,22 @@ Invariant: offsets never change; a batch of which everything stays keeps its byt
 """
 
 from collections.abc import Mapping as ReadMapping
-from typing import Final
+from typing import TYPE_CHECKING
 
-from kpystorage.compaction.batches import Section, check, control_kind
+from kpystorage.compaction.batches import (
+    BASE_TIMESTAMP_POSITION,
+    LAST_OFFSET_DELTA_POSITION,
+    MAX_TIMESTAMP_POSITION,
+    PRODUCER_ID_POSITION,
+    RECORD_COUNT_POSITION,
+    check,
+    control_kind,
+    end_of,
+    header_of,
+    inflated,
+    int32,
+    int64,
+)
 from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST_BYTE, SUPERSEDED_BYTE, Marks
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.rewriting import emptied, thinned
@@ -16,18 +29,18 @@ from kpystorage.compaction.task import LastRecord
 from kpystorage.compaction.transactions import CleanedTransactions
 from kpystorage.compaction.writing import CleanedFiles
 from kpywire.batch import (
+    ATTRIBUTES_POSITION,
     CONTROL_MASK,
     DELETE_HORIZON_MASK,
-    HEADER,
     HEADER_BYTES,
-    LENGTH_END,
-    MAGIC,
+    NO_TIMESTAMP,
     TIMESTAMP_TYPE_MASK,
     TRANSACTIONAL_MASK,
 )
 from kpywire.varint import as_int64
 
-_unpack: Final = HEADER.unpack_from
+if TYPE_CHECKING:
+    from mypy_extensions import i64
 
 
 class Filter:
@@ -77,14 +90,14 @@ class Filter:
             Malformed: a batch is not what it says.
             OSError
         """
-        position = self._run = 0
-        limit = len(data)
-        while position + HEADER_BYTES <= limit:
-            header = _unpack(data, position)
-            following = position + header[1] + LENGTH_END
-            if header[3] != MAGIC or following < position + HEADER_BYTES or following > limit:
+        position: i64 = 0
+        limit: i64 = len(data)
+        self._run = 0
+        while True:
+            following = end_of(data, position, limit)
+            if following < 0:
                 break
-            if not self._take_batch(data, position, following, header):
+            if not self._take_batch(data, position, following):
                 self._end_run(data, position)
                 self._run = following
             position = following
@@ -92,75 +105,100 @@ class Filter:
         self.bytes_read += position
         return position
 
-    def _end_run(self, data: bytes, position: int) -> None:
+    def _end_run(self, data: bytes, position: "i64") -> None:
         if position > self._run:
             self._files.add(memoryview(data)[self._run : position])
         self._run = position
 
-    def _take_batch(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> bool:
+    def _take_batch(self, data: bytes, position: "i64", following: "i64") -> bool:
         """Whether the batch stays as it is."""
-        attributes = header[5]
+        attributes = data[position + ATTRIBUTES_POSITION + 1]
         if attributes & CONTROL_MASK:
-            return self._take_control(data, position, following, header)
-        base_offset = header[0]
-        last_offset = base_offset + header[6]
-        gone = attributes & TRANSACTIONAL_MASK != 0 and self._transactions.is_aborted(last_offset, header[9])
-        survey = self._survey
-        kept = 0
-        count = header[12]
-        section: Section | None = None
-        horizon = header[7] if attributes & DELETE_HORIZON_MASK else None
-        if not gone and count:
-            self.messages_read += count
-            known = last_offset <= self._map.latest_offset
-            marks = self._marks.between(base_offset, last_offset + 1) if known else b""
-            if marks.count(NEWEST_BYTE) == count:
-                return self._keep(data, position, following, last_offset, header[8], count)
-            keyless = marks.count(KEYLESS_BYTE)
-            if keyless + marks.count(SUPERSEDED_BYTE) == count:
-                survey.invalid += keyless
-            else:
-                section = Section(data, position, following, header)
-                keep_tombstones = horizon is None or self._now_ms < horizon
-                survey.look(section, count, base_offset, marks, keep_tombstones=keep_tombstones)
-                kept = survey.kept
-        if kept == 0:
-            if self._stays_empty(last_offset, header):
-                if gone:
-                    self.messages_read += count
-                check(data, position, following, header[4])
-                self._put(data, position, emptied(header), b"", last_offset, header[8])
-            return False
+            return self._take_control(data, position, following)
+        base_offset = int64(data, position)
+        last_offset = base_offset + int32(data, position + LAST_OFFSET_DELTA_POSITION)
+        count = int32(data, position + RECORD_COUNT_POSITION)
+        if attributes & TRANSACTIONAL_MASK and self._transactions.is_aborted(
+            last_offset, int64(data, position + PRODUCER_ID_POSITION)
+        ):
+            return self._put_empty(data, position, following, last_offset, count)
+        self.messages_read += count
+        marks = self._marks
+        marked: i64 = base_offset - marks.first_offset
+        marked_end: i64 = marked + (last_offset - base_offset) + 1
+        if marked < 0 or marked_end > len(marks.known) or last_offset > self._map.latest_offset:
+            marked = -1
+        else:
+            newest: i64 = marks.known.count(NEWEST_BYTE, marked, marked_end)
+            if newest == count and count > 0:
+                return self._keep(data, position, following, last_offset, count)
+            if newest == 0:
+                keyless: i64 = marks.known.count(KEYLESS_BYTE, marked, marked_end)
+                if keyless + marks.known.count(SUPERSEDED_BYTE, marked, marked_end) == count:
+                    self._survey.invalid += keyless
+                    return self._put_empty(data, position, following, last_offset, 0)
+        return self._take_some(data, position, following, last_offset, count, marked)
+
+    def _take_some(
+        self, data: bytes, position: "i64", following: "i64", last_offset: "i64", count: "i64", marked: "i64"
+    ) -> bool:
+        """The same of a batch of which each record has to be looked at."""
+        survey, known = self._survey, self._marks.known
+        base_offset = int64(data, position)
+        horizon = self._horizon(data, position)
+        keep_tombstones = horizon is None or self._now_ms < horizon
+        section = inflated(data, position, following)
+        if section is None:
+            section = data
+            survey.look(
+                data, position + HEADER_BYTES, following, count, base_offset, known, marked,
+                keep_tombstones=keep_tombstones,
+            )  # fmt: skip
+        else:
+            survey.look(section, 0, len(section), count, base_offset, known, marked, keep_tombstones=keep_tombstones)
+        if survey.kept == 0:
+            return self._put_empty(data, position, following, last_offset, 0)
         if survey.has_tombstone and horizon is None:
             horizon = self._new_horizon_ms
-        elif kept == count:
-            return self._keep(data, position, following, last_offset, header[8], kept)
-        assert section is not None
-        self._thin(data, position, header, section, horizon)
+        elif survey.kept == count:
+            return self._keep(data, position, following, last_offset, count)
+        self._thin(data, position, section, horizon)
         return False
 
-    def _take_control(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> bool:
-        last_offset = header[0] + header[6]
-        kind = control_kind(data, position, following, header)
-        obsolete = self._transactions.is_obsolete(last_offset, header[9], kind)
-        horizon = header[7] if header[5] & DELETE_HORIZON_MASK else None
-        count = header[12]
-        gone = obsolete and horizon is not None and horizon <= self._now_ms
-        if gone or not count:
-            if self._stays_empty(last_offset, header):
-                self.messages_read += count
-                check(data, position, following, header[4])
-                self._put(data, position, emptied(header), b"", last_offset, header[8])
-            return False
+    def _horizon(self, data: bytes, position: "i64") -> int | None:
+        if data[position + ATTRIBUTES_POSITION + 1] & DELETE_HORIZON_MASK:
+            return int64(data, position + BASE_TIMESTAMP_POSITION)
+        return None
+
+    def _take_control(self, data: bytes, position: "i64", following: "i64") -> bool:
+        last_offset = int64(data, position) + int32(data, position + LAST_OFFSET_DELTA_POSITION)
+        count = int32(data, position + RECORD_COUNT_POSITION)
+        kind = control_kind(data, position, following)
+        obsolete = self._transactions.is_obsolete(last_offset, int64(data, position + PRODUCER_ID_POSITION), kind)
+        horizon = self._horizon(data, position)
+        if count == 0 or (obsolete and horizon is not None and horizon <= self._now_ms):
+            return self._put_empty(data, position, following, last_offset, count)
         self.messages_read += count
         if not obsolete or horizon is not None:
-            return self._keep(data, position, following, last_offset, header[8], count)
-        section = Section(data, position, following, header)
+            return self._keep(data, position, following, last_offset, count)
+        section = inflated(data, position, following)
+        if section is None:
+            section = data[position + HEADER_BYTES : following]
         self._survey.keep_all(section, count)
-        self._thin(data, position, header, section, self._new_horizon_ms)
+        self._thin(data, position, section, self._new_horizon_ms)
         return False
 
-    def _stays_empty(self, last_offset: int, header: tuple[int, ...]) -> bool:
+    def _put_empty(self, data: bytes, position: "i64", following: "i64", last_offset: "i64", unread: "i64") -> bool:
+        """Write no more of a batch than its header, if even that is needed. It has ``unread`` records."""
+        if last_offset + 1 == self._end_offset or self._last_records:
+            header = header_of(data, position)
+            if self._stays_empty(last_offset, header):
+                self.messages_read += unread
+                check(data, position, following)
+                self._put(data, position, emptied(header), b"", last_offset, header[8])
+        return False
+
+    def _stays_empty(self, last_offset: "i64", header: tuple[int, ...]) -> bool:
         """Whether a batch is needed for its offsets and sequences alone."""
         if header[9] >= 0:
             last = self._last_records.get(header[9])
@@ -172,29 +210,29 @@ class Filter:
                     return True
         return last_offset + 1 == self._end_offset
 
-    def _keep(
-        self, data: bytes, position: int, following: int, last_offset: int, max_timestamp: int, count: int
-    ) -> bool:
+    def _keep(self, data: bytes, position: "i64", following: "i64", last_offset: "i64", count: "i64") -> bool:
         self.messages_written += count
+        max_timestamp = int64(data, position + MAX_TIMESTAMP_POSITION)
         if not self._files.note(last_offset, max_timestamp, following - position):
             self._end_run(data, position)
             self._split(data, position)
             self._files.note(last_offset, max_timestamp, following - position)
         return True
 
-    def _thin(self, data: bytes, position: int, header: tuple[int, ...], section: Section, horizon: int | None) -> None:
+    def _thin(self, data: bytes, position: "i64", section: bytes, horizon: int | None) -> None:
         survey = self._survey
+        header = header_of(data, position)
         if header[5] & TIMESTAMP_TYPE_MASK:
             first = highest = header[8]
         else:
             first = as_int64(header[7] + survey.first_delta)
-            highest = max(as_int64(header[7] + survey.highest_delta), -1)
-        start, records = thinned(header, section.data, survey.stretches, survey.kept, first, highest, horizon)
+            highest = max(as_int64(header[7] + survey.highest_delta), NO_TIMESTAMP)
+        start, records = thinned(header, section, survey.stretches, survey.kept, first, highest, horizon)
         self.messages_written += survey.kept
         self._put(data, position, start, records, header[0] + header[6], highest)
 
     def _put(
-        self, data: bytes, position: int, header: bytes, records: bytes, last_offset: int, max_timestamp: int
+        self, data: bytes, position: "i64", header: bytes, records: bytes, last_offset: int, max_timestamp: int
     ) -> None:
         """Write another batch for the one at ``position``."""
         self._end_run(data, position)
@@ -205,7 +243,7 @@ class Filter:
         self._files.add(header)
         self._files.add(records)
 
-    def _split(self, data: bytes, position: int) -> None:
+    def _split(self, data: bytes, position: "i64") -> None:
         """Go on in another segment, which begins with the batch at ``position``."""
-        self._files.split(int.from_bytes(data[position : position + 8], "big"))
+        self._files.split(int64(data, position))
         self._transactions.index = self._files.transaction_index

@@ -7,27 +7,27 @@ they repeat is lost with it then.)
 Invariant: of every key the map holds the largest offset below ``latest_offset`` and from the first dirty one on.
 """
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
-from kpystorage.compaction.batches import Section, control_kind
+from kpystorage.compaction.batches import (
+    LAST_OFFSET_DELTA_POSITION,
+    PRODUCER_ID_POSITION,
+    RECORD_COUNT_POSITION,
+    control_kind,
+    end_of,
+    inflated,
+    int32,
+    int64,
+)
 from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE, Marks
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpystorage.compaction.transactions import CleanedTransactions
-from kpywire.batch import (
-    CONTROL_MASK,
-    HEADER,
-    HEADER_BYTES,
-    LENGTH_END,
-    MAGIC,
-    TRANSACTIONAL_MASK,
-)
+from kpywire.batch import ATTRIBUTES_POSITION, CONTROL_MASK, HEADER_BYTES, TRANSACTIONAL_MASK
 from kpywire.errors import Malformed
 from kpywire.varint import decode_unsigned_varint
 
 if TYPE_CHECKING:
     from mypy_extensions import i64
-
-_unpack: Final = HEADER.unpack_from
 
 
 class Mapping:
@@ -62,42 +62,49 @@ class Mapping:
         Raises:
             Malformed: the records of a batch cannot be read.
         """
-        position = 0
-        limit = len(data)
-        while position + HEADER_BYTES <= limit and not self.is_done:
-            header = _unpack(data, position)
-            following = position + header[1] + LENGTH_END
-            if header[3] != MAGIC or following < position + HEADER_BYTES or following > limit:
+        position: i64 = 0
+        limit: i64 = len(data)
+        while not self.is_done:
+            following = end_of(data, position, limit)
+            if following < 0:
                 break
-            self._take_batch(data, position, following, header)
+            self._take_batch(data, position, following)
             position = following
         return position
 
-    def _take_batch(self, data: bytes, position: int, following: int, header: tuple[int, ...]) -> None:
-        base_offset, attributes = header[0], header[5]
-        last_offset = base_offset + header[6]
+    def _take_batch(self, data: bytes, position: "i64", following: "i64") -> None:
+        base_offset = int64(data, position)
+        last_offset = base_offset + int32(data, position + LAST_OFFSET_DELTA_POSITION)
+        attributes = data[position + ATTRIBUTES_POSITION + 1]
+        count = int32(data, position + RECORD_COUNT_POSITION)
         if attributes & CONTROL_MASK:
-            kind = control_kind(data, position, following, header)
-            self._transactions.is_obsolete(last_offset, header[9], kind)
+            kind = control_kind(data, position, following)
+            self._transactions.is_obsolete(last_offset, int64(data, position + PRODUCER_ID_POSITION), kind)
             self.messages_read += 1
-        elif attributes & TRANSACTIONAL_MASK and self._transactions.is_aborted(last_offset, header[9]):
-            self.messages_read += header[12]
-        elif last_offset >= self._first_offset and base_offset < self._end_offset and header[12]:
-            self._put_keys(Section(data, position, following, header), header[12], base_offset, self._end_offset)
+        elif attributes & TRANSACTIONAL_MASK and self._transactions.is_aborted(
+            last_offset, int64(data, position + PRODUCER_ID_POSITION)
+        ):
+            self.messages_read += count
+        elif last_offset >= self._first_offset and base_offset < self._end_offset and count > 0:
+            records = inflated(data, position, following)
+            if records is None:
+                self._put_keys(data, position + HEADER_BYTES, following, count, base_offset)
+            else:
+                self._put_keys(records, 0, len(records), count, base_offset)
         else:
-            self.messages_read += header[12]
+            self.messages_read += count
         if last_offset >= self._first_offset and not self.is_done:
             self._map.latest_offset = last_offset
 
-    def _put_keys(self, records: Section, count: int, base_offset: int, end_offset: int) -> None:
+    def _put_keys(self, section: bytes, position: "i64", end: "i64", count: "i64", base_offset: "i64") -> None:
         """Map the keys of a record section, as far as they fit, and mark its records."""
-        offset_map, most_keys, first_offset = self._map, self._most_keys, self._first_offset
+        offset_map, most_keys = self._map, self._most_keys
+        first_offset: i64 = self._first_offset
+        end_offset: i64 = self._end_offset
         put = offset_map.put
         marks = self._marks.marks
-        marks_end = first_offset + self._marks.count
-        section = records.data
-        position: i64 = records.begin
-        done = 0
+        marks_end: i64 = first_offset + self._marks.count
+        done: i64 = 0
         try:
             while done < count:
                 length: i64 = section[position]
@@ -123,7 +130,7 @@ class Mapping:
                 position += 1
                 if key_bytes > 127:
                     key_bytes, position = decode_unsigned_varint(section, position - 1)
-                offset = base_offset + (delta >> 1)
+                offset: i64 = base_offset + (delta >> 1)
                 if first_offset <= offset < end_offset:
                     mark = KEYLESS
                     if not key_bytes & 1:
@@ -131,7 +138,7 @@ class Mapping:
                             self.is_done = True
                             break
                         after_key: i64 = position + (key_bytes >> 1)
-                        before = put(section[position:after_key], offset)
+                        before: i64 = put(section[position:after_key], offset)
                         offset_map.latest_offset = offset
                         if NOT_FOUND < before < marks_end:
                             marks[before - first_offset] = SUPERSEDED
@@ -144,5 +151,5 @@ class Mapping:
             raise Malformed("the records of a batch end before the last one") from None
         finally:
             self.messages_read += done
-        if not self.is_done and position != records.end:
+        if not self.is_done and position != end:
             raise Malformed(f"the records of a batch are not the {count} that it says")

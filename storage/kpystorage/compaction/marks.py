@@ -21,16 +21,16 @@ KEYLESS_BYTE: Final = bytes((KEYLESS,))
 class Marks:
     """The marks of the offsets from ``first_offset`` on."""
 
-    __slots__ = ("count", "first_offset", "marks")
+    __slots__ = ("count", "first_offset", "known", "marks")
 
     def __init__(self, first_offset: int, count: int) -> None:
         self.first_offset = first_offset
         self.count = count
         self.marks = bytearray(count)
+        self.known = b""
+        """The marks, once they are complete."""
 
-    def between(self, offset: int, end_offset: int) -> bytes:
-        """The marks of ``offset .. end_offset``; none where there is no room for them."""
-        first = offset - self.first_offset
-        if first < 0 or end_offset - self.first_offset > self.count:
-            return b""
-        return bytes(self.marks[first : first + end_offset - offset])
+    def complete(self) -> None:
+        """Nothing is marked any more."""
+        self.known = bytes(self.marks)
+        self.marks = bytearray()

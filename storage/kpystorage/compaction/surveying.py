@@ -6,7 +6,6 @@ among these only as long as the horizon of its batch allows. In a compacted log 
 
 from typing import TYPE_CHECKING, Final
 
-from kpystorage.compaction.batches import Section
 from kpystorage.compaction.marks import KEYLESS, NEWEST, SUPERSEDED, TOMBSTONE
 from kpystorage.compaction.offset_map import NOT_FOUND, OffsetMap
 from kpywire.errors import Malformed
@@ -37,30 +36,37 @@ class Survey:
         self.invalid = 0
         """How many records had no key, of all sections so far."""
 
-    def keep_all(self, records: Section, count: int) -> None:
+    def keep_all(self, section: bytes, count: int) -> None:
         """Let all ``count`` records stay, as those of a control batch do. Malformed."""
         latest = self._map.latest_offset
         self._map.latest_offset = NOT_FOUND
-        self.look(records, count, 0, b"", keep_tombstones=True)
+        self.look(section, 0, len(section), count, 0, b"", -1, keep_tombstones=True)
         self._map.latest_offset = latest
 
-    def look(self, records: Section, count: int, base_offset: int, marks: bytes, *, keep_tombstones: bool) -> None:
-        """Go through ``count`` records; ``marks`` are those of the offsets from ``base_offset`` on, if they are known.
+    def look(
+        self,
+        section: bytes,
+        position: "i64",
+        end: "i64",
+        count: "i64",
+        base_offset: "i64",
+        marks: bytes,
+        marked: "i64",
+        *,
+        keep_tombstones: bool,
+    ) -> None:
+        """Go through the ``count`` records that fill the section from ``position`` to ``end``.
 
-        Malformed: the records are others than the count says.
+        ``marked`` is the place of the base offset in ``marks``, -1 if that is not known. Malformed: they are others.
         """
-        offset_map = self._map
-        latest: i64 = offset_map.latest_offset - base_offset
+        latest: i64 = self._map.latest_offset - base_offset
         stretches: list[int] = []
         self.stretches = stretches
         self.has_tombstone = False
-        is_marked = len(marks) > 0
         kept: i64 = 0
         first: i64 = 0
         highest: i64 = 0
         begun: i64 = -1
-        section = records.data
-        position: i64 = records.begin
         try:
             for _ in range(count):
                 start: i64 = position
@@ -87,8 +93,8 @@ class Survey:
                     if delta > 16383:
                         delta, position = decode_unsigned_varint(section, position - 2)
                 delta >>= 1
-                if is_marked:
-                    mark = marks[delta]
+                if marked >= 0:
+                    mark = marks[marked + delta]
                 else:
                     mark = self._mark(section, position, delta > latest, base_offset + delta)
                 if mark == NEWEST or mark == LATER_TOMBSTONE or (mark == TOMBSTONE and keep_tombstones):  # noqa: SIM109
@@ -112,7 +118,7 @@ class Survey:
                 position = following
         except IndexError:
             raise Malformed("the records of a batch end before the last one") from None
-        if position != records.end:
+        if position != end:
             raise Malformed(f"the records of a batch are not the {count} that it says")
         if begun >= 0:
             stretches.append(begun)
