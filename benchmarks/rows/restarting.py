@@ -20,6 +20,8 @@ START_CLEAN = Figure("start to all partitions answering, after a clean stop", "m
 START_KILLED = Figure("start to all partitions answering, after SIGKILL", "ms", False)
 FILL_PARTITIONS = 10
 RECOVERY_TIMEOUT_S = 900.0
+STOP_TIMEOUT_S = 900.0
+"""Apache Kafka needs minutes to flush ten thousand logs that were written to."""
 FILL_BATCH_BYTES = 100_000
 SPARE_DISK = 5
 """The disk must have so many times free what is asked for: each broker writes it once."""
@@ -31,10 +33,11 @@ def fitting_gb(wanted_gb: float, directory: Path) -> float:
 
 
 class Restart(Row):
-    """A broker of its own. If ``clean``, it is stopped and started; if ``killed``, it is killed and started."""
+    """A broker of its own. If ``clean``, it is stopped and started; if ``killed``, it is killed and started; if
+    ``written``, every partition gets a batch after each start."""
 
     warms_up = False
-    clean = killed = True
+    clean = killed = written = True
 
     def __init__(self, effort: Effort, topics: Mapping[str, int]) -> None:
         super().__init__(effort)
@@ -44,11 +47,15 @@ class Restart(Row):
 
     def open(self, side: Side) -> None:
         broker = self.brokers[side] = side.another(self.key)
+        broker.stop_timeout_s = STOP_TIMEOUT_S
         broker.prepare()
-        start_ms(broker)
+        start_ms(broker, RECOVERY_TIMEOUT_S)
         with Conversation(Address(HOST, broker.port)) as conversation:
             create(conversation, self.topics)
             write_everywhere(conversation, self.topics)
+        if not self.written:
+            broker.stop()
+            self.start_ms(broker)
 
     def play(self, side: Side) -> dict[str, float]:
         broker = self.brokers[side]
@@ -64,6 +71,8 @@ class Restart(Row):
         return seen
 
     def write(self, broker: BrokerProcess) -> None:
+        if not self.written:
+            return
         with Conversation(Address(HOST, broker.port)) as conversation:
             write_everywhere(conversation, self.topics)
 
@@ -102,10 +111,12 @@ class RestartPartitions(Restart):
 
 
 class RestartTopics(Restart):
-    """Topics of one partition, and clean stops alone, for Apache Kafka recovers ten thousand logs in minutes."""
+    """Topics of one partition, which nobody writes to between clean stops: Apache Kafka takes minutes to recover ten
+    thousand logs, and to flush them."""
 
     figures = (STOP, START_CLEAN)
     killed = False
+    written = False
 
     def __init__(self, effort: Effort, count: int) -> None:
         super().__init__(effort, {f"kept-{number}": 1 for number in range(count)})
