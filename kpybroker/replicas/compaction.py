@@ -2,7 +2,7 @@
 
 As in Kafka the log of which most is dirty comes first, ``log.cleaner.threads`` of them at a time; when none is dirty
 enough, they are looked at again after ``log.cleaner.backoff.ms``, a few in a turn. A log that nobody has used since the
-start is opened only if it has more than the segment that is written to. A log that cannot be compacted is left alone
+start is opened only if it has segments that were never compacted. A log that cannot be compacted is left alone
 from then on, and the broker goes on.
 
 Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.replicas.cleaners`), a pass over
@@ -100,8 +100,8 @@ class Compaction:
         self._asked: deque[tuple[Replica, Asked]] = deque()
         self._looking: deque[Replica] = deque()
         self._candidates: list[Candidate] = []
-        self._single: dict[Log, None] = {}
-        """Unopened logs that have one segment, and will as long as nobody opens them."""
+        self._clean: dict[Log, None] = {}
+        """Unopened logs with nothing to compact, which will not change as long as nobody opens them."""
         self._timer: Timer | None = None
         self._worked_ms = scheduler.monotonic_ms()
         self._is_enabled = False
@@ -161,6 +161,8 @@ class Compaction:
         found = self.replicas.find_log(replica)
         if found is None or found in self._passes or found in self.uncleanable or self._may_stay_closed(found):
             return
+        if self.replicas.moves is not None and self.replicas.moves.of(found.topic, found.partition) is not None:
+            return  # as in Kafka, it is compacted again where it moves to
         try:
             self._candidates.append(self._measure(replica))
         except KafkaError:
@@ -175,14 +177,17 @@ class Compaction:
         """Whether there is nothing to compact, as far as the names of its files tell."""
         if found.is_open:
             return False
-        if found not in self._single:
+        if found not in self._clean:
             try:
                 listed = found.directory.disk.list_directory(found.path)
             except OSError:
                 return False
-            if sum(name.endswith(names.LOG) for name in listed) > 1:
+            parsed = [each for each in map(names.parse_segment_file, listed) if each is not None]
+            bases = [base_offset for base_offset, suffix in parsed if suffix == names.LOG]
+            cleaned_to = found.directory.cleaner_offsets.get((found.topic, found.partition), 0)
+            if len(bases) > 1 and max(bases) > cleaned_to:
                 return False
-            self._single[found] = None
+            self._clean[found] = None
         return True
 
     def _measure(self, replica: Replica) -> Candidate:
@@ -236,8 +241,8 @@ class Compaction:
     def _forget_gone(self) -> None:
         for found in [each for each in self.uncleanable if not self._is_held(each)]:
             del self.uncleanable[found]
-        for found in [each for each in self._single if each.is_open or not self._is_held(each)]:
-            del self._single[found]
+        for found in [each for each in self._clean if each.is_open or not self._is_held(each)]:
+            del self._clean[found]
 
     def _is_held(self, found: Log) -> bool:
         return found.directory.logs.get((found.topic, found.partition)) is found

@@ -108,7 +108,7 @@ def test_a_log_is_compacted_its_checkpoint_is_kafkas_and_holds_over_a_restart(tm
         node.stop()
 
 
-def test_only_logs_with_more_than_the_active_segment_are_opened_to_look_at_them(tmp_path: Path) -> None:
+def test_only_logs_with_something_to_compact_are_opened_to_look_at_them(tmp_path: Path) -> None:
     node = start(tmp_path, log_cleaner_enable="false")
     try:
         with RawClient(node.port) as client:
@@ -124,6 +124,13 @@ def test_only_logs_with_more_than_the_active_segment_are_opened_to_look_at_them(
         wait_until(lambda: "long 0 9" in checkpointed(tmp_path))
         assert log_of(node, "long").is_open
         assert not log_of(node, "short").is_open
+    finally:
+        node.stop()
+    node = RunningNode({"log.dirs": str(tmp_path), **FAST})
+    try:
+        looked_ms = compaction_of(node).figures.last_run_ms
+        wait_until(lambda: compaction_of(node).figures.last_run_ms > looked_ms)
+        assert not log_of(node, "long").is_open
     finally:
         node.stop()
 
