@@ -26,7 +26,7 @@ JAVA: Final = "java"
 PARTITIONS: Final = 4
 LEAST_DRAIN_S: Final = TRANSACTION_TIMEOUT_MS / 1000 + 2
 """After the writers have stopped: so long a transaction of one that was killed may hide what is behind it."""
-MOST_DRAIN_S: Final = 90.0
+MOST_DRAIN_S: Final = 180.0
 """For the workers to come to the end of the input."""
 TROUBLE_EVERY_S: Final = (1.0, 4.0)
 PAUSE_S: Final = TRANSACTION_TIMEOUT_MS / 1000 * 1.5
@@ -88,6 +88,11 @@ class Program:
         """The latest one, if it is there."""
         if self.processes[-1].poll() is None:
             self.processes[-1].send_signal(number)
+
+    def leave_one(self) -> None:
+        """Kill all but the latest: two who always fence each other come to no end."""
+        for process in self.processes[:-1]:
+            process.kill()
 
     def end(self) -> None:
         """Wait for all that were started, for a while."""
@@ -165,6 +170,8 @@ def run(
             progress((now_s - began_s) / seconds)
             time.sleep(0.1)
         trouble.stop()
+        for worker in workers:
+            worker.leave_one()
         while time.monotonic() < working_until_s:
             trouble.mend()
             time.sleep(0.5)
