@@ -258,24 +258,14 @@ def test_a_request_without_an_id_is_refused_as_a_whole(
 ) -> None:
     topic, unknown = new_topic(2), new_id("unknown")
     plain = build_batch([Record(timestamp=now_ms(), value=b"p")])
-    parts = [
-        PartitionProduceData(index=0, records=plain),
-        PartitionProduceData(index=1, records=producer.batch(topic, b"a", partition=1)),
+    wanted = {(topic, 0): plain, (topic, 1): producer.batch(topic, b"a", partition=1), (unknown, 7): b"\0"}
+    asked = [
+        TopicProduceData(name=name, partition_data=[PartitionProduceData(index=index, records=records)])
+        for (name, index), records in wanted.items()
     ]
-    request = ProduceRequest(
-        transactional_id=None,
-        acks=-1,
-        timeout_ms=10_000,
-        topic_data=[
-            TopicProduceData(name=topic, partition_data=parts),
-            TopicProduceData(name=unknown, partition_data=[PartitionProduceData(index=7, records=b"\0")]),
-        ],
-    )
-    answer = raw.call(request, version)
-    denied = {
-        (of_topic.name, each.index): each for of_topic in answer.responses for each in of_topic.partition_responses
-    }
-    assert set(denied) == {(topic, 0), (topic, 1), (unknown, 7)}
+    answer = raw.call(ProduceRequest(transactional_id=None, acks=-1, timeout_ms=10_000, topic_data=asked), version)
+    denied = {(topic.name, each.index): each for topic in answer.responses for each in topic.partition_responses}
+    assert set(denied) == set(wanted)
     for each in denied.values():
         assert each.error_code == error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
         assert (each.base_offset, each.log_append_time_ms, each.log_start_offset) == (-1, -1, -1)
