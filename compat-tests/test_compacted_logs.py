@@ -38,7 +38,7 @@ PROPERTIES = {
 GROUPS, COMMITS = 3, 1200
 METADATA_BYTES = 4000
 T = TypeVar("T")
-IDS, ROUNDS = 4, 120
+IDS, ROUNDS = 4, 128
 LONG = "t" * 240
 
 
@@ -209,7 +209,7 @@ def test_commits_are_compacted_while_they_are_made_and_hold_over_a_restart(broke
 def test_transactions_go_on_after_their_log_was_compacted_and_loaded_again(
     broker: BrokerProcess, here: AdminClient
 ) -> None:
-    topics = [f"{LONG}-{number}" for number in range(40)]
+    topics = [f"{LONG}-{number}" for number in range(20)]
     for topic in topics:
         persist(partial(create_topic, here, topic))
     producers = []
