@@ -45,12 +45,12 @@ def measure(broker: WatchedBroker, seconds: float, attack: str | None) -> tuple[
 
 
 def step_back() -> None:
-    """Go behind the broker and its client, also where they are put before all others (``chrt``)."""
-    policy = os.sched_getscheduler(0)
-    if policy in (os.SCHED_FIFO, os.SCHED_RR):
-        os.sched_setscheduler(0, policy, os.sched_param(1))
-    else:
+    """Go behind the broker and its client, but before the rest of a busy machine where those two do (``chrt -f``)."""
+    if os.sched_getscheduler(0) == os.SCHED_OTHER:
         os.nice(5)
+    else:
+        os.sched_setscheduler(0, os.SCHED_OTHER, os.sched_param(0))
+        os.nice(-10)
 
 
 def main() -> None:
