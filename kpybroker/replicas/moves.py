@@ -102,6 +102,8 @@ class Moves:
 
     def _begin(self, move: Move) -> None:
         log.info("moving %s", move)
+        if move.source.is_open and move.source.stop_compacting is not None:
+            move.source.stop_compacting()
         self._moves[move.source.topic, move.source.partition] = move
         self._waiting.append(move)
         self.scheduler.call_soon(self._start_some)
@@ -200,7 +202,8 @@ class Moves:
         copy.configure(replica.topic.config.log())
         if key in source.directory.high_watermarks:
             target.high_watermarks[key] = source.directory.high_watermarks[key]
-        target.cleaner_offsets.pop(key, None)  # what was compacted after it was copied is not in the copy
+        if key in source.directory.cleaner_offsets:  # nothing was compacted since the move began
+            target.cleaner_offsets[key] = source.directory.cleaner_offsets[key]
         leader = replica.leader
         if leader is not None and leader.log is source:
             leader.relocate(copy)
