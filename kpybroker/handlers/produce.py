@@ -12,6 +12,7 @@
 """
 
 from collections.abc import Sequence
+from typing import Final
 
 from kpybroker.errors import KafkaError
 from kpybroker.handlers import unopened_logs
@@ -40,6 +41,8 @@ from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
+_FLAGS: Final = ATTRIBUTES_POSITION + 1
+"""The byte of a batch's attributes in which they are."""
 EXPECTED = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
@@ -80,13 +83,12 @@ def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> b
     """Whether a first batch is one of a transaction (``RequestUtils.hasTransactionalRecords``)."""
     for _, partitions in topics:
         for _, records in partitions:
-            if (
-                records is not None
-                and len(records) > ATTRIBUTES_POSITION + 1
-                and records[ATTRIBUTES_POSITION + 1] & TRANSACTIONAL_MASK
-                and records[MAGIC_POSITION] == MAGIC
-            ):
-                return True
+            try:
+                # A length would be asked for with every partition; what is too short for this is no batch at all.
+                if records and records[_FLAGS] & TRANSACTIONAL_MASK and records[MAGIC_POSITION] == MAGIC:
+                    return True
+            except IndexError:
+                continue
     return False
 
 
