@@ -142,7 +142,7 @@ def test_a_partition_moves_while_it_is_written_and_read(broker: BrokerProcess, t
     here, there = elsewhere(broker, two, "busy")
     for _ in range(8):
         produce(two, "busy", batch_of(now_ms(), size=100_000))
-    throttle(two, "1000000")
+    throttle(two, "100000")
     stop, written = threading.Event(), 8
 
     def write() -> None:
@@ -160,6 +160,7 @@ def test_a_partition_moves_while_it_is_written_and_read(broker: BrokerProcess, t
         copies = [place for (_, _, is_copy), place in places(two, "busy").items() if is_copy]
         assert all(copy.offset_lag > 0 for copy in copies)
         assert [path.name[-7:] for path in there.glob("busy-0.*")] == ["-future"] * len(copies)
+        throttle(two, None)
         becomes(lambda: set(places(two, "busy")), {(there.name, 0, False)}, within_s=60)
         assert len(values(two, "busy")) >= 8
     finally:
