@@ -5,11 +5,13 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from running_node import RunningNode, start
-from test_node import produce, wait_until
+from test_node import produce
+from test_node import wait_until as wait_shortly
 
 from kpybroker.replicas.compaction import Compaction
 from kpystorage.log import Log
@@ -27,6 +29,11 @@ VALUE_BYTES = 300_000
 FAST = {"log.cleaner.backoff.ms": "20"}
 SLOW = {**FAST, "log.cleaner.io.max.bytes.per.second": "3000000"}
 TOPIC_RESOURCE = 2
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    """A cleaner has a low priority, so it may have to wait on a busy machine."""
+    wait_shortly(condition, timeout_s=150)
 
 
 def create_compacted(client: RawClient, name: str = "c", **configs: str) -> None:
