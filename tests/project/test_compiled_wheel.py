@@ -28,6 +28,7 @@ TESTS_OF_COMPILED_MODULES = (
     "partition/test_validation.py",
     "journal",
     "server",
+    "storage/test_cleaner.py",
     "storage/test_control_batches.py",
     "storage/test_gathering.py",
     "storage/test_indexes.py",
