@@ -21,7 +21,7 @@ from kpystorage.compaction.batches import (
     int32,
     int64,
 )
-from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST_BYTE, SUPERSEDED_BYTE, Marks
+from kpystorage.compaction.marks import KEYLESS_BYTE, NEWEST, NEWEST_BYTE, SUPERSEDED, SUPERSEDED_BYTE, Marks
 from kpystorage.compaction.offset_map import OffsetMap
 from kpystorage.compaction.rewriting import emptied, thinned
 from kpystorage.compaction.surveying import Survey
@@ -129,15 +129,27 @@ class Filter:
         if marked < 0 or marked_end > len(marks.known) or last_offset > self._map.latest_offset:
             marked = -1
         else:
-            newest: i64 = marks.known.count(NEWEST_BYTE, marked, marked_end)
+            known = marks.known
+            newest: i64
+            if marked_end - marked == 1:
+                newest = 1 if known[marked] == NEWEST else 0
+            else:
+                newest = known.count(NEWEST_BYTE, marked, marked_end)
             if newest == count and count > 0:
                 return self._keep(data, position, following, last_offset, count)
-            if newest == 0:
-                keyless: i64 = marks.known.count(KEYLESS_BYTE, marked, marked_end)
-                if keyless + marks.known.count(SUPERSEDED_BYTE, marked, marked_end) == count:
-                    self._survey.invalid += keyless
-                    return self._put_empty(data, position, following, last_offset, 0)
+            if newest == 0 and self._is_lost(known, marked, marked_end, count):
+                return self._put_empty(data, position, following, last_offset, 0)
         return self._take_some(data, position, following, last_offset, count, marked)
+
+    def _is_lost(self, known: bytes, marked: "i64", marked_end: "i64", count: "i64") -> bool:
+        """Whether none of ``count`` records stays, whose marks are the known ones between these places."""
+        if marked_end - marked == 1 and count == 1 and known[marked] == SUPERSEDED:
+            return True
+        keyless: i64 = known.count(KEYLESS_BYTE, marked, marked_end)
+        if keyless + known.count(SUPERSEDED_BYTE, marked, marked_end) != count:
+            return False
+        self._survey.invalid += keyless
+        return True
 
     def _take_some(
         self, data: bytes, position: "i64", following: "i64", last_offset: "i64", count: "i64", marked: "i64"

@@ -101,7 +101,6 @@ class Mapping:
         offset_map, most_keys = self._map, self._most_keys
         first_offset: i64 = self._first_offset
         end_offset: i64 = self._end_offset
-        put = offset_map.put
         marks = self._marks.marks
         marks_end: i64 = first_offset + self._marks.count
         done: i64 = 0
@@ -138,7 +137,7 @@ class Mapping:
                             self.is_done = True
                             break
                         after_key: i64 = position + (key_bytes >> 1)
-                        before: i64 = put(section[position:after_key], offset)
+                        before: i64 = offset_map.put(section[position:after_key], offset)
                         offset_map.latest_offset = offset
                         if NOT_FOUND < before < marks_end:
                             marks[before - first_offset] = SUPERSEDED
