@@ -114,7 +114,7 @@ class LogLoader:
             self._recover_from(recovery_point, recovery_point, log_start_offset)
         elif shutdown is Shutdown.PROCESS_DIED and self.segments:
             self._recover_tail(recovery_point, log_start_offset)
-        end_offset = self.segments[-1].next_offset() if self.segments else log_start_offset
+        end_offset = self._end_offset(shutdown) if self.segments else log_start_offset
         if end_offset < log_start_offset:
             self.report(
                 f"{self.name}: its end {end_offset} is below its start {log_start_offset}, where it starts over"
@@ -137,6 +137,17 @@ class LogLoader:
             self.segments, log_start_offset, end_offset, flushed, self.epochs, producers, self.snapshots,
             self.new_files, False, shutdown is Shutdown.CLEAN,
         )  # fmt: skip
+
+    def _end_offset(self, shutdown: Shutdown) -> int:
+        """Behind the last batch. CorruptLog if something else follows it that a clean stop has left."""
+        segment = self.segments[-1]
+        offset, end = segment.tail()
+        if shutdown is Shutdown.CLEAN and end < segment.size and any(segment.log.pread(HEADER_BYTES, end)):
+            raise CorruptLog(
+                f"{segment.log.path}, byte {end} (offset {offset}): damaged, though the last stop was clean. "
+                "Nothing is removed; `kpybroker check` says what can be mended"
+            )
+        return offset
 
     # Files.
 

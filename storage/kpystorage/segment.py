@@ -341,10 +341,14 @@ class Segment:
 
     def next_offset(self) -> int:
         """The offset behind the last batch; the base offset if there is none."""
-        following = self.base_offset
-        for _, header in self._from_index(self.offset_index.last_offset, self.size):
-            following = header.next_offset
-        return following
+        return self.tail()[0]
+
+    def tail(self) -> tuple[int, int]:
+        """(offset, position) behind the last batch that can be made out."""
+        following, end = self.base_offset, 0
+        for at, header in self._from_index(self.offset_index.last_offset, self.size):
+            following, end = header.next_offset, at + header.size
+        return following, end
 
     def find_timestamp(self, timestamp: int, start_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record at or behind ``start_offset`` that is not older."""

@@ -40,6 +40,7 @@ MEANINGLESS = {
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cleanly stopped broker's directory with everything in it."""
     broker = KpyBroker(PROPERTIES, directory=tmp_path_factory.mktemp("home"))
+    broker.stop_timeout_s = PATIENCE_S
     with broker:
         create_topics(broker.port)
         fill(broker.port, 0)

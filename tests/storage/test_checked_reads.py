@@ -8,7 +8,7 @@ from log_making import NOW_MS, TOPIC_ID, append, make_batch, open_directory
 from kpystorage import checked_reads
 from kpystorage.checked_reads import CheckedReads
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import CorruptRecord
+from kpystorage.errors import CorruptLog, CorruptRecord
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.log_slice import LogSlice
@@ -110,6 +110,25 @@ def test_a_reader_goes_on_between_batches_though_others_read_elsewhere(log: Log)
     assert checked(read(log, 6)) == (BATCHES * size, "")
     assert found.whole_until(size - 10) == size
     assert found.whole_until(size) == size
+
+
+@pytest.mark.parametrize("field", [9, 16], ids=["length", "magic"])
+def test_a_tail_that_breaks_off_after_a_clean_stop_is_neither_cut_nor_passed_over(
+    directory: LogDirectory, tmp_path: Path, field: int
+) -> None:
+    log = directory.create_log("u", 0, TOPIC_ID, LogConfig(), NOW_MS)
+    for _ in range(BATCHES):
+        append(log, make_batch(log.end.offset, 2))
+    directory.close()
+    path = tmp_path / "u-0" / f"{0:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[2 * len(data) // BATCHES + field] ^= 1
+    path.write_bytes(data)
+    again = open_directory(RealDisk(), str(tmp_path))
+    with pytest.raises(CorruptLog, match="damaged, though the last stop was clean"):
+        again.logs["u", 0].open()
+    again.close()
+    assert path.read_bytes() == bytes(data)
 
 
 def test_what_was_cut_off_is_new_afterwards() -> None:

@@ -180,7 +180,8 @@ class PartitionCheck:
         wanted = self.around.topic_id
         remedy = "" if wanted is None else "set aside and written anew"
         try:
-            topic_id = partition_metadata.parse(self.disk.read(path), path)
+            data = self.disk.read(path)
+            topic_id = partition_metadata.parse(data, path)
         except FileNotFoundError:
             topic_id = None
         except CorruptFile as error:
@@ -191,6 +192,8 @@ class PartitionCheck:
         elif topic_id is not None and wanted is not None and topic_id != wanted:
             said, right = to_string(topic_id), to_string(wanted)
             self.damage(names.PARTITION_METADATA, f"its topic id is {said}, the topic's is {right}", remedy)
+        elif topic_id is not None and data.rstrip() != partition_metadata.render(topic_id):
+            self.damage(names.PARTITION_METADATA, "is not as a broker writes it", remedy)
 
     def _snapshots(self, log_end: int) -> None:
         for name in self._listed:
