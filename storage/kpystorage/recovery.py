@@ -17,7 +17,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpystorage import names, scan
-from kpystorage.checkpoint import parse_epochs
+from kpystorage.checkpoint import parse_epochs, render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, CorruptLog
@@ -95,6 +95,7 @@ class LogLoader:
         self.recovered: ProducerStates | None = None
         self._epoch_seen = -1
         self._believed_epochs: dict[int, int] = {}
+        self._written_epochs: list[tuple[int, int]] = []
         self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
 
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
@@ -130,6 +131,8 @@ class LogLoader:
             # Not before: the next recovery, should this one not come to its end, begins where the offset index ends.
             self.segments[-1].settle_indexes()
         self.epochs.truncate_from_end(end_offset)
+        if shutdown is Shutdown.UNCLEAN:
+            self._correct_epochs()
         self.epochs.truncate_from_start(log_start_offset)
         self.snapshots.drop_strays({segment.base_offset for segment in self.segments})
         flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
@@ -155,6 +158,7 @@ class LogLoader:
         path = f"{self.path}/{names.LEADER_EPOCHS}"
         try:
             self.epochs = LeaderEpochs(parse_epochs(self.disk.read(path), path))
+            self._written_epochs = self.epochs.entries()
         except FileNotFoundError:
             return
         except CorruptFile as error:
@@ -330,6 +334,13 @@ class LogLoader:
             raise CorruptLog(f"{place}: written in a message format before v2, which is not supported")
 
     # Producers and epochs.
+
+    def _correct_epochs(self) -> None:
+        """Replace a checkpoint that says what is not so: after the death of this process it would be believed."""
+        written = self._written_epochs
+        if self.epochs.entries()[: len(written)] != written:
+            path = f"{self.path}/{names.LEADER_EPOCHS}"
+            write_atomically(self.disk, path, render_epochs(self.epochs.entries()))
 
     def _note_epoch(self, header: BatchHeader, previous_end: int) -> None:
         """A batch shows that an epoch has begun: with it, or where the checkpoint says if no batch is between."""
