@@ -232,6 +232,8 @@ class LogLoader:
         self.epochs.truncate_from_end(self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
             segment = self.segments[number]
+            if number > first:
+                self._correct_snapshot(segment.base_offset, producers)
             following = self.segments[number + 1].base_offset if number + 1 < len(self.segments) else MAX_OFFSET
             end_offset = self._recover_segment(segment, producers, recovery_point, following)
             if following < MAX_OFFSET and (
@@ -240,7 +242,21 @@ class LogLoader:
                 self.report(f"{self.name}: it ends at {end_offset}; the segments from {following} on are removed")
                 self._remove_segments(number + 1)
                 break
+        bases = {segment.base_offset for segment in self.segments}
+        for offset in [each for each in self.snapshots.offsets if each > self.segments[first].base_offset]:
+            if offset not in bases:
+                self.snapshots.drop(offset)
         self.recovered = producers
+
+    def _correct_snapshot(self, offset: int, producers: ProducerStates) -> None:
+        """Replace a snapshot that is of before a truncation: after the death of this process it would be believed."""
+        if offset in self.snapshots.offsets:
+            try:
+                is_right = self.snapshots.read(offset) == producers.snapshot()
+            except CorruptFile:
+                is_right = False
+            if not is_right:
+                self.snapshots.drop(offset)
 
     def _is_loss(self, end_offset: int, following: int, recovery_point: int) -> bool:
         """Whether batches are missing between two offsets that follow each other: only compaction leaves gaps."""
