@@ -95,7 +95,8 @@ class EntryFile:
         else:
             self._tail = bytearray()
             self._written = count
-        self.file.truncate(count * self.entry_bytes)
+        if self.file.size() != count * self.entry_bytes:  # to cut nothing would still be a change of the file
+            self.file.truncate(count * self.entry_bytes)
         self._old_bytes = 0
 
     def last_not_above(

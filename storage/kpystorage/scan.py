@@ -12,6 +12,8 @@ from zlib import crc32
 from kpywire.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
 
 HEADER_WINDOW_BYTES = 1 << 14
+LARGEST_HEADER_WINDOW_BYTES = 1 << 18
+"""Where a walk meets one small batch after the other: it reads twice as much each time, up to here."""
 BATCH_WINDOW_BYTES = 1 << 20
 _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_END
 _OLD_MESSAGE = Struct(">qiIb")  # offset, length, CRC-32 of what follows it, magic
@@ -28,10 +30,13 @@ def headers(file: Readable, position: int, end: int) -> Iterator[tuple[int, Batc
     """(position, header) of the batches from ``position`` up to ``end``; bodies are read only where they are small."""
     window = b""
     start = position
+    ahead_bytes = HEADER_WINDOW_BYTES // 2
     while position + HEADER_BYTES <= end:
         at = position - start
         if at + HEADER_BYTES > len(window):
-            window = file.pread(min(HEADER_WINDOW_BYTES, end - position), position)
+            is_small = 2 * at <= 3 * len(window)  # the last batch lay in the window, or nearly so
+            ahead_bytes = min(ahead_bytes * 2, LARGEST_HEADER_WINDOW_BYTES) if is_small else HEADER_WINDOW_BYTES
+            window = file.pread(min(ahead_bytes, end - position), position)
             start, at = position, 0
             if len(window) < HEADER_BYTES:
                 return
