@@ -9,10 +9,11 @@ from kpystorage import names
 from kpystorage.compaction.cleaner import clean
 from kpystorage.compaction.swap import discard, swap_in
 from kpystorage.compaction.task import CleanedSegments, CleanerConfig, LogToClean
-from kpystorage.errors import DiskFailure
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.memory_disk import MemoryDisk
+from kpystorage.memory_disk import MemoryDisk, MemoryFile
 from kpystorage.recovery import Shutdown
 from kpystorage.scan import batches
 from kpystorage.sim_disk import SimDisk
@@ -168,6 +169,32 @@ def test_segments_that_are_not_there_any_more_are_not_swapped() -> None:
     discard(log.directory.disk, log.path)
     assert groups
     assert not files(log, names.CLEANED)
+
+
+def test_without_descriptors_nothing_is_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    log = keyed_log()
+    found = values(log)
+    again = open_directory(closed(log), config=CONFIG).logs["t", 0].open()
+    group = groups_of(again)[0]
+    before = files(again, "")
+
+    def exhausted(_file: object) -> int:
+        raise DescriptorsExhausted(24, "Too many open files", "somewhere")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(MemoryFile, "size", exhausted)
+        with pytest.raises(TooManyOpenFiles):
+            swap_in(again, group, NOW_MS)
+    assert again.directory.failure is None
+    assert (files(again, ""), values(again)) == (before, found)
+
+
+def closed(log: Log) -> MemoryDisk:
+    """The disk of a log whose process died."""
+    disk = log.directory.disk
+    assert isinstance(disk, MemoryDisk)
+    log.directory.abandon()
+    return disk
 
 
 def test_an_offline_directory_is_left_alone() -> None:

@@ -27,7 +27,7 @@ def swap_in(log: "Log", cleaned: CleanedSegments, now_ms: int) -> None:
     """Let the cleaned segments of an open log take the place of those they replace, all at once for readers.
 
     Raises:
-        DiskFailure: the directory is offline, or goes offline now.
+        DiskFailure: the directory is offline, or goes offline now; or descriptors are missing, and nothing was done.
         ValueError: the log does not hold these segments (any more); nothing was done.
     """
     if log.directory.failure is not None:
@@ -35,6 +35,8 @@ def swap_in(log: "Log", cleaned: CleanedSegments, now_ms: int) -> None:
     first, last = _place(log, cleaned)
     disk, directory = log.directory.disk, log.path
     with log.directory.failing():
+        for segment in log.segments[first:last]:
+            segment.files()  # may want descriptors, which may be missing: nothing behind this line does
         for base_offset in reversed(cleaned.base_offsets):
             _rename(disk, directory, base_offset, names.CLEANED, names.SWAP)
         set_aside(log, log.segments[first:last], now_ms, kept_snapshots=cleaned.base_offsets)
