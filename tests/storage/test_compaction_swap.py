@@ -190,10 +190,10 @@ def test_without_descriptors_nothing_is_done(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def closed(log: Log) -> MemoryDisk:
-    """The disk of a log whose process died."""
+    """The disk of a log after a clean stop."""
     disk = log.directory.disk
     assert isinstance(disk, MemoryDisk)
-    log.directory.abandon()
+    log.directory.close()
     return disk
 
 
