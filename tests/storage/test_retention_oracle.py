@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, Phase, event, given, reject, settings
@@ -22,7 +23,7 @@ from kpystorage.session import SESSION
 pytestmark = pytest.mark.java
 
 FIRST = LogConfig(segment_bytes=1500, segment_ms=4000, index_interval_bytes=300, segment_index_bytes=1200)
-SETTINGS = {
+SETTINGS: dict[str, list[Any]] = {
     "segment_bytes": [400, 1500, 5000],
     "segment_ms": [1, 1000, 4000, 60_000],
     "segment_index_bytes": [24, 48, 1200],
@@ -65,7 +66,7 @@ class Pass:
 class Configure:
     """Settings change while the log is in use."""
 
-    changed: dict[str, int | bool]
+    changed: dict[str, Any]
     policy: tuple[bool, bool] | None = None
 
 
@@ -211,7 +212,7 @@ class Twins:
 
 
 @settings(
-    max_examples=60,
+    max_examples=25,
     deadline=None,
     phases=(Phase.generate,),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
