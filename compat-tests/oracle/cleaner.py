@@ -65,9 +65,9 @@ class KafkaCleaner:
         self._tell("open", directory, ",".join(f"{name}={value}" for name, value in config.items()))
         producers = self._ask("last")
         figures = self._ask("clean", first_dirty_offset, first_uncleanable_offset, map_bytes, load_factor, buffer_bytes)
-        self._tell("close")
         if figures.startswith("error"):
             raise RuntimeError(figures)
+        self._tell("close")
         return KafkaCleaned._make(map(int, figures.split())), producers
 
     def _ask(self, *words: object) -> str:
