@@ -1,4 +1,4 @@
-"""AlterReplicaLogDirs (34), versions 1 and 2: have partitions of this broker lie in another log directory (KIP-113).
+"""AlterReplicaLogDirs (34), versions 1-2: have partitions of this broker lie in another log directory (KIP-113).
 
 - Answered when the move has begun; DescribeLogDirs shows how far it is. Of a partition named twice the last one counts.
 - To where a partition lies already: nothing, but a move under way is called off.

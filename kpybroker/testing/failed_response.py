@@ -15,7 +15,7 @@ from kpywire import api, error_codes
 from kpywire.schema import Field, fields_of
 
 ERROR_CODE = "error_code"
-IN_EVERY_ENTRY_TOO = frozenset({api.METADATA, api.ELECT_LEADERS})
+IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA, api.ELECT_LEADERS})
 """Responses that say it both for the whole and for each entry."""
 WITH_A_MESSAGE = frozenset({api.DESCRIBE_CONFIGS, api.DESCRIBE_QUORUM, api.FIND_COORDINATOR, api.UNREGISTER_BROKER})
 """Responses that say the error in words too."""
@@ -133,6 +133,8 @@ class _Failing:
             ):
                 yield from entries
                 return
+            for entry in entries:  # they may only say where what is answered belongs
+                yield from self._asked(entry, entry_class)
 
     def _fields(self, cls: type) -> list[Field]:
         return [field for field in fields_of(cls) if self.api_version in field.versions]
