@@ -152,8 +152,9 @@ class MetadataCheck:
         except CorruptFile as error:
             self.damage(path, str(error).removeprefix(f"{path}: "))
             return
-        if set(json.loads(data)) != set(json.loads(quorum_state.render(state))):
-            self.damage(path, "has other fields than a broker writes")
+        said, right = json.loads(data), json.loads(quorum_state.render(state))
+        if set(said) != set(right) or said.get("votedDirectoryId") != right.get("votedDirectoryId"):
+            self.damage(path, "is not as a broker writes it")
         voters = {*(self._voters or ()), *state.voters}
         for name, node in (("leaderId", state.leader_id), ("votedId", state.voted_id)):
             if voters and node not in {*voters, quorum_state.NO_ID}:

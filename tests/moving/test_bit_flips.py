@@ -84,7 +84,7 @@ def is_meaningless(path: Path, content: bytes, bit: int) -> bool:
         return any(0 <= byte - position < 8 for position, _ in batch_headers(content))  # the offset of one between gaps
     start = content.rfind(b"\n", 0, byte) + 1
     line = content[start:].split(b"\n")[0]
-    return byte - start < len(line) and any(
+    return byte - start <= len(line) and any(
         re.fullmatch(name, path.name) and re.fullmatch(pattern, line) for name, pattern in MEANINGLESS.values()
     )
 

@@ -134,6 +134,8 @@ class DirectoryCheck:
             self.damage(name, f"its cluster.id {found.cluster_id!r} is no id")
         if found.directory_id is None:
             self.damage(name, "names no directory.id")
+        elif f"directory.id={to_string(found.directory_id)}".encode() not in self.disk.read(self._file(name)):
+            self.damage(name, "its directory.id is not as a broker writes it")
         elif self.known.directory_ids and found.directory_id not in self.known.directory_ids:
             self.damage(name, f"its directory.id {to_string(found.directory_id)} is none of the node's in the metadata")
         if self.known.node_id is not None and found.node_id != self.known.node_id:
