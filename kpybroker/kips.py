@@ -82,11 +82,13 @@ KIPS = {
     951: "The new leader in the error that says there is one",
     966: "Eligible leader replicas: what clean shutdown files and in-sync minima need of it",
     994: "Transactions that run for long, listed",
+    996: "A question before a vote keeps the epoch (in the quorum's rules, which nodes run with one voter so far)",
     1043: "Groups of all types, listed and described",
     1066: "Cordoned log directories in the metadata",
     1071: "Streams groups: recognised in logs and requests, not served",
     1142: "Listing what has configs",
     1152: "Transactions listed by a pattern",
+    1166: "Followers of the quorum hear of its high watermark at once (in its rules, as KIP-996)",
     1228: "Markers say which generation ended the transaction",
 }
 

@@ -44,17 +44,9 @@ class Survey:
         self._map.latest_offset = latest
 
     def look(
-        self,
-        section: bytes,
-        position: "i64",
-        end: "i64",
-        count: "i64",
-        base_offset: "i64",
-        marks: bytes,
-        marked: "i64",
-        *,
-        keep_tombstones: bool,
-    ) -> None:
+        self, section: bytes, position: "i64", end: "i64", count: "i64", base_offset: "i64", marks: bytes,
+        marked: "i64", *, keep_tombstones: bool,
+    ) -> None:  # fmt: skip
         """Go through the ``count`` records that fill the section from ``position`` to ``end``.
 
         ``marked`` is the place of the base offset in ``marks``, -1 if that is not known. Malformed: they are others.
