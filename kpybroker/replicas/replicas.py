@@ -98,10 +98,21 @@ class Replicas:
             if self.moves is not None:
                 self.moves.resume(image)
             self.directories.set_strays_aside({(r.topic.name, r.index) for r in self})
+            for replica in self:  # the last life may have ended before it was told
+                found = self.find_log(replica)
+                if found is not None:
+                    self._tell_place(replica, found)
 
     def _topic_id(self, topic: str) -> bytes | None:
         known = None if self._image is None else self._image.topics.get(topic)
         return None if known is None else known.id
+
+    def _tell_place(self, replica: Replica, found: Log) -> None:
+        """Have the controller know where a log lies, unless it is about to move."""
+        topic, lies_in = replica.topic, self.directories.ids[found.directory]
+        moves = self.moves is not None and self.moves.of(topic.name, replica.index) is not None
+        if self.assignments is not None and not moves and replica.partition.directory_of(self.node_id) != lies_in:
+            self.assignments.assign(topic.id, replica.index, lies_in)
 
     def _assigned_directory(self, topic: str, index: int) -> bytes | None:
         """Where the metadata say that this node's replica lies; None for a partition that it should not have."""
@@ -231,10 +242,7 @@ class Replicas:
         else:
             found.configure(topic.config.log())
             found.open()
-        lies_in = self.directories.ids[found.directory]
-        moves = self.moves is not None and self.moves.of(topic.name, replica.index) is not None
-        if self.assignments is not None and not moves and replica.partition.directory_of(self.node_id) != lies_in:
-            self.assignments.assign(topic.id, replica.index, lies_in)
+        self._tell_place(replica, found)
         checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
         replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
         return found
