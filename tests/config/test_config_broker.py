@@ -251,7 +251,7 @@ class TestRefusals:
                 {"ssl.keystore.location": "/x"},
                 "without effect, since every listener is PLAINTEXT: ssl.keystore.location",
             ),
-            ({"log.cleaner.io.buffer.size": "1"}, "without effect yet: log.cleaner.io.buffer.size"),
+            ({"replica.fetch.max.bytes": "1"}, "without effect yet: replica.fetch.max.bytes"),
         ],
     )
     def test_the_rest_is_a_warning(self, settings, warning):
