@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 from contents import COMPACTED, Contents, differences, look
-from filling import CODECS, create_topics, fill
+from filling import CODECS, DELETED, create_topics, fill
 
 from kpybroker.cli import checking, main
 from kpybroker.cli.checking import check_directories
@@ -82,6 +82,8 @@ def is_meaningless(path: Path, content: bytes, bit: int) -> bool:
     byte = bit // 8
     if path.parent.name == f"{COMPACTED}-0" and path.suffix == ".log":
         return any(0 <= byte - position < 8 for position, _ in batch_headers(content))  # the offset of one between gaps
+    if path.parent.name == f"{DELETED}-0" and path.suffix == ".log":
+        return any(12 <= byte - position < 16 for position, _ in batch_headers(content))  # the epoch of deleted records
     start = content.rfind(b"\n", 0, byte) + 1
     line = content[start:].split(b"\n")[0]
     return byte - start <= len(line) and any(

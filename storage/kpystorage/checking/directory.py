@@ -127,6 +127,10 @@ class DirectoryCheck:
             self.damage(name, "is missing: nobody can tell whose directory this is")
             return
         self.cluster_id = found.cluster_id
+        lines = [line.strip(b"\r") for line in self.disk.read(self._file(name)).split(b"\n")]
+        ours = meta_properties.render(found._replace(cluster_id=None)).split(b"\n")
+        if not {*ours} - {b"#"} <= {*lines, b""}:
+            self.damage(name, "is not as a broker writes it")
         if found.version == 0:
             self.damage(name, "of a broker in ZooKeeper mode, which kpybroker cannot start with")
             return
@@ -134,8 +138,6 @@ class DirectoryCheck:
             self.damage(name, f"its cluster.id {found.cluster_id!r} is no id")
         if found.directory_id is None:
             self.damage(name, "names no directory.id")
-        elif f"directory.id={to_string(found.directory_id)}".encode() not in self.disk.read(self._file(name)):
-            self.damage(name, "its directory.id is not as a broker writes it")
         elif self.known.directory_ids and found.directory_id not in self.known.directory_ids:
             self.damage(name, f"its directory.id {to_string(found.directory_id)} is none of the node's in the metadata")
         if self.known.node_id is not None and found.node_id != self.known.node_id:

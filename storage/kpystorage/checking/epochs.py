@@ -76,7 +76,8 @@ class EpochCheck:
         if self._known is None:
             return f"its leader epoch {epoch} is below {before}, which is before it" if epoch < before else ""
         if last_offset < self.log_start:
-            return ""  # where no reader gets any more
+            highest = self._known.epoch_for(self.log_start)  # where no reader gets any more, so it may be any before
+            return f"its leader epoch {epoch} is above {highest}, which follows" if 0 <= highest < epoch else ""
         expected = self._known.epoch_for(max(base_offset, self.log_start))
         if epoch == expected:
             return ""
