@@ -32,7 +32,7 @@ from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequ
 from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from kpywire.record import Record, build_batch
 
-WIDE = "wide"
+WIDE = "wide-in-a-storm"
 WIDE_PARTITIONS = 300
 PACKED = "packed"
 PACKED_BATCHES, PACKED_RECORDS = 12, 20_000

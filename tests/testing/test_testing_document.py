@@ -19,7 +19,7 @@ def block_with(words: str) -> str:
     return found
 
 
-@pytest.mark.parametrize("words", ["for record in", "clock.advance", "prepared"])
+@pytest.mark.parametrize("words", ["for record in", "clock.advance(hours", "compact_topic", "prepared"])
 def test_a_block_about_a_broker_runs(words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with Broker() as broker:
