@@ -261,11 +261,12 @@ def test_only_brokers_that_are_there_get_partitions(two: RawClient, version: int
 def test_kafka_reassign_partitions_moves_replicas_between_directories(
     broker: BrokerProcess, two: RawClient, java_tools: JavaTools, tmp_path: Path
 ) -> None:
-    create(two, "tool", 2)
-    append(two, "tool", now_ms())
-    here, there = elsewhere(broker, two, "tool")
+    topic = f"tool{now_ms()}"
+    create(two, topic, 2)
+    append(two, topic, now_ms())
+    here, there = elsewhere(broker, two, topic)
     plan = tmp_path / "plan.json"
-    partitions = [{"topic": "tool", "partition": 0, "replicas": [1], "log_dirs": [str(there)]}]
+    partitions = [{"topic": topic, "partition": 0, "replicas": [1], "log_dirs": [str(there)]}]
     plan.write_text(json.dumps({"version": 1, "partitions": partitions}))
     command = ("kafka-reassign-partitions", "--bootstrap-server", broker.bootstrap_servers)
 
@@ -275,10 +276,10 @@ def test_kafka_reassign_partitions_moves_replicas_between_directories(
         return finished.out
 
     begun = run("--execute", "--replica-alter-log-dirs-throttle", "100000000")
-    assert "Successfully started partition reassignment for tool-0" in begun
-    assert f"Successfully started moving log directory to {there} for replica tool-0 with broker 1" in begun
-    becomes(lambda: (there.name, 0, False) in places(two, "tool"), expected=True)
+    assert f"Successfully started partition reassignment for {topic}-0" in begun
+    assert f"Successfully started moving log directory to {there} for replica {topic}-0 with broker 1" in begun
+    becomes(lambda: (there.name, 0, False) in places(two, topic), expected=True)
     done = run("--verify")
-    assert "Reassignment of replica tool-0-1 completed successfully." in done
+    assert f"Reassignment of replica {topic}-0-1 completed successfully." in done
     assert "Clearing broker-level throttles on broker 1" in done
     assert here.name != there.name

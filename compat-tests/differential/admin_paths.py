@@ -7,6 +7,16 @@ from admin_requests import acl, acl_filter, quorum_of
 from differential.steps import learned
 from differential.world import call
 from kpywire import api
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from kpywire.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirTopic,
+)
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
@@ -244,11 +254,40 @@ def _elect_leaders(version: int) -> Iterator[Any]:
     yield ElectLeadersRequest(topic_partitions=[TopicPartitions(topic="~t0", partitions=[0])] * 2)
 
 
+def _alter_partition_reassignments(version: int) -> Iterator[Any]:  # noqa: ARG001
+    def asking(name: str, *wanted: list[int] | None, **fields: Any) -> AlterPartitionReassignmentsRequest:
+        partitions = [
+            ReassignablePartition(partition_index=at, replicas=replicas) for at, replicas in enumerate(wanted)
+        ]
+        topic = ReassignableTopic(name=name, partitions=partitions)
+        return AlterPartitionReassignmentsRequest(topics=[topic], timeout_ms=30_000, **fields)
+
+    for name in ("~t0", "~nowhere", ""):
+        for replicas in ([1], None, [], [1, 1], [-3]):
+            yield asking(name, replicas)
+        yield asking(name)
+    yield asking("~t0", [1], [1])
+    yield AlterPartitionReassignmentsRequest(topics=[], timeout_ms=30_000)
+
+
 def _list_partition_reassignments(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield ListPartitionReassignmentsRequest(topics=None)
     for name, partitions in (("~t0", [0]), ("~t0", [5]), ("~nowhere", [0]), ("", []), ("~t0", [])):
         wanted = ListPartitionReassignmentsTopics(name=name, partition_indexes=partitions)
         yield ListPartitionReassignmentsRequest(topics=[wanted])
+
+
+def _alter_replica_log_dirs(version: int) -> Iterator[Any]:  # noqa: ARG001
+    def asking(path: str, *topics: tuple[str, list[int]]) -> AlterReplicaLogDir:
+        moved = [AlterReplicaLogDirTopic(name=name, partitions=partitions) for name, partitions in topics]
+        return AlterReplicaLogDir(path=path, topics=moved)
+
+    for path in ("/nowhere", "nowhere", ""):
+        for name, partitions in (("~t0", [0]), ("~t0", [5, -1]), ("~nowhere", [0]), ("", [0]), ("~t0", [])):
+            yield AlterReplicaLogDirsRequest(dirs=[asking(path, (name, partitions))])
+        yield AlterReplicaLogDirsRequest(dirs=[asking(path)])
+    yield AlterReplicaLogDirsRequest(dirs=[asking("/nowhere", ("~t0", [0])), asking("/elsewhere", ("~compacted", [0]))])
+    yield AlterReplicaLogDirsRequest(dirs=[])
 
 
 def _describe_log_dirs(version: int) -> Iterator[Any]:  # noqa: ARG001
@@ -397,6 +436,8 @@ PATHS: Mapping[int, Any] = {
     api.INCREMENTAL_ALTER_CONFIGS: _incremental_alter_configs,
     api.LIST_CONFIG_RESOURCES: _list_config_resources,
     api.ELECT_LEADERS: _elect_leaders,
+    api.ALTER_PARTITION_REASSIGNMENTS: _alter_partition_reassignments,
+    api.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
     api.LIST_PARTITION_REASSIGNMENTS: _list_partition_reassignments,
     api.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     api.DESCRIBE_CLUSTER: _describe_cluster,

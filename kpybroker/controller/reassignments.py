@@ -55,7 +55,7 @@ def alter_partition_reassignments(state: ControllerState, request: ControllerReq
         throttle_time_ms=0,
         allow_replication_factor_change=may_change_factor,
         error_code=error_codes.NONE,
-        error_message=None,
+        error_message=None if message.topics else "",  # as Kafka, which answers a request for nothing by itself
         responses=responses,
     )
 

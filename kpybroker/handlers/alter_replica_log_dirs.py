@@ -32,7 +32,8 @@ def handle(
     wanted: dict[str, dict[int, str]] = {}
     for directory in request.dirs:
         for topic in directory.topics:
-            wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, directory.path))
+            if topic.partitions:  # as in Kafka, which answers by partitions
+                wanted.setdefault(topic.name, {}).update(dict.fromkeys(topic.partitions, directory.path))
         yield
     results = []
     for name, partitions in wanted.items():
