@@ -18,8 +18,6 @@ from kpywire.batch import NO_TIMESTAMP
 from kpywire.varint import Buffer
 
 _MOST = 0x7FFF_FFFF
-_SYNC_EVERY_BYTES = 16 << 20
-"""What is written is made durable on the way: a gigabyte at the end would keep everybody's appends waiting."""
 
 
 class CleanedFiles:
@@ -27,8 +25,8 @@ class CleanedFiles:
 
     __slots__ = (
         "_base_offset", "_bytes", "_config", "_disk", "_indexed_bytes", "_log", "_max_offset", "_max_timestamp",
-        "_offset_index", "_path", "_pieces", "_since_index_bytes", "_synced_bytes", "_time_index", "_written_bytes",
-        "base_offsets", "bytes_written", "transaction_index",
+        "_offset_index", "_path", "_pieces", "_since_index_bytes", "_time_index", "_written_bytes", "base_offsets",
+        "bytes_written", "transaction_index",
     )  # fmt: skip
 
     transaction_index: TransactionIndex
@@ -58,7 +56,7 @@ class CleanedFiles:
         self.transaction_index = TransactionIndex(
             self._disk, stem + names.TRANSACTION_INDEX + names.CLEANED, exists=False
         )
-        self._bytes = self._written_bytes = self._synced_bytes = 0
+        self._bytes = self._written_bytes = 0
         self._since_index_bytes = 0
         self._max_timestamp = NO_TIMESTAMP
         self._max_offset = base_offset
@@ -86,16 +84,13 @@ class CleanedFiles:
         self._pieces.append(data)
 
     def flush(self) -> int:
-        """Write what was added; how many bytes."""
+        """Write what was added (to the page cache); how many bytes."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if data:
             self._log.pwrite(data, self._written_bytes)
             self._written_bytes += len(data)
             self.bytes_written += len(data)
-            if self._written_bytes - self._synced_bytes >= _SYNC_EVERY_BYTES:
-                self._log.fsync()
-                self._synced_bytes = self._written_bytes
         return len(data)
 
     def split(self, base_offset: int) -> None:
