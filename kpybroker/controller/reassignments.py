@@ -7,7 +7,7 @@ sync (`kpybroker.controller.partition_change`).
 from collections.abc import Iterable
 from typing import Any
 
-from kpybroker.controller.state import ControllerRequest, ControllerState, Steps
+from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.controller.topics import check_assignment
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import Partition, Topic
@@ -25,8 +25,6 @@ from kpywire.messages.list_partition_reassignments import (
     OngoingPartitionReassignment,
     OngoingTopicReassignment,
 )
-
-STEP = 20
 
 
 def alter_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:

@@ -23,10 +23,9 @@ class Parked(NamedTuple):
         return self.fetch.offset < next_offset or self.fetch.high_watermark < high_watermark
 
 
-def note_fetch(leader: Leader, fetch: Fetch, next_offset: int, now_ms: float, *, is_voter: bool) -> None:
-    """A replica has everything below the offset that it asks for."""
-    known = leader.voters if is_voter else leader.observers
-    known.setdefault(fetch.replica, Progress()).note(fetch.offset, next_offset, now_ms)
+def note_fetch(leader: Leader, fetch: Fetch, now_ms: float) -> None:
+    """A voter has everything below the offset that it asks for."""
+    leader.voters[fetch.replica] = Progress(fetch.offset, now_ms)
 
 
 def acknowledged(leader: Leader, voter_id: int) -> int:

@@ -424,7 +424,8 @@ class Quorum:
         if diverging is not None:
             self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
             return
-        leading.note_fetch(leader, fetch, self.next_offset, now_ms, is_voter=self._is_voter(fetch.replica))
+        if self._is_voter(fetch.replica):
+            leading.note_fetch(leader, fetch, now_ms)
         if fetch.replica.id in leader.announce_ms:
             leader.announce_ms[fetch.replica.id] = now_ms + self.timing.fetch_timeout_ms / 2
         self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))

@@ -95,46 +95,31 @@ class Candidate:
 class Follower:
     """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
 
-    __slots__ = ("deadline_ms", "election", "has_fetched", "retry_ms", "snapshot")
+    __slots__ = ("deadline_ms", "election", "has_fetched", "snapshot")
 
     def __init__(self, election: ElectionState, deadline_ms: float) -> None:
         self.election = election
         self.deadline_ms = deadline_ms
         self.has_fetched = False
-        self.retry_ms: float = 0
-        """Before then the leader is not asked again."""
         self.snapshot: tuple[int, int] | None = None
         """(offset, epoch) of the snapshot that is being fetched; records wait for it."""
 
 
 class Progress:
-    """How far a replica is, as its fetches tell."""
+    """How far a voter is, as its last fetch told, and when it came."""
 
-    __slots__ = ("caught_up_ms", "end_offset", "fetched_ms", "leader_end_offset")
+    __slots__ = ("end_offset", "fetched_ms")
 
-    def __init__(self) -> None:
-        self.end_offset = -1
-        self.fetched_ms: float = -1
-        self.caught_up_ms: float = -1
-        self.leader_end_offset = -1
-        """The leader's log end when it last fetched."""
-
-    def note(self, offset: int, leader_end_offset: int, now_ms: float) -> None:
-        """A fetch from ``offset`` came. Who reaches what was the end at the last fetch was caught up then."""
-        if offset >= leader_end_offset:
-            self.caught_up_ms = now_ms
-        elif 0 <= self.leader_end_offset <= offset:
-            self.caught_up_ms = max(self.caught_up_ms, self.fetched_ms)
-        self.end_offset = offset
-        self.fetched_ms = now_ms
-        self.leader_end_offset = leader_end_offset
+    def __init__(self, end_offset: int, fetched_ms: float) -> None:
+        self.end_offset = end_offset
+        self.fetched_ms = fetched_ms
 
 
 class Leader:
     """Leads the epoch. What is on its own disk counts towards the majority; what is only written does not."""
 
     __slots__ = (
-        "announce_ms", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms", "observers",
+        "announce_ms", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms",
         "synced_offset", "voters",
     )  # fmt: skip
 
@@ -145,7 +130,6 @@ class Leader:
         self.synced_offset = epoch_start_offset
         self.high_watermark: int | None = None
         self.voters: dict[tuple[int, bytes], Progress] = {}
-        self.observers: dict[tuple[int, bytes], Progress] = {}
         self.majority_ms = now_ms
         """When a majority of voters was last known to follow."""
         self.announce_ms: dict[int, float] = {}

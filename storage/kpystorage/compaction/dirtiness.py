@@ -11,19 +11,14 @@ from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 from kpystorage.log_config import LogConfig
+from kpystorage.retention import Deletable
 
 _FOREVER_MS = (1 << 63) - 1
 
 
-class Sized(Protocol):
+class Sized(Deletable, Protocol):
     """What is asked of a segment."""
 
-    @property
-    def base_offset(self) -> int: ...
-    @property
-    def size(self) -> int: ...
-    @property
-    def largest_timestamp(self) -> int: ...
     @property
     def first_timestamp(self) -> int: ...
 
