@@ -1,0 +1,89 @@
+"""A connection that this node makes to another: frames out, frames in. Not what is in them.
+
+Invariant: a frame's size is checked before memory is spent on it; after `lost` has been called nothing else is.
+"""
+
+import asyncio
+from collections.abc import Callable
+from struct import Struct
+
+_SIZE = Struct(">i")
+
+
+class Outgoing(asyncio.Protocol):
+    """One connection, from its making to its end."""
+
+    def __init__(
+        self,
+        opened: Callable[[], object],
+        taken: Callable[[bytes], object],
+        lost: Callable[[str], object],
+        most_bytes: int,
+    ) -> None:
+        """``opened`` is called once frames may be sent, ``taken`` with each frame that comes, ``lost`` with why the
+        connection ended or could not be made, unless it was closed from here.
+        """
+        self._opened = opened
+        self._taken = taken
+        self._lost: Callable[[str], object] | None = lost
+        self._most_bytes = most_bytes
+        self._transport: asyncio.Transport | None = None
+        self._attempt: asyncio.Task[object] | None = None
+        self._buffer = bytearray()
+
+    def connect(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
+        """Begin to make it."""
+
+        async def attempt() -> None:
+            try:
+                await loop.create_connection(lambda: self, host, port)
+            except OSError as error:
+                self._end(error.strerror or str(error))
+
+        self._attempt = loop.create_task(attempt())
+
+    def send(self, frame: bytes) -> None:
+        """Write one frame; its size is put before it."""
+        if self._transport is not None:
+            self._transport.write(_SIZE.pack(len(frame)) + frame)
+
+    def close(self) -> None:
+        """End it from here: no more calls."""
+        self._lost = None
+        if self._transport is not None:
+            self._transport.abort()
+        elif self._attempt is not None:
+            self._attempt.cancel()
+
+    def _end(self, reason: str) -> None:
+        lost = self._lost
+        self.close()
+        if lost is not None:
+            lost(reason)
+
+    # What the loop calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+        if self._lost is None:
+            transport.abort()
+        else:
+            self._opened()
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while self._lost is not None and len(self._buffer) >= _SIZE.size:
+            size = _SIZE.unpack_from(self._buffer)[0]
+            if not 0 <= size <= self._most_bytes:
+                self._end(f"a frame that claims {size} bytes")
+                return
+            end = _SIZE.size + size
+            if len(self._buffer) < end:
+                return
+            frame = bytes(memoryview(self._buffer)[_SIZE.size : end])
+            del self._buffer[:end]
+            self._taken(frame)
+
+    def connection_lost(self, error: Exception | None) -> None:
+        self._end(str(error) if error is not None else "the other side closed the connection")
