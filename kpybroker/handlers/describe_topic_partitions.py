@@ -3,7 +3,11 @@
 - Topics in order of their names; no names means all of them. At most ``max.request.partition.size.limit`` partitions
   in one answer; the cursor says where the next one goes on. It must be at one of the topics asked for.
 - Unlike Metadata it never creates a topic.
+- Made in steps, of parts that are kept encoded: whole topics of few partitions, partitions one by one of the others.
 """
+
+from bisect import bisect_left
+from collections.abc import Generator, Sequence
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.metadata import TOPIC_OPERATIONS
@@ -11,6 +15,7 @@ from kpybroker.handlers.offline_replicas import offline_replicas
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpywire import error_codes
+from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     DescribeTopicPartitionsResponse,
@@ -20,8 +25,15 @@ from kpywire.messages.describe_topic_partitions import (
 )
 from kpywire.uuid import ZERO_UUID
 
+STEP_PARTITIONS = 64
+"""Encoded in one step; a topic of more is encoded by its partitions."""
 
-def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call) -> DescribeTopicPartitionsResponse:
+Answer = DescribeTopicPartitionsResponseTopic | DescribeTopicPartitionsResponsePartition
+
+
+def handle(
+    broker: Context, request: DescribeTopicPartitionsRequest, call: Call
+) -> Generator[None, None, DescribeTopicPartitionsResponse]:
     """One page of topics."""
     image = broker.image
     every = not request.topics
@@ -29,13 +41,14 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
     first_index = 0
     cursor = request.cursor
     if cursor is not None:
-        names = [name for name in names if name >= cursor.topic_name]
+        del names[: bisect_left(names, cursor.topic_name)]
         at_cursor = names[:1] == [cursor.topic_name]
         if cursor.partition_index < 0 or not (every or at_cursor):
             return _refused(request)
         first_index = cursor.partition_index if at_cursor else 0
     left = min(max(request.response_partition_limit, 1), int(broker.config["max.request.partition.size.limit"]))
-    topics: list[DescribeTopicPartitionsResponseTopic] = []
+    topics = EncodedStructs()
+    page = Page(broker, call)
     next_cursor = None
     for name in names:
         if left == 0:
@@ -43,15 +56,21 @@ def handle(broker: Context, request: DescribeTopicPartitionsRequest, _call: Call
             break
         topic = image.topics.get(name)
         if topic is None:
-            topics.append(_unknown(name))
-            continue
-        answer, following = _page(broker, topic, first_index, left)
+            if not every:
+                topics.append(page.unknown(name))
+        elif first_index or len(topic.partitions) > min(left, STEP_PARTITIONS):
+            answer, described, following = yield from page.part(topic, first_index, left)
+            topics.append(answer)
+            left -= described
+            if following is not None:
+                next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
+                break
+        else:
+            topics.append(page.whole(topic))
+            left -= len(topic.partitions)
         first_index = 0
-        topics.append(answer)
-        left -= len(answer.partitions)
-        if following is not None:
-            next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=following)
-            break
+        if page.is_due():
+            yield
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
 
 
@@ -67,21 +86,91 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
     )
 
 
-def _page(
-    broker: Context, topic: Topic, first_index: int, limit: int
-) -> tuple[DescribeTopicPartitionsResponseTopic, int | None]:
-    """At most ``limit`` partitions from ``first_index`` on, and the index at which the next page starts."""
-    indexes = [index for index in sorted(topic.partitions) if index >= first_index]
-    page = indexes[:limit]
-    answer = DescribeTopicPartitionsResponseTopic(
-        error_code=error_codes.NONE,
-        name=topic.name,
-        topic_id=topic.id,
-        is_internal=topic.name in INTERNAL,
-        partitions=[_partition(broker, topic, index) for index in page],
-        topic_authorized_operations=TOPIC_OPERATIONS,
-    )
-    return answer, indexes[limit] if len(indexes) > limit else None
+class Page:
+    """The topics of one answer, each encoded; what nothing is wrong with is kept for the next one."""
+
+    def __init__(self, broker: Context, call: Call) -> None:
+        self.broker = broker
+        self.call = call
+        self._kept = broker.topic_answers.of(DescribeTopicPartitionsResponse, call.api_version)
+        self._elements = 0
+
+    def is_due(self) -> bool:
+        """Whether a step is over, counting a topic more."""
+        self._elements += 1
+        if self._elements < STEP_PARTITIONS:
+            return False
+        self._elements = 0
+        return True
+
+    def whole(self, topic: Topic) -> bytes:
+        """A topic of few partitions."""
+        kept = self._kept.topics.get(topic.id)
+        if kept is not None:
+            return kept
+        self._elements += len(topic.partitions)
+        partitions = [_partition(self.broker, topic, index) for index in sorted(topic.partitions)]
+        answer = self._known(topic, partitions)
+        if not self._count_errors(partitions):
+            self._kept.topics[topic.id] = answer
+        return answer
+
+    def part(self, topic: Topic, first_index: int, limit: int) -> Generator[None, None, tuple[bytes, int, int | None]]:
+        """At most ``limit`` partitions from ``first_index`` on, how many, and the index where the next page starts."""
+        indexes = sorted(topic.partitions)
+        del indexes[: bisect_left(indexes, first_index)]
+        page = indexes[:limit]
+        kept = self._kept.partitions.setdefault(topic.id, {})
+        partitions = EncodedStructs()
+        for index in page:
+            known = kept.get(index)
+            if known is None:
+                partition = _partition(self.broker, topic, index)
+                known = self._encoded(partition)
+                if not self._count_errors([partition]):
+                    kept[index] = known
+                if self.is_due():
+                    yield
+            partitions.append(known)
+        return self._known(topic, partitions), len(page), indexes[limit] if len(indexes) > limit else None
+
+    def unknown(self, name: str) -> bytes:
+        """The answer about a topic that there is not."""
+        code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        if reason_invalid(name) is not None:
+            code = error_codes.INVALID_TOPIC_EXCEPTION
+        answer = DescribeTopicPartitionsResponseTopic(
+            error_code=code,
+            name=name,
+            topic_id=ZERO_UUID,
+            is_internal=name in INTERNAL,
+            partitions=[],
+            topic_authorized_operations=TOPIC_OPERATIONS,
+        )
+        self._count_errors([answer])
+        return self._encoded(answer)
+
+    def _known(self, topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition]) -> bytes:
+        return self._encoded(
+            DescribeTopicPartitionsResponseTopic(
+                error_code=error_codes.NONE,
+                name=topic.name,
+                topic_id=topic.id,
+                is_internal=topic.name in INTERNAL,
+                partitions=partitions,
+                topic_authorized_operations=TOPIC_OPERATIONS,
+            )
+        )
+
+    def _encoded(self, struct: object) -> bytes:
+        return encode_struct(struct, DescribeTopicPartitionsResponse, self.call.api_version)
+
+    def _count_errors(self, answers: Sequence[Answer]) -> int:
+        """How many there are; they are counted here, since nobody can see them in the bytes."""
+        codes = [answer.error_code for answer in answers if answer.error_code]
+        for code in codes:
+            self.call.counters.count_error(code)
+        return len(codes)
 
 
 def _partition(broker: Context, topic: Topic, index: int) -> DescribeTopicPartitionsResponsePartition:
@@ -98,18 +187,4 @@ def _partition(broker: Context, topic: Topic, index: int) -> DescribeTopicPartit
         eligible_leader_replicas=list(partition.elr),
         last_known_elr=list(partition.last_known_elr),
         offline_replicas=offline_replicas(broker, partition),
-    )
-
-
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
-    code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-    if reason_invalid(name) is not None:
-        code = error_codes.INVALID_TOPIC_EXCEPTION
-    return DescribeTopicPartitionsResponseTopic(
-        error_code=code,
-        name=name,
-        topic_id=ZERO_UUID,
-        is_internal=name in INTERNAL,
-        partitions=[],
-        topic_authorized_operations=TOPIC_OPERATIONS,
     )

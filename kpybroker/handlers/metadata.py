@@ -107,7 +107,7 @@ class Topics:
         self.with_operations = with_operations
         self.missing: list[str] = []
         """Names that a topic could have, and none has."""
-        self._kept = broker.topic_answers.of(call.api_version, with_operations=with_operations)
+        self._kept = broker.topic_answers.of(MetadataResponse, call.api_version, with_operations=with_operations).topics
 
     def by_id(self, topic_id: bytes) -> bytes:
         topic = self.broker.image.topics_by_id.get(topic_id)

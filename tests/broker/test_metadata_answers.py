@@ -12,12 +12,18 @@ from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
-from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kpywire.messages.describe_topic_partitions import (
+    DescribeTopicPartitionsRequest,
+    DescribeTopicPartitionsRequestCursor,
+    TopicRequest,
+)
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic, MetadataResponse
 from kpywire.uuid import ZERO_UUID
 from raw_client import RawClient
 
 VERSIONS = (0, 1, 8, 9, 12, 13)
 METADATA = 3
+DESCRIBE = 75
 
 
 @pytest.fixture
@@ -51,6 +57,12 @@ def ask(client: RawClient, version: int, names: list[str] | None, *, operations:
     return client.call(MetadataRequest(topics=topics, include_topic_authorized_operations=operations), version)
 
 
+def counted_errors(node: RunningNode, api_key: int) -> dict[int, int]:
+    broker = node.node.broker
+    assert broker is not None
+    return node.call(lambda: dict(broker.dispatcher.counters[api_key].error_codes))
+
+
 def partitions_of(client: RawClient, version: int) -> dict[str, int]:
     return {topic.name: len(topic.partitions) for topic in ask(client, version, None).topics}
 
@@ -71,12 +83,69 @@ def test_what_is_kept_equals_what_is_encoded_anew(client: RawClient) -> None:
             assert all((topic.topic_authorized_operations > 0) is operations for topic in kept.topics)
 
 
+def described(client: RawClient, limit: int, names: list[str] | None = None) -> Iterator[Any]:
+    """Every page."""
+    topics = [TopicRequest(name=name) for name in names or ()]
+    cursor = None
+    while True:
+        request = DescribeTopicPartitionsRequest(topics=topics, response_partition_limit=limit)
+        if cursor is not None:
+            request.cursor = DescribeTopicPartitionsRequestCursor(
+                topic_name=cursor.topic_name, partition_index=cursor.partition_index
+            )
+        page = client.call(request, 0)
+        yield page
+        cursor = page.next_cursor
+        if cursor is None:
+            return
+
+
+def indexes_by_name(pages: Iterator[Any]) -> dict[str, list[int]]:
+    found: dict[str, list[int]] = {}
+    for page in pages:
+        for topic in page.topics:
+            found.setdefault(topic.name, []).extend(each.partition_index for each in topic.partitions)
+    return found
+
+
+def test_pages_of_descriptions_are_the_same_when_they_are_kept_and_change_with_the_topics(client: RawClient) -> None:
+    for name, partitions in (("a", 1), ("b", 20), ("c", 150), ("d", 2)):
+        create(client, name, partitions)
+    whole = {"a": [0], "b": list(range(20)), "c": list(range(150)), "d": [0, 1]}
+    for limit in (1000, 100, 7, 1):
+        pages = list(described(client, limit))
+        assert indexes_by_name(iter(pages)) == whole
+        assert all(sum(len(topic.partitions) for topic in page.topics) <= limit for page in pages)
+        assert list(described(client, limit)) == pages
+    more = [CreatePartitionsTopic(name=name, count=count, assignments=None) for name, count in (("b", 21), ("c", 151))]
+    client.call(CreatePartitionsRequest(topics=more, timeout_ms=10_000, validate_only=False), 3)
+    delete(client, "d")
+    changed = {"a": [0], "b": list(range(21)), "c": list(range(151))}
+    for limit in (1000, 7):
+        assert indexes_by_name(described(client, limit)) == changed
+
+
+def test_descriptions_of_what_is_not_there_are_counted_as_errors(node: RunningNode, client: RawClient) -> None:
+    create(client, "known", 1)
+    for _ in range(2):
+        (page,) = described(client, 10, ["unknown", "no topic", "known"])
+        assert [(topic.name, topic.error_code) for topic in page.topics] == [
+            ("known", error_codes.NONE),
+            ("no topic", error_codes.INVALID_TOPIC_EXCEPTION),
+            ("unknown", error_codes.UNKNOWN_TOPIC_OR_PARTITION),
+        ]
+    assert counted_errors(node, DESCRIBE) == {
+        error_codes.UNKNOWN_TOPIC_OR_PARTITION: 2,
+        error_codes.INVALID_TOPIC_EXCEPTION: 2,
+    }
+
+
 def test_answers_are_kept_in_few_versions_only() -> None:
     answers = TopicAnswers()
     for version in range(100):
-        answers.of(version, with_operations=False)[b"id"] = b"a topic"
-    assert answers.of(99, with_operations=False) == {b"id": b"a topic"}
-    assert sum(b"id" in answers.of(version, with_operations=False) for version in range(99, 0, -1)) == MOST_FORMS
+        answers.of(MetadataResponse, version).topics[b"id"] = b"a topic"
+    assert answers.of(MetadataResponse, 99).topics == {b"id": b"a topic"}
+    assert sum(b"id" in answers.of(MetadataResponse, version).topics for version in range(99, 0, -1)) == MOST_FORMS
 
 
 def test_a_change_of_a_topic_is_told_in_every_version_at_once(client: RawClient) -> None:
@@ -117,7 +186,7 @@ def test_errors_of_topics_stand_beside_what_is_kept_and_are_counted(node: Runnin
             ("unknown", error_codes.UNKNOWN_TOPIC_OR_PARTITION),
             ("no topic", error_codes.INVALID_TOPIC_EXCEPTION),
         ]
-    broker = node.node.broker
-    assert broker is not None
-    counted = node.call(lambda: dict(broker.dispatcher.counters[METADATA].error_codes))
-    assert counted == {error_codes.UNKNOWN_TOPIC_OR_PARTITION: 2, error_codes.INVALID_TOPIC_EXCEPTION: 2}
+    assert counted_errors(node, METADATA) == {
+        error_codes.UNKNOWN_TOPIC_OR_PARTITION: 2,
+        error_codes.INVALID_TOPIC_EXCEPTION: 2,
+    }
