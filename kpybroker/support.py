@@ -38,9 +38,7 @@ GAPS = (
         "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
         "partitions between nodes.",
         _names(
-            "Vote BeginQuorumEpoch EndQuorumEpoch AlterPartition "
-            "Envelope FetchSnapshot BrokerRegistration BrokerHeartbeat AllocateProducerIds "
-            "ControllerRegistration AssignReplicasToDirs AddRaftVoter RemoveRaftVoter UpdateRaftVoter"
+            "Vote BeginQuorumEpoch EndQuorumEpoch Envelope FetchSnapshot AddRaftVoter RemoveRaftVoter UpdateRaftVoter"
         ),
     ),
     Gap(
@@ -101,11 +99,12 @@ def document() -> str:
 def _served() -> str:
     served, on_controller = served_versions(), controller_versions()
     head = "| key | API | versions | of Kafka's | controller listener |\n|---:|---|---|---|---|\n"
-    lines = [f"\n## APIs served: {len(served)} of {len(API_KEYS)}\n\n", head]
-    for key, (first, last) in sorted(served.items()):
+    every = {**on_controller, **served}
+    lines = [f"\n## APIs served: {len(every)} of {len(API_KEYS)}\n\n", head]
+    for key, (first, last) in sorted(every.items()):
         api = API_KEYS[key]
         link = f"[{api.name}](../kpybroker/handlers/{api.module}.py)"
-        both = "too" if key in on_controller else ""
+        both = "" if key not in on_controller else "too" if key in served else "only"
         lines.append(
             f"| {key} | {link} | {_range(first, last)} | {_range(api.min_version, api.max_version)} | {both} |\n"
         )

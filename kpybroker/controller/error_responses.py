@@ -22,6 +22,7 @@ from kpywire.messages.create_partitions import (
 )
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
 from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
+from kpywire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kpywire.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
@@ -125,6 +126,9 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     incremental_alter_configs.IncrementalAlterConfigsRequest: _configs_refused(
         incremental_alter_configs.IncrementalAlterConfigsResponse,
         incremental_alter_configs.AlterConfigsResourceResponse,
+    ),
+    DescribeQuorumRequest: lambda _, code, message: DescribeQuorumResponse(
+        error_code=code, error_message=message, topics=[]
     ),
     ElectLeadersRequest: _elect_leaders,
     ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(

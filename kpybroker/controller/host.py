@@ -43,7 +43,7 @@ from kpybroker.raft.errors import NotLeader, RecordsTooLarge
 from kpybroker.raft.events import ElectionPersisted, LogSynced, Ready
 from kpybroker.raft.log_view import log_view
 from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.voters import Voter
+from kpybroker.raft.voters import Voter, VoterEndpoint
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush
 from kpywire import error_codes
@@ -158,6 +158,7 @@ class ControllerHost:
         self._pump_wanted = False
         self._activated: Callable[[], None] | None = None
         self._timers: dict[type, Timer] = {}
+        self._leader_watchers: list[Callable[[], object]] = []
 
     # The way in and the way out.
 
@@ -175,6 +176,16 @@ class ControllerHost:
     def controller_id(self) -> int:
         """The node whose controller is active, -1 when this node knows of none."""
         return self._quorum.role.election.leader_id
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None:
+        """Where that controller listens for other nodes; None when this node knows of none, or it listens to nobody."""
+        leader = self._quorum.history.voters.get(self.controller_id)
+        return leader.endpoints[0] if leader is not None and leader.endpoints else None
+
+    def when_leader_changes(self, changed: Callable[[], object]) -> None:
+        """Call ``changed`` whenever either of them is another."""
+        self._leader_watchers.append(changed)
 
     @property
     def kraft_version(self) -> int:
@@ -395,6 +406,8 @@ class ControllerHost:
         self._decide(Activate(self._bootstrap_records), int(self._scheduler.monotonic_ms()))
         self.send(self._registration(), lambda _response: None)
         log.info("This node's controller is active in epoch %d", self._quorum.epoch)
+        for changed in self._leader_watchers:
+            changed()
         for event, interval_ms in (
             (FenceStaleBrokers(), self._timings.fence_interval_ms),
             (Idle(), self._timings.max_idle_interval_ms),

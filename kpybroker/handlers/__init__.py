@@ -11,10 +11,16 @@ from kpywire import api
 SERVED = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "allocate_producer_ids",
     "alter_configs",
+    "alter_partition",
     "alter_partition_reassignments",
     "alter_replica_log_dirs",
     "api_versions",
+    "assign_replicas_to_dirs",
+    "broker_heartbeat",
+    "broker_registration",
+    "controller_registration",
     "create_acls",
     "create_delegation_token",
     "create_partitions",
@@ -70,11 +76,17 @@ ADVERTISED_FROM_ZERO = frozenset({0})
 """Produce is advertised from version 0, served from 3: old librdkafka looks for 0 to enable codecs (KAFKA-18659)."""
 
 
-def served_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each served api key: ``{key: (first, last)}``, both included."""
+ON_BROKER = "broker"
+
+
+def _served() -> list[api.ApiKey]:
     modules = {entry.module: entry for entry in api.API_KEYS.values()}
-    served = (modules[name] for name in SERVED)
-    return {entry.key: (entry.min_version, entry.max_version) for entry in served}
+    return [modules[name] for name in SERVED]
+
+
+def served_versions() -> dict[int, tuple[int, int]]:
+    """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
+    return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
 
 
 CONTROLLER_SERVED = frozenset(
@@ -103,13 +115,15 @@ CONTROLLER_SERVED = frozenset(
         "update_features",
     }
 )
-"""Of these, what a controller listener serves: what the controller decides, and what any node answers."""
+"""Of what a broker serves, what a controller listener serves too: what it decides and what any node does."""
 
 
 def controller_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each api key that a controller listener serves."""
+    """The versions of each api key that a controller listener serves: these, and what only nodes ask of it."""
     return {
-        key: versions for key, versions in served_versions().items() if api.API_KEYS[key].module in CONTROLLER_SERVED
+        entry.key: (entry.min_version, entry.max_version)
+        for entry in _served()
+        if entry.module in CONTROLLER_SERVED or ON_BROKER not in entry.listeners
     }
 
 

@@ -1,0 +1,165 @@
+"""The way from a node to the active controller, wherever it is (Kafka's ``NodeToControllerChannelManager``).
+
+A request goes to the controller of this very process while that is the active one, else over the network to the
+leader that the quorum's replica knows. One that finds no controller there, or whose connection is lost, goes to the
+next leader; who has found none until ``request.timeout.ms`` is over is told so.
+
+Invariant: ``reply`` of every request is called once, with the controller's response or with one that says
+REQUEST_TIMED_OUT.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from kpybroker.answered_errors import errors_in
+from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.network.peer import Peer, Unanswered
+from kpybroker.network.peers import Peers
+from kpybroker.raft.voters import VoterEndpoint
+from kpywire import error_codes
+
+RETRY_MS = 50
+
+Reply = Callable[[Any], object]
+
+
+class QuorumReplica(Protocol):
+    """This node's replica of the metadata log, as far as it knows of controllers."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller of this process takes requests."""
+
+    @property
+    def controller_id(self) -> int: ...
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None: ...
+
+    def when_leader_changes(self, changed: Callable[[], object]) -> None: ...
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None: ...
+
+
+class _Call:
+    __slots__ = ("api_version", "deadline_ms", "is_out", "reply", "request")
+
+    def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
+        self.request = request
+        self.reply = reply
+        self.api_version = api_version
+        self.deadline_ms = deadline_ms
+        self.is_out = False
+        """Whether somebody is being asked right now."""
+
+
+class ControllerChannel:
+    """What this node asks the active controller."""
+
+    def __init__(self, scheduler: Scheduler, replica: QuorumReplica, peers: Peers, request_timeout_ms: float) -> None:
+        self._scheduler = scheduler
+        self._replica = replica
+        self._peers = peers
+        self._timeout_ms = request_timeout_ms
+        self._calls: dict[_Call, None] = {}
+        """Not answered yet, in the order of their coming."""
+        self._peer: Peer | None = None
+        self._timer: Timer | None = None
+        replica.when_leader_changes(self._leader_changed)
+
+    @property
+    def controller_id(self) -> int:
+        """The node whose controller is active; -1 when this node knows of none."""
+        return self._replica.controller_id
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalised level of ``kraft.version``."""
+        return self._replica.kraft_version
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
+        """Ask, in ``api_version`` or an older one if the controller knows only that."""
+        call = _Call(request, reply, api_version, self._scheduler.monotonic_ms() + self._timeout_ms)
+        self._calls[call] = None
+        self._ask(call)
+
+    def close(self) -> None:
+        """Ask nobody any more, and answer nobody."""
+        self._calls.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._peers.close()
+
+    def _ask(self, call: _Call) -> None:
+        replica = self._replica
+        if replica.is_active:
+            call.is_out = True
+            replica.send(call.request, lambda response: self._answered(call, response), api_version=call.api_version)
+            return
+        endpoint = replica.leader_endpoint
+        if endpoint is None:
+            self._later()
+            return
+        call.is_out = True
+        self._peer = self._peers.at(endpoint.host, endpoint.port)
+        self._peer.send(call.request, lambda response: self._answered(call, response), newest=call.api_version)
+
+    def _answered(self, call: _Call, response: Any) -> None:
+        call.is_out = False
+        if call not in self._calls:
+            return
+        if isinstance(response, Unanswered):
+            if response.is_refused:
+                self._settle(call, self._failed(call, error_codes.UNSUPPORTED_VERSION))
+            else:
+                self._later()
+        elif _names_no_controller(response):
+            self._later()
+        else:
+            self._settle(call, response)
+
+    def _leader_changed(self) -> None:
+        """Nobody waits for an answer of who is not the controller any more."""
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+        self._again()
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(RETRY_MS, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._again()
+
+    def _again(self) -> None:
+        now_ms = self._scheduler.monotonic_ms()
+        for call in list(self._calls):
+            if call.is_out or call not in self._calls:
+                continue
+            if call.deadline_ms <= now_ms:
+                self._settle(call, self._failed(call, error_codes.REQUEST_TIMED_OUT))
+            else:
+                self._ask(call)
+
+    def _settle(self, call: _Call, response: Any) -> None:
+        del self._calls[call]
+        call.reply(response)
+
+    @staticmethod
+    def _failed(call: _Call, error_code: int) -> Any:
+        version = type(call.request).VERSIONS[-1] if call.api_version is None else call.api_version
+        return plain_error_response(call.request, version, error_code)
+
+
+def _names_no_controller(response: object) -> bool:
+    find = errors_in(type(response))
+    codes: list[int] = []
+    if find is not None:
+        find(response, codes)
+    return error_codes.NOT_CONTROLLER in codes
