@@ -14,6 +14,7 @@ from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.defaults import NO_FILE, with_standalone_defaults
 from kpybroker.config.definition import LONG_MAX, ConfigError, ConfigValue, Definitions, missing
 from kpybroker.config.endpoints import (
+    EVERY_IPV4_INTERFACE,
     Address,
     Listener,
     listener_name,
@@ -166,7 +167,7 @@ class BrokerConfig:
             uris = self["advertised.listeners"]
             advertised = parse_listeners(uris, self.listener_protocols, distinct_ports=False)
         self.advertised_listeners = [listener for listener in advertised if listener.name not in names]
-        self.advertised_controller_listeners = self._advertised_controller_listeners(advertised)
+        self.advertised_controller_listeners = self._advertised_controller_listeners()
         self.inter_broker_listener_name, self.inter_broker_protocol = self._inter_broker_listener()
 
     def _listener_protocols(self) -> dict[str, str]:
@@ -182,9 +183,27 @@ class BrokerConfig:
                 protocols.update((listener, "PLAINTEXT") for listener in self.controller_listener_names)
         return protocols
 
-    def _advertised_controller_listeners(self, advertised: list[Listener]) -> list[Listener]:
-        by_name = {listener.name: listener for listener in [*self.controller_listeners, *advertised]}
-        return [by_name[name] for name in self.controller_listener_names if name in by_name]
+    def _advertised_controller_listeners(self) -> list[Listener]:
+        """Where other nodes reach this controller (``KafkaConfig.effectiveAdvertisedControllerListeners``).
+
+        What is not advertised is where it listens; a first listener on every interface is where the voters say it is.
+        """
+        uris = self["advertised.listeners"] or ()
+        advertised = {
+            listener.name: listener for listener in parse_listeners(uris, self.listener_protocols, distinct_ports=False)
+        }
+        bound = {listener.name: listener for listener in self.controller_listeners}
+        found = []
+        for number, name in enumerate(self.controller_listener_names):
+            listener = advertised.get(name)
+            if listener is None and name in bound:
+                listener = bound[name]
+                if listener.host in ("", EVERY_IPV4_INTERFACE):
+                    named = self.quorum_voters.get(self.node_id) if number == 0 else None
+                    listener = listener._replace(host="") if named is None else listener._replace(**named._asdict())
+            if listener is not None:
+                found.append(listener)
+        return found
 
     def _inter_broker_listener(self) -> tuple[str, str]:
         name = self["inter.broker.listener.name"]

@@ -9,13 +9,17 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import is_host
+from kpybroker.config.endpoints import EVERY_IPV4_INTERFACE, is_host
 from kpybroker.config.topic import check_compaction_lag
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
 
 _MIB = 1024 * 1024
+_NO_QUORUM: Final = (
+    "If using process.roles, either controller.quorum.bootstrap.servers must contain the set of bootstrap controllers "
+    "or controller.quorum.voters must contain a parseable set of controllers."
+)
 _ASSIGNOR_PACKAGE: Final = "org.apache.kafka.coordinator.group.assignor."
 _ASSIGNORS: Final = {
     "consumer": ("uniform", "range", _ASSIGNOR_PACKAGE + "UniformAssignor", _ASSIGNOR_PACKAGE + "RangeAssignor"),
@@ -40,6 +44,7 @@ def check(config: "BrokerConfig") -> None:
     """Raise ConfigError for the first thing that does not fit together."""
     if config.node_id != config["broker.id"]:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
+    _check_early_listeners(config)
     _check_log(config)
     _check_replication(config)
     _check_roles(config)
@@ -102,10 +107,30 @@ def _check_replication(config: "BrokerConfig") -> None:
 
 
 def _check_roles(config: "BrokerConfig") -> None:
-    names = {listener.name for listener in config.listeners}
-    if config.is_controller:
-        _check_controller_listeners(config, names)
+    """As ``KafkaConfig`` for each role; one node that is both may also stand alone, with no quorum named."""
+    if config.is_broker and config.is_controller:
+        if not config.standalone:
+            _check_controller(config)
         return
+    _must(not config.standalone, _NO_QUORUM)
+    if config.is_controller:
+        _require(
+            len(config.advertised_controller_listeners) == len(config.listeners),
+            "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
+            "process.roles=controller",
+        )
+        _require(
+            not config["inter.broker.listener.name"]
+            or config.inter_broker_listener_name not in config.controller_listener_names,
+            "controller.listener.names must not contain an explicitly set inter.broker.listener.name configuration "
+            "value when process.roles=controller'",
+        )
+        _check_controller(config)
+    else:
+        _check_broker_alone(config)
+
+
+def _check_broker_alone(config: "BrokerConfig") -> None:
     _require(
         config.node_id not in config.quorum_voters,
         f"If process.roles contains just the 'broker' role, the node id {config.node_id} must not be included in the "
@@ -124,31 +149,40 @@ def _check_roles(config: "BrokerConfig") -> None:
             "listener.security.protocol.map is non-empty, or if there are security protocols other than PLAINTEXT in "
             "use)",
         )
-
-
-def _check_controller_listeners(config: "BrokerConfig", names: set[str]) -> None:
     _require(
-        config.is_broker or len(config.advertised_controller_listeners) == len(config.listeners),
-        "The listeners config must only contain KRaft controller listeners from controller.listener.names when "
-        "process.roles=controller",
+        not config["controller.quorum.auto.join.enable"],
+        "controller.quorum.auto.join.enable is only supported when process.roles contains the 'controller' role.",
     )
+
+
+def _check_controller(config: "BrokerConfig") -> None:
     _require(
         not config.quorum_voters or config.node_id in config.quorum_voters,
         f"If process.roles contains the 'controller' role, the node id {config.node_id} must be included in the set of "
         f"voters controller.quorum.voters={_scala_set(config.quorum_voters)}",
     )
-    if config.standalone:
-        return
     _require(
         bool(config.advertised_controller_listeners),
         "controller.listener.names must contain at least one value appearing in the 'listeners' configuration when "
         "running the KRaft controller role",
     )
+    names = {listener.name for listener in config.listeners}
     _require(
         names.issuperset(config.controller_listener_names),
         "controller.listener.names must only contain values appearing in the 'listeners' configuration when running "
         "the KRaft controller role",
     )
+
+
+def _check_early_listeners(config: "BrokerConfig") -> None:
+    """They all start as early as they can; only that each exists is of interest."""
+    names = {*(listener.name for listener in config.listeners), *config.controller_listener_names}
+    for name in config["early.start.listeners"] or ():
+        _must(
+            not name or name in names,
+            f"early.start.listeners contains listener {name}, but this is not contained in listeners or "
+            "controller.listener.names",
+        )
 
 
 def _check_advertised(config: "BrokerConfig") -> None:
@@ -172,7 +206,7 @@ def _check_advertised(config: "BrokerConfig") -> None:
         )
     for listener in [*config.advertised_listeners, *config.advertised_controller_listeners]:
         _require(
-            listener.host != "0.0.0.0",
+            listener.host != EVERY_IPV4_INTERFACE,
             "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address.",
         )
 

@@ -10,7 +10,10 @@ from typing import Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError, java_string
 
+EVERY_IPV4_INTERFACE: Final = "0.0.0.0"
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+HIGHEST_PORT: Final = 65535
+_MOST_DIGITS = 12
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")
 _VOTER_FORM = "configuration controller.quorum.voters. Each entry should be in the form `{id}@{host}:{port}`."
 _SERVER_FORM = 'Each entry should be in the form "{host}:{port}"'
@@ -87,10 +90,12 @@ def _parse_listener(uri: str, protocols: Mapping[str, str]) -> Listener:
     host, colon, port_text = address.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     digits = port_text.removeprefix("-")
-    if not (separator and colon and is_host(host) and digits.isascii() and digits.isdecimal() and len(digits) < 12):
+    if not (
+        separator and colon and is_host(host) and digits.isascii() and digits.isdecimal() and len(digits) < _MOST_DIGITS
+    ):
         raise ConfigError(f"Unable to parse {uri} to a broker endpoint")
     port = int(port_text)
-    if not 0 <= port <= 65535:
+    if not 0 <= port <= HIGHEST_PORT:
         raise ConfigError(f"Unable to parse {uri} to a broker endpoint: port {port} is not between 0 and 65535")
     name = name.upper()
     if name not in protocols:
@@ -140,7 +145,7 @@ def parse_voters(entries: Sequence[str]) -> dict[int, Address]:
             raise ConfigError(f"Invalid {_VOTER_FORM.replace('configuration', 'configuration value for')}")
         if not parts[0].removeprefix("-").isdecimal():
             raise ConfigError(f"Failed to parse voter ID as an integer from {parts[0]}")
-        address = parse_address(parts[1])
+        address = _quorum_address(parts[1])
         if address is None:
             raise ConfigError(f"Failed to parse host name from entry {entry} for the {_VOTER_FORM}")
         voters[int(parts[0])] = address
@@ -151,7 +156,7 @@ def parse_bootstrap_servers(name: str, entries: Sequence[str]) -> list[Address]:
     """The ``host:port`` entries of a list of servers."""
     servers = []
     for entry in entries:
-        address = parse_address(entry)
+        address = _quorum_address(entry)
         if address is None:
             raise ConfigError(f"Failed to parse host name from {entry} for the configuration {name}. {_SERVER_FORM}")
         servers.append(address)
@@ -162,6 +167,14 @@ def parse_address(text: str) -> Address | None:
     """The host and port of ``host:port``, brackets around an IPv6 address taken off; None for anything else."""
     host, colon, port = text.rpartition("://")[2].rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
-    if not (colon and is_host(host) and port.isascii() and port.isdecimal() and int(port) <= 65535):
+    if not (colon and is_host(host) and port.isascii() and port.isdecimal() and len(port) < _MOST_DIGITS):
         return None
-    return Address(host, int(port))
+    return Address(host, int(port)) if int(port) <= HIGHEST_PORT else None
+
+
+def _quorum_address(text: str) -> Address | None:
+    """The same; ConfigError, as Java has it, for a port that there can't be."""
+    port = text.rpartition(":")[2]
+    if port.isascii() and port.isdecimal() and len(port) < _MOST_DIGITS and int(port) > HIGHEST_PORT:
+        raise ConfigError(f"port out of range:{int(port)}")
+    return parse_address(text)

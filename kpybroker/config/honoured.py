@@ -134,6 +134,7 @@ _ONE_LOOP = "one event loop; there is no pool of this kind"
 NEVER: Final = {
     "background.threads": _ONE_LOOP,
     "delete.records.purgatory.purge.interval.requests": _NO_PURGATORY,
+    "early.start.listeners": "every listener starts as early as it can",
     "fetch.purgatory.purge.interval.requests": _NO_PURGATORY,
     "group.coordinator.append.linger.ms": "a coordinator writes at once what it decided",
     "group.coordinator.background.threads": _ONE_LOOP,

@@ -1,7 +1,7 @@
 """What a node must not start with: settings that ask for protection or for a feature this broker does not have.
 
-Running open where the owner asked for a lock, or alone where he asked for a cluster, is worse than not running. The
-rest of what is not understood is only worth a warning. Each feature that lands takes its lines out of here.
+Running open where the owner asked for a lock is worse than not running. The rest of what is not understood is only
+worth a warning. Each feature that lands takes its lines out of here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -92,28 +92,12 @@ def check_security(config: "BrokerConfig") -> None:
 def check_features(config: "BrokerConfig") -> list[str]:
     """Raise ConfigError for a feature that is not there; sentences about what the node starts without."""
     _refuse_missing_features(config)
-    _refuse_quorum(config)
     return [*_unknown_keys(config.originals), *_foreign_classes(config), *_without_effect(config)]
 
 
 def _refuse_missing_features(config: "BrokerConfig") -> None:
     for name in _explicit(config, _MISSING_FEATURES):
         raise ConfigError(f"{name}: {_MISSING_FEATURES[name]}")
-
-
-def _refuse_quorum(config: "BrokerConfig") -> None:
-    """Only a quorum of one can be run, and a node that thinks it is one must not be part of another."""
-    if not (config.is_broker and config.is_controller):
-        roles = ",".join(config.process_roles)
-        raise ConfigError(
-            f"process.roles={roles}: a cluster of several nodes is not available yet; use broker,controller"
-        )
-    if len(config.quorum_voters) > 1:
-        raise ConfigError("controller.quorum.voters: a quorum of several controllers is not available yet")
-    ports = {listener.port for listener in config.controller_listeners + config.advertised_controller_listeners}
-    others = [server for server in config.quorum_bootstrap_servers if server.port not in ports and 0 not in ports]
-    if others or len(config.quorum_bootstrap_servers) > 1:
-        raise ConfigError("controller.quorum.bootstrap.servers: a quorum of several controllers is not available yet")
 
 
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:

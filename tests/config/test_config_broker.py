@@ -225,11 +225,8 @@ class TestRefusals:
         ("settings", "word"),
         [
             ({"zookeeper.connect": "localhost:2181"}, "zookeeper.connect"),
-            ({**QUORUM, "controller.quorum.voters": "1@a:9093,2@b:9093"}, "controller.quorum.voters"),
-            ({"process.roles": "broker"}, "process.roles=broker"),
-            ({"process.roles": "controller", "listeners": "CONTROLLER://:9093"}, "process.roles=controller"),
-            ({**QUORUM, "controller.quorum.bootstrap.servers": "a:9093,b:9093"}, "controller.quorum.bootstrap.servers"),
-            ({**QUORUM, "controller.quorum.bootstrap.servers": "a:19093"}, "controller.quorum.bootstrap.servers"),
+            ({"process.roles": "broker"}, "either controller.quorum.bootstrap.servers must contain"),
+            ({"process.roles": "controller", "listeners": "CONTROLLER://:9093"}, "or controller.quorum.voters must"),
             ({"remote.log.storage.system.enable": "true"}, "tiered storage"),
             ({"create.topic.policy.class.name": "org.example.Policy"}, "create.topic.policy.class.name"),
             ({"config.providers": "file"}, "config.providers"),
@@ -348,20 +345,88 @@ BAD = [
 ]
 
 
+MAPPED = {"listener.security.protocol.map": "CONTROLLER:PLAINTEXT,OTHER:PLAINTEXT,PLAINTEXT:PLAINTEXT"}
+ROLES = {
+    "broker,controller": QUORUM,
+    "broker": {**QUORUM, "process.roles": "broker", "listeners": "PLAINTEXT://127.0.0.1:9092"},
+    "controller": {**QUORUM, "process.roles": "controller", "listeners": "CONTROLLER://127.0.0.1:9093"},
+}
+OF_ROLES = [
+    {},
+    {"controller.quorum.voters": "1@a:9093,2@b:9093,3@c:9093", "controller.quorum.bootstrap.servers": ""},
+    {"controller.quorum.voters": "2@b:9093,3@c:9093"},
+    {"controller.quorum.voters": "1@a:9093,1@b:9093"},
+    {"controller.quorum.voters": "-1@a:9093"},
+    {"controller.quorum.voters": "1@a:9093,2@b:70000"},
+    {"controller.quorum.bootstrap.servers": "a:9093,b:9093,c:9093"},
+    {"controller.listener.names": ""},
+    {"controller.listener.names": "CONTROLLER,OTHER"},
+    {"controller.listener.names": "CONTROLLER,OTHER", "listeners": "CONTROLLER://:9093,OTHER://:9094", **MAPPED},
+    {"controller.listener.names": "ELSE"},
+    {"listeners": "CONTROLLER://:9093"},
+    {"listeners": "PLAINTEXT://:9092"},
+    {"listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"},
+    {"listeners": "PLAINTEXT://:9092,CONTROLLER://0.0.0.0:9093"},
+    {"listeners": "CONTROLLER://:9093,OTHER://:9094", **MAPPED},
+    {"advertised.listeners": "PLAINTEXT://h:9092"},
+    {"advertised.listeners": "CONTROLLER://h:9093"},
+    {"advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://h:9093"},
+    {"advertised.listeners": "CONTROLLER://0.0.0.0:9093"},
+    {"advertised.listeners": "PLAINTEXT://h:9092,CONTROLLER://0.0.0.0:9093"},
+    {"advertised.listeners": "PLAINTEXT://h:9092,OTHER://h:9094", **MAPPED},
+    {"inter.broker.listener.name": "PLAINTEXT"},
+    {"inter.broker.listener.name": "CONTROLLER"},
+    {"inter.broker.listener.name": "FOO"},
+    {"inter.broker.listener.name": "OTHER", **MAPPED},
+    {"controller.quorum.auto.join.enable": "true"},
+    {"early.start.listeners": "PLAINTEXT"},
+    {"early.start.listeners": "FOO"},
+    {"process.roles": "broker,broker"},
+    {"listener.security.protocol.map": "PLAINTEXT:PLAINTEXT"},
+]
+NO_QUORUM = [{**ROLES[roles], "controller.quorum.bootstrap.servers": ""} for roles in ("broker", "controller")]
+
+
 @pytest.mark.java
 def test_what_kafka_refuses_to_start_with_is_refused_in_its_words():
-    answers = ask({"do": "broker", "props": {**QUORUM, **settings}} for settings in BAD)
+    settings = [{**QUORUM, **each} for each in BAD]
+    settings += [{**of_role, **each} for of_role in ROLES.values() for each in OF_ROLES] + NO_QUORUM
     differing = {}
-    for settings, answer in zip(BAD, answers, strict=True):
+    for each, answer in zip(settings, ask({"do": "broker", "props": each} for each in settings), strict=True):
         kafka = answer.get("error", "started")
         try:
-            BrokerConfig.load(None, {**QUORUM, **settings}, defaults={})
+            BrokerConfig.load(None, each, defaults={})
             ours = "started"
         except ConfigError as error:
             ours = error.message
         if ours != kafka:
-            differing[str(settings)] = (kafka, ours)
+            differing[str(each)] = (kafka, ours)
     assert differing == {}
+
+
+@pytest.mark.parametrize(
+    ("settings", "host", "port"),
+    [
+        ({"listeners": "CONTROLLER://b:1"}, "b", 1),
+        ({"listeners": "CONTROLLER://b:1", "advertised.listeners": "CONTROLLER://x:2"}, "x", 2),
+        ({"listeners": "CONTROLLER://0.0.0.0:1"}, "a", 9093),
+        ({"listeners": "CONTROLLER://:1"}, "a", 9093),
+        (
+            {
+                "listeners": "CONTROLLER://0.0.0.0:1",
+                "controller.quorum.voters": "",
+                "controller.quorum.bootstrap.servers": "a:9093",
+            },
+            "",
+            1,
+        ),
+    ],
+)
+def test_other_nodes_reach_a_controller_where_it_or_the_voters_say(settings, host, port):
+    alone = {**ROLES["controller"], "controller.quorum.voters": "1@a:9093,2@b:9093"}
+    config = BrokerConfig.load(None, {**alone, **settings}, defaults={})
+    assert [(one.host, one.port) for one in config.advertised_controller_listeners] == [(host, port)]
+    assert config.broker_listeners == []
 
 
 @pytest.mark.java
