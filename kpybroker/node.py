@@ -55,6 +55,7 @@ from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import Server, SocketLimits
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
 from kpybroker.storage_start import StoredNode, open_storage
 from kpystorage.disk import Disk
 from kpystorage.errors import StorageError
@@ -85,18 +86,21 @@ class Node:
         *,
         scheduler: LoopScheduler | None = None,
         intercept: Intercept | None = None,
+        sockets: Sockets = SYSTEM_SOCKETS,
+        rng: random.Random | None = None,
     ) -> None:
         """``failed`` is called with one line if the node cannot go on.
 
         For brokers in tests: ``scheduler`` is another clock than the loop's, ``intercept`` stands before the handlers
-        of clients' requests.
+        of clients' requests. ``sockets`` and ``rng`` are for simulations.
         """
         self.config = config
         self.loop = loop
         self.failed = failed
         self.scheduler = LoopScheduler(loop) if scheduler is None else scheduler
         self._intercept = intercept
-        self.rng = random.Random(random.SystemRandom().getrandbits(128))
+        self.rng = random.Random(random.SystemRandom().getrandbits(128)) if rng is None else rng
+        self._sockets = sockets
         self.ports: dict[str, int] = {}
         self._stored: StoredNode | None = None
         self._host: ControllerHost | None = None
@@ -215,7 +219,7 @@ class Node:
         broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.epoch)
         broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
         server = broker.server = Server(
-            self.loop, self.scheduler, broker.dispatcher, socket_limits(config), directories
+            self.loop, self.scheduler, broker.dispatcher, socket_limits(config), directories, self._sockets
         )
         broker.when_reconfigured = lambda changed: server.change_limits(socket_limits(changed))
         return broker

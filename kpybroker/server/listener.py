@@ -9,7 +9,7 @@ import asyncio
 import errno
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from contextlib import suppress
 from heapq import nsmallest
 from typing import NamedTuple
@@ -26,6 +26,7 @@ from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import poller_for
 from kpybroker.server.slices import Slices
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
 from kpybroker.server.turn import NoWrites, Turn, Writes
 
 log = logging.getLogger("kpybroker.server")
@@ -34,8 +35,6 @@ SCRATCH_BYTES = 256 * 1024
 SPARE_BODY_BYTES = 4 * 1024 * 1024
 SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
-EVERY_INTERFACE = "::"
-"""Of IPv4 too."""
 ACCEPTS_PER_TURN = 4
 """Between which others are served."""
 ACCEPT_RETRY_MS = 100
@@ -78,8 +77,10 @@ class Server:
         dispatch: Dispatch,
         limits: SocketLimits = SocketLimits(),  # noqa: B008 - a tuple of constants
         writes: Writes | None = None,
+        sockets: Sockets = SYSTEM_SOCKETS,
     ) -> None:
         """``writes``: what requests append to, if any does."""
+        self._sockets = sockets
         self.loop = loop
         self.scheduler = scheduler
         self.dispatch = dispatch
@@ -90,7 +91,7 @@ class Server:
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
         self.turn = Turn(NoWrites() if writes is None else writes)
-        self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn)
+        self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.line = Line(scheduler, lambda: self.poller.events)
         self.slices = Slices(self.line)
         self.connections: set[Connection] = set()
@@ -123,22 +124,7 @@ class Server:
         An empty host is every interface.
         ``dispatch`` serves its requests, if not the server's own does.
         """
-        if not host and socket.has_dualstack_ipv6():
-            host = EVERY_INTERFACE
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        sock = socket.socket(family, socket.SOCK_STREAM)
-        try:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            if self.limits.receive_buffer_bytes > 0:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self.limits.receive_buffer_bytes)
-            if host == EVERY_INTERFACE:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
-            sock.setblocking(False)
-            sock.bind((host, port))
-            sock.listen(max(self.limits.backlog, 1))
-        except BaseException:
-            sock.close()
-            raise
+        sock = self._sockets.listen(host, port, self.limits.backlog, self.limits.receive_buffer_bytes)
         self._listening[sock] = Listening(name, dispatch or self.dispatch)
         bound: int = sock.getsockname()[1]
         return bound
@@ -153,11 +139,13 @@ class Server:
         """How many listeners have somebody waiting for another's connection to end."""
         return len(self._full)
 
-    def start(self) -> None:
-        """Begin to accept on every listener."""
-        for sock in self._listening:
-            self.loop.add_reader(sock.fileno(), self._accept, sock)
-        self._schedule_idle_check()
+    def start(self, names: Container[str] | None = None) -> None:
+        """Begin to accept on the listeners of these names, or on all."""
+        for sock, listening in self._listening.items():
+            if names is None or listening.name in names:
+                self.loop.add_reader(sock.fileno(), self._accept, sock)
+        if self._idle_timer is None:
+            self._schedule_idle_check()
 
     def _accept(self, listening: socket.socket) -> None:
         for _ in range(ACCEPTS_PER_TURN):

@@ -6,11 +6,11 @@ watches every socket.
 """
 
 import asyncio
-import select
 from collections.abc import Callable, Sequence
 from time import perf_counter_ns
 from typing import Protocol
 
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Epoll, Sockets
 from kpybroker.server.turn import MANY, Turn
 
 READABLE = 1
@@ -50,22 +50,27 @@ class Poller(Protocol):
     def close(self) -> None: ...
 
 
-def poller_for(loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn) -> Poller:
+def poller_for(
+    loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn, sockets: Sockets = SYSTEM_SOCKETS
+) -> Poller:
     """The best one this system has; it tells the turn when it serves many."""
-    return EpollPoller(loop, monotonic_ms, turn) if hasattr(select, "epoll") else LoopPoller(loop, monotonic_ms, turn)
+    epoll = sockets.epoll()
+    return LoopPoller(loop, monotonic_ms, turn) if epoll is None else EpollPoller(loop, monotonic_ms, turn, epoll)
 
 
 class EpollPoller:
     """One epoll inside the loop's own (Linux)."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn, epoll: Epoll
+    ) -> None:
         self.loop = loop
         self._turn = turn
         self._monotonic_ms = monotonic_ms
         self._now_ms = monotonic_ms()
         self.turn_ns = perf_counter_ns()
         self.events = 0
-        self._epoll = select.epoll()
+        self._epoll = epoll
         self._on_event: dict[int, OnEvent] = {}
         loop.add_reader(self._epoll.fileno(), self._ready)
 

@@ -31,7 +31,7 @@ Patch = pytest.MonkeyPatch
 
 def without_epoll(patch: Patch) -> None:
     elsewhere = {name: value for name, value in vars(select).items() if name != "epoll"}
-    patch.setattr(poller, "select", SimpleNamespace(**elsewhere))
+    patch.setattr(system_sockets, "select", SimpleNamespace(**elsewhere))
 
 
 def without_sendfile(patch: Patch) -> None:
