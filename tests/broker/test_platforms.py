@@ -17,7 +17,7 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from running_node import RunningNode
 
-from kpybroker.server import outbox, poller
+from kpybroker.server import outbox, poller, system_sockets
 from kpybroker.server.poller import LoopPoller
 from kpybroker.server.turn import NoWrites, Turn
 from kpystorage import real_disk
