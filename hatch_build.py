@@ -88,6 +88,7 @@ MODULES = (
     "kpybroker.hosting.tickets",
     "kpybroker.journal",
     "kpybroker.partition.leader",
+    "kpybroker.partition.role",
     "kpybroker.partition.validation",
     "kpybroker.partition.verification",
     "kpybroker.replicas.commit_wait",

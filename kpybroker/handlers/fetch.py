@@ -15,7 +15,7 @@ from kpybroker.handlers import unopened_logs
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.reading import Reading
 from kpybroker.handlers.reading_again import ReadingAgain
-from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED
+from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM, PackedTopic, codec_for

@@ -14,7 +14,8 @@ from collections.abc import Generator
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
-from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader
+from kpybroker.partition.leader import Leader
+from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.replicas.replica import Replica
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes

@@ -11,7 +11,8 @@ from collections.abc import Generator, Iterable
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.handlers.context import Call, Context
-from kpybroker.partition.leader import READ_COMMITTED, Leader
+from kpybroker.partition.leader import Leader
+from kpybroker.partition.role import READ_COMMITTED
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError

@@ -4,8 +4,7 @@ The leader orders records: it checks a produced batch, stamps its offset and epo
 every in-sync replica has come, hence the high watermark: the smallest log end offset over the in-sync replicas. With
 this node as the only one in sync, an append moves the high watermark at once.
 
-Invariants: the high watermark never goes back and never exceeds the log's end; nothing at or above it is shown to
-consumers; nothing at or above the last stable offset is shown to those that read committed.
+Invariant: the high watermark never goes back and never exceeds the log's end.
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
 """
 
@@ -13,11 +12,11 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.errors import KafkaError
+from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig, validate
 from kpybroker.partition.verification import Verifications
 from kpystorage.log import Log
 from kpystorage.log_offset import LogOffset
-from kpystorage.log_slice import LogSlice
 from kpywire import error_codes
 from kpywire.batch import (
     ATTRIBUTES,
@@ -40,9 +39,6 @@ Appended = tuple[int, int, int]
 
 _new: Final = tuple.__new__
 
-READ_UNCOMMITTED = 0
-READ_COMMITTED = 1
-
 
 class Marker(NamedTuple):
     """The end of a producer's transaction. ``coordinator_epoch`` is the leader epoch of its coordinator's partition."""
@@ -55,17 +51,13 @@ class Marker(NamedTuple):
     """From 2 on the epoch has to be above the producer's (KIP-890)."""
 
 
-class Leader:
+class Leader(Role):
     """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker."""
 
     __slots__ = (
         "_alone",
-        "epoch",
         "follower_ends",
-        "high_watermark",
         "isr",
-        "log",
-        "name",
         "node_id",
         "partition_epoch",
         "replicas",
@@ -83,26 +75,15 @@ class Leader:
         isr: Sequence[int],
         high_watermark: int,
     ) -> None:
-        self.log = log
-        self.name = log.name
+        super().__init__(log, epoch, high_watermark)
         self.node_id = node_id
-        self.epoch = epoch
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.change_isr(isr)
         self.follower_ends: dict[int, LogOffset] = {}
         self.verifications = Verifications()
-        bounded = min(max(high_watermark, log.log_start_offset), log.log_end_offset)
-        self.high_watermark = log.position_of(bounded)
         log.epochs.assign(epoch, log.log_end_offset)
         self.advance_high_watermark()
-
-    def relocate(self, log: Log) -> None:
-        """The log lies elsewhere from now on: another one, with the same batches at the same offsets. DiskFailure."""
-        high_watermark = self.high_watermark.offset
-        self.log = log
-        self.high_watermark = log.position_of(high_watermark)
-        log.producers.replicated_to(high_watermark)
 
     def change_isr(self, isr: Sequence[int]) -> None:
         """Other replicas count from now on."""
@@ -272,44 +253,3 @@ class Leader:
         self.high_watermark = reached
         self.log.producers.replicated_to(reached.offset)
         return moved
-
-    # Reading
-
-    def last_stable_offset(self) -> LogOffset:
-        """The end of what is decided: no open transaction below it, and nothing above the high watermark."""
-        if self.log.producers.first_unstable is None:
-            return self.high_watermark
-        return self.log.last_stable_offset(self.high_watermark)
-
-    def end_for(self, isolation: int) -> LogOffset:
-        """The exclusive end of what a consumer of this isolation level may see."""
-        return self.last_stable_offset() if isolation == READ_COMMITTED else self.high_watermark
-
-    def read(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
-        """Batches from the one that holds ``offset``, below ``end``; None where there is nothing to read yet.
-
-        Raises:
-            KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end.
-        """
-        log = self.log
-        if offset >= end.offset:
-            if offset > log.end.offset:
-                raise _out_of_range(log, offset)
-            return None
-        if offset < log.log_start_offset:
-            raise _out_of_range(log, offset)
-        return log.read(offset, max_bytes, end, min_one_batch=min_one_batch)
-
-    def check_epoch(self, epoch: int) -> None:
-        """Fence a request by the leader epoch its sender believes in (KIP-320); -1 is not checked."""
-        if epoch == -1 or epoch == self.epoch:
-            return
-        raise KafkaError(error_codes.FENCED_LEADER_EPOCH if epoch < self.epoch else error_codes.UNKNOWN_LEADER_EPOCH)
-
-
-def _out_of_range(log: Log, offset: int) -> KafkaError:
-    return KafkaError(
-        error_codes.OFFSET_OUT_OF_RANGE,
-        f"Received request for offset {offset} for partition {log.topic}-{log.partition}, but we only have log "
-        f"segments from offset {log.log_start_offset} to {log.log_end_offset}.",
-    )

@@ -6,7 +6,8 @@ from random import Random
 import pytest
 
 from kpybroker.errors import KafkaError
-from kpybroker.partition.leader import READ_COMMITTED, READ_UNCOMMITTED, Leader, Marker
+from kpybroker.partition.leader import Leader, Marker
+from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
