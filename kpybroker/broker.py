@@ -23,6 +23,7 @@ from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import EVERY_DIRECTORY
@@ -53,6 +54,7 @@ class Broker:
     markers: Markers
     marker_writer: MarkerWriter
     compaction: Compaction
+    nodes: Nodes
 
     def __init__(
         self,

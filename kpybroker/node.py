@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from kpybroker import handlers
@@ -22,11 +21,13 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener as ConfiguredListener
 from kpybroker.config.topic import effective
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
+from kpybroker.controller.channel import ControllerChannel
 from kpybroker.controller.host import ControllerHost, Identity, Timings
 from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
+from kpybroker.controller_role import ControllerRole
 from kpybroker.dispatch import Dispatcher, Intercept
 from kpybroker.hosting.groups import group_coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter
@@ -45,6 +46,9 @@ from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
 from kpybroker.metadata.image import InvalidMetadata
+from kpybroker.network.nodes import Nodes
+from kpybroker.network.peer import Connect
+from kpybroker.network.peers import Peers, connect_over
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.cleaners import Processes, Threads
@@ -54,6 +58,7 @@ from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.server.connection_quotas import ConnectionLimits
+from kpybroker.server.frames import Dispatch
 from kpybroker.server.listener import Server, SocketLimits
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
 from kpybroker.storage_start import StoredNode, open_storage
@@ -72,6 +77,10 @@ DEFAULT_REQUEST_MEMORY_BYTES = 512 * 1024 * 1024
 DEFAULT_BACKLOG = 1024
 """Kafka's 50 is filled by one Spark job that starts; who is not in it tries again a second later."""
 STOP_WAIT_MS = 500
+"""What a node that is alone, or that knows of no controller, waits for leave to stop."""
+CONTROLLED_SHUTDOWN_WAIT_MS = 30_000
+STOP_STEP_MS = 100
+SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 PROGRESS_EVERY_MS = 1_000
 
 
@@ -86,13 +95,14 @@ class Node:
         *,
         scheduler: LoopScheduler | None = None,
         intercept: Intercept | None = None,
+        connect: Connect | None = None,
         sockets: Sockets = SYSTEM_SOCKETS,
         rng: random.Random | None = None,
     ) -> None:
         """``failed`` is called with one line if the node cannot go on.
 
         For brokers in tests: ``scheduler`` is another clock than the loop's, ``intercept`` stands before the handlers
-        of clients' requests. ``sockets`` and ``rng`` are for simulations.
+        of clients' requests. ``connect``, ``sockets`` and ``rng`` are for simulations.
         """
         self.config = config
         self.loop = loop
@@ -101,12 +111,16 @@ class Node:
         self._intercept = intercept
         self.rng = random.Random(random.SystemRandom().getrandbits(128)) if rng is None else rng
         self._sockets = sockets
+        self._connect = connect_over(loop) if connect is None else connect
         self.ports: dict[str, int] = {}
-        self._stored: StoredNode | None = None
-        self._host: ControllerHost | None = None
-        self._monitoring: Monitoring | None = None
         self.broker: Broker | None = None
-        self._upkeep: Upkeep | None = None
+        """None on a node that is a controller only."""
+        self.server: Server | None = None
+        self._stored: StoredNode | None = None
+        self._replica: ControllerHost | None = None
+        self._monitoring: Monitoring | None = None
+        self._ends: list[Callable[[], object]] = []
+        """How to end what was built, in the order of its building."""
         self._progress_said_ms = self.scheduler.monotonic_ms()
 
     @property
@@ -120,35 +134,34 @@ class Node:
         """Ready for clients when this returns. Raises StartRefused, StorageError or OSError with one clear line."""
         config = self.config
         stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
-        host = self._host = self._build_controller(stored)
-        broker = self.broker = self._build_broker(stored, host)
-        cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)
-        broker.compaction = Compaction(self.scheduler, broker.replicas, lambda: broker.config, cleaners)
-        host.subscribe(broker.apply)
-        for listener in config.broker_listeners:
-            self.ports[listener.name] = _listen(broker.server, listener, broker.dispatcher)
-        controller = Dispatcher(
-            broker, handlers.load, handlers.controller_versions(), counters=broker.dispatcher.counters
-        )
-        for listener in config.controller_listeners:
-            self.ports[listener.name] = _listen(broker.server, listener, controller)
-        active: asyncio.Future[None] = self.loop.create_future()
-        host.start(lambda: active.set_result(None))
-        await active
-        broker.lifecycle = self._build_lifecycle(stored, broker)
-        ready: asyncio.Future[None] = self.loop.create_future()
-        broker.lifecycle.start(lambda: ready.set_result(None))
-        await ready
-        self._upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
-        self._upkeep.start()
-        broker.compaction.start()
-        broker.server.start()
-        broker.groups.start()
-        broker.transactions.start()
-        from kpybroker.metrics.monitoring import Monitoring
-
-        self._monitoring = Monitoring(broker, (broker.dispatcher, controller))
-        await self._monitoring.start()
+        replica = self._replica = self._build_replica(stored)
+        self._ends.append(replica.close)
+        channel = ControllerChannel(self.scheduler, replica, self._peers("controller"), config.request_timeout_ms)
+        self._ends.append(channel.close)
+        controllers = self._build_controllers_dispatcher(replica)
+        limits = socket_limits(config)
+        if config.is_broker:
+            broker = self.broker = self._build_broker(stored, replica, channel, disk)
+            broker.dispatcher = Dispatcher(
+                broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
+            )
+            writes = broker.replicas.directories
+            server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, limits, writes, self._sockets)
+            replica.subscribe(broker.apply)
+        else:
+            server = Server(self.loop, self.scheduler, controllers, limits, sockets=self._sockets)
+        self.server = server
+        self._ends.append(server.close)
+        for listener in config.listeners:
+            serves = controllers if listener in config.controller_listeners else server.dispatch
+            self.ports[listener.name] = _listen(server, listener, serves)
+        server.start(config.controller_listener_names)  # without them the other voters could form no quorum
+        caught_up: asyncio.Future[None] = self.loop.create_future()
+        replica.start(lambda: _release(caught_up))
+        await caught_up
+        if self.broker is not None:
+            await self._join(self.broker, stored, controllers)
+        server.start()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Recovery after a crash may take long: say how far it is."""
@@ -157,7 +170,40 @@ class Node:
             self._progress_said_ms = now_ms
             log.info("recovering %s: %d of %d logs", directory, done, total)
 
-    def _build_controller(self, stored: StoredNode) -> ControllerHost:
+    async def _join(self, broker: Broker, stored: StoredNode, controllers: Dispatcher) -> None:
+        """Have the broker taken into the cluster, and begin what it does by itself."""
+        lifecycle = broker.lifecycle = self._build_lifecycle(stored, broker)
+        self._ends.append(lifecycle.close)
+        ready: asyncio.Future[None] = self.loop.create_future()
+        lifecycle.start(lambda: _release(ready))
+        await ready
+        upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
+        upkeep.start()
+        broker.compaction.start()
+        broker.groups.start()
+        broker.transactions.start()
+        self._ends += [broker.compaction.stop, upkeep.stop]
+        from kpybroker.metrics.monitoring import Monitoring
+
+        self._monitoring = Monitoring(broker, (broker.dispatcher, controllers))
+        await self._monitoring.start()
+
+    def _peers(self, purpose: str) -> Peers:
+        """Connections to other nodes that nobody else's requests delay."""
+        config = self.config
+        return Peers(self.scheduler, self._connect, f"{config.node_id}-to-{purpose}", config.request_timeout_ms)
+
+    def _build_controllers_dispatcher(self, replica: ControllerHost) -> Dispatcher:
+        """What serves the controller's listeners."""
+        role = ControllerRole(self.config, self.scheduler, replica, SUPPORTED_LEVELS, self._reconfigured)
+        replica.subscribe(role.apply)
+        return Dispatcher(role, handlers.load, handlers.controller_versions())
+
+    def _reconfigured(self, config: BrokerConfig) -> None:
+        if self.server is not None:
+            self.server.change_limits(socket_limits(config))
+
+    def _build_replica(self, stored: StoredNode) -> ControllerHost:
         config = self.config
         metadata_log = MetadataLog(stored.metadata_directory, stored.metadata_log_config, self.scheduler.now_ms())
         settings = Settings(
@@ -186,19 +232,28 @@ class Node:
             failed=self.failed,
         )
 
-    def _build_broker(self, stored: StoredNode, host: ControllerHost) -> Broker:
+    def _build_broker(
+        self, stored: StoredNode, replica: ControllerHost, channel: ControllerChannel, disk: Disk
+    ) -> Broker:
         config = self.config
-        versions = handlers.served_versions()
-        features = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
-        broker = Broker(config, self.scheduler, host.image, host, features, self.rng)
+        broker = Broker(config, self.scheduler, replica.image, channel, SUPPORTED_LEVELS, self.rng)
         directories = Directories(stored.directories, self.scheduler, self.failed, stored.unusable)
         directories.cordon(cordoned_paths(config))
+        nodes = broker.nodes = Nodes(lambda: broker.image, config.inter_broker_listener_name, self._peers("brokers"))
         broker.replicas = Replicas(
             config.node_id, directories, self.scheduler, lambda overrides: effective(overrides, broker.config)
         )
-        broker.replicas.assignments = Assignments(self.scheduler, host.send, config.node_id, lambda: broker.epoch)
-        broker.replicas.moves = Moves(broker.replicas, lambda: broker.config)
+        broker.replicas.assignments = Assignments(self.scheduler, channel.send, config.node_id, lambda: broker.epoch)
+        moves = broker.replicas.moves = Moves(broker.replicas, lambda: broker.config)
         directories.when_failed(lambda _directory: broker.report_directories())
+        self._ends += [nodes.close, moves.stop]
+        self._build_coordinators(broker)
+        broker.producer_ids = ProducerIds(channel.send, config.node_id, lambda: broker.epoch)
+        cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)
+        broker.compaction = Compaction(self.scheduler, broker.replicas, lambda: broker.config, cleaners)
+        return broker
+
+    def _build_coordinators(self, broker: Broker) -> None:
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
         broker.marker_writer = MarkerWriter(
@@ -216,13 +271,7 @@ class Node:
             lambda: broker.producer_ids.at_once(),
             broker.marker_writer.send,
         )
-        broker.producer_ids = ProducerIds(host.send, config.node_id, lambda: broker.epoch)
-        broker.dispatcher = Dispatcher(broker, handlers.load, versions, self._intercept)
-        server = broker.server = Server(
-            self.loop, self.scheduler, broker.dispatcher, socket_limits(config), directories, self._sockets
-        )
-        broker.when_reconfigured = lambda changed: server.change_limits(socket_limits(changed))
-        return broker
+        self._ends += [broker.marker_writer.stop, broker.transactions.stop, broker.groups.stop]
 
     def _build_lifecycle(self, stored: StoredNode, broker: Broker) -> Lifecycle:
         config = self.config
@@ -262,14 +311,12 @@ class Node:
     async def stop(self) -> None:
         """A clean stop: let go of leaderships, answer nobody any more, flush, and say on disk that it was clean."""
         broker, stored = self.broker, self._stored
-        if broker is not None:
-            broker.server.stop_accepting()
+        if broker is not None and self.server is not None:
+            if len(broker.image.brokers) <= 1:
+                self.server.stop_accepting()
             broker.replicas.checkpoint_high_watermarks()  # of those whose leadership ends before the last word
             if hasattr(broker, "lifecycle"):
-                released: asyncio.Future[None] = self.loop.create_future()
-                broker.lifecycle.stop(lambda: _release(released))
-                with suppress(TimeoutError):
-                    await asyncio.wait_for(released, STOP_WAIT_MS / 1000)
+                await self._let_leaderships_go(broker)
         await self._let_go()
         if broker is not None:
             broker.replicas.finish_dropping()
@@ -277,6 +324,22 @@ class Node:
         if stored is not None:
             epoch = broker.lifecycle.broker_epoch if broker is not None and hasattr(broker, "lifecycle") else -1
             stored.close(epoch)
+
+    async def _let_leaderships_go(self, broker: Broker) -> None:
+        """A controlled shutdown: others lead before this node is gone. Not waited for where no controller is left."""
+        released: asyncio.Future[None] = self.loop.create_future()
+        broker.lifecycle.stop(lambda: _release(released))
+        wait_ms = STOP_WAIT_MS if len(broker.image.brokers) <= 1 else CONTROLLED_SHUTDOWN_WAIT_MS
+        alone_ms = 0
+        while wait_ms > 0 and alone_ms < STOP_WAIT_MS and not released.done():
+            await asyncio.wait((released,), timeout=STOP_STEP_MS / 1000)
+            wait_ms -= STOP_STEP_MS
+            alone_ms = 0 if self._knows_controller else alone_ms + STOP_STEP_MS
+
+    @property
+    def _knows_controller(self) -> bool:
+        replica = self._replica
+        return replica is not None and (replica.is_active or replica.controller_id not in (-1, self.config.node_id))
 
     async def abandon(self) -> None:
         """Let go of everything as it is, as if the process had died; only what the system would free is freed."""
@@ -286,23 +349,10 @@ class Node:
 
     async def _let_go(self) -> None:
         """Serve nobody and do nothing any more; what is on the disk stays as it is."""
-        broker = self.broker
-        if broker is not None:
-            if hasattr(broker, "lifecycle"):
-                broker.lifecycle.close()
-            if self._upkeep is not None:
-                self._upkeep.stop()
-            broker.compaction.stop()
-            if broker.replicas.moves is not None:
-                broker.replicas.moves.stop()
-            broker.server.close()
-            broker.groups.stop()
-            broker.transactions.stop()
-            broker.marker_writer.stop()
+        while self._ends:
+            self._ends.pop()()
         if self._monitoring is not None:
             await self._monitoring.stop()
-        if self._host is not None:
-            self._host.close()
         await self.scheduler.close()
 
 
@@ -311,9 +361,9 @@ def _release(released: asyncio.Future[None]) -> None:
         released.set_result(None)
 
 
-def _listen(server: Server, listener: ConfiguredListener, dispatcher: Dispatcher) -> int:
+def _listen(server: Server, listener: ConfiguredListener, dispatch: Dispatch) -> int:
     try:
-        return server.listen(listener.name, listener.host, listener.port, dispatcher)
+        return server.listen(listener.name, listener.host, listener.port, dispatch)
     except (OSError, UnicodeError) as error:
         raise StartRefused(f"cannot listen on {listener}: {getattr(error, 'strerror', None) or error}") from None
 

@@ -9,15 +9,17 @@ REQUEST_TIMED_OUT.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.answered_errors import errors_in
 from kpybroker.controller.error_responses import plain_error_response
-from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
 
 RETRY_MS = 50
 
@@ -60,7 +62,7 @@ class _Call:
 class ControllerChannel:
     """What this node asks the active controller."""
 
-    def __init__(self, scheduler: Scheduler, replica: QuorumReplica, peers: Peers, request_timeout_ms: float) -> None:
+    def __init__(self, scheduler: "Scheduler", replica: QuorumReplica, peers: Peers, request_timeout_ms: float) -> None:
         self._scheduler = scheduler
         self._replica = replica
         self._peers = peers
@@ -158,7 +160,8 @@ class ControllerChannel:
 
 
 def _names_no_controller(response: object) -> bool:
-    find = errors_in(type(response))
+    message: type = type(response)
+    find = errors_in(message)
     codes: list[int] = []
     if find is not None:
         find(response, codes)

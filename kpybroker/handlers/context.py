@@ -12,6 +12,7 @@ from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.markers import Markers
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.connection import Connection
@@ -73,6 +74,8 @@ class Context(Protocol):
     transactions: Coordinator
     markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
+    nodes: Nodes
+    """The other brokers."""
     alive_brokers: Container[int]
     """Registered and not fenced."""
 

@@ -15,7 +15,7 @@ from running_node import BreakableDisk, RunningNode, start
 
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.metadata.topic import directory_is_reserved
-from kpywire import error_codes
+from kpywire import api, error_codes
 from kpywire.batch import ATTRIBUTES_POSITION
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -358,7 +358,7 @@ def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: Exi
             assert client.call(MetadataRequest(topics=[]), 12).brokers == [broker]
 
 
-def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: ExitStack, tmp_path: Path) -> None:
+def test_a_controller_listener_promises_what_the_controller_decides_and_what_nodes_ask_of_it(nodes: ExitStack, tmp_path: Path) -> None:
     settings = {
         "log.dirs": str(tmp_path),
         "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
@@ -368,7 +368,9 @@ def test_a_controller_listener_promises_only_what_the_controller_decides(nodes: 
     asked = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
     with RawClient(node.node.ports["CONTROLLER"]) as controller, RawClient(node.port) as broker:
         keys = {entry.api_key for entry in controller.call(asked, 4).api_keys}
-        assert keys < {entry.api_key for entry in broker.call(asked, 4).api_keys}
+        of_clients = {entry.api_key for entry in broker.call(asked, 4).api_keys}
+        assert of_clients - keys
+        assert {api.API_KEYS[key].listeners for key in keys - of_clients} == {("controller",)}
         create(controller, "by-the-controller")
         assert produce(broker, "by-the-controller", b"v") == error_codes.NONE
         controller.send(MetadataRequest(topics=[]), 12)

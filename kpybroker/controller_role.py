@@ -1,0 +1,50 @@
+"""The controller role of one node: what the handlers of requests to its controller see as their context.
+
+A node has it beside a broker in the same process, or alone. It asks nobody else: requests of nodes and tools are
+decided here, or answered with NOT_CONTROLLER while another node's controller is the active one.
+"""
+
+from collections.abc import Callable, Mapping
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.host import ControllerHost
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+
+CLUSTER_DEFAULT = ""
+
+
+class ControllerRole:
+    """``controller`` is this node's own, active or not."""
+
+    def __init__(
+        self,
+        config: BrokerConfig,
+        scheduler: Scheduler,
+        controller: ControllerHost,
+        supported_features: Mapping[str, tuple[int, int]],
+        reconfigured: Callable[[BrokerConfig], object],
+    ) -> None:
+        """``reconfigured`` takes every new configuration; dynamic broker configs hold for controllers too (KIP-226)."""
+        self.node_id = config.node_id
+        self.config = config
+        self.scheduler = scheduler
+        self.controller = controller
+        self.supported_features = supported_features
+        self._reconfigured = reconfigured
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata."""
+        return self.controller.image
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take over a committed change of the metadata."""
+        if any(
+            kind == BROKER_RESOURCE and name in (CLUSTER_DEFAULT, str(self.node_id)) for kind, name in delta.configs
+        ):
+            self.config = self.config.with_dynamic(
+                image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
+            )
+            self._reconfigured(self.config)
