@@ -358,7 +358,7 @@ def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: Exi
             assert client.call(MetadataRequest(topics=[]), 12).brokers == [broker]
 
 
-def test_a_controller_listener_promises_what_the_controller_decides_and_what_nodes_ask_of_it(nodes: ExitStack, tmp_path: Path) -> None:
+def test_a_controller_listener_promises_what_controllers_decide_and_nodes_ask(nodes: ExitStack, tmp_path: Path) -> None:
     settings = {
         "log.dirs": str(tmp_path),
         "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
