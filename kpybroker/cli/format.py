@@ -15,6 +15,7 @@ from kpybroker.controller.formatter import (
     Formatting,
     choose_levels,
     format_directories,
+    level_of_release,
     new_uuid,
     parse_initial_controllers,
     parse_levels,
@@ -68,6 +69,8 @@ def command(
         config = BrokerConfig.load(properties, dict(_override(text) for text in overrides))
         if sum((standalone, no_initial_controllers, initial_controllers is not None)) > 1:
             raise FormatRefused("Give one of --standalone, --initial-controllers and --no-initial-controllers only.")
+        if release_version is not None:
+            level_of_release(release_version)  # refused before anything else, as by Kafka
         voters = _voters(config, standalone, no_initial_controllers, initial_controllers, rng)
         levels = choose_levels(release_version, parse_levels(feature_levels), dynamic_quorum=not config.quorum_voters)
         directories = sorted({*map(_absolute, config.log_dirs), _absolute(config.metadata_log_dir)})

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
+from kpybroker.config.endpoints import HIGHEST_PORT
 from kpybroker.controller.metadata_log import metadata_log_path, read_checkpoint
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.metadata import features, metadata_version
@@ -27,6 +28,8 @@ from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.record import Record, build_batch, read_batch
 
 BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
+_MOST_DIGITS = 10
+_INT_MAX = 2**31 - 1
 _LEFT_BY_ANYBODY = frozenset(("lost+found",))
 _LEFT_BY_AN_INTERRUPTED_FORMAT = frozenset(
     (".lock", snapshot.BOOTSTRAP, snapshot.BOOTSTRAP + snapshot.PARTIAL, "meta.properties.tmp", "__cluster_metadata-0")
@@ -67,20 +70,28 @@ def choose_levels(release_version: str | None, chosen: Mapping[str, int], *, dyn
                 f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
             )
     else:
-        try:
-            level = metadata_version.LATEST if release_version is None else metadata_version.level_of(release_version)
-        except ValueError as error:
-            raise FormatRefused(str(error)) from None
+        level = metadata_version.LATEST if release_version is None else level_of_release(release_version)
     for name in chosen:
         if name not in features.SUPPORTED and name not in features.KNOWN_TO_KAFKA:
             known = ", ".join(sorted({*features.SUPPORTED, *features.KNOWN_TO_KAFKA} - {metadata_version.FEATURE_NAME}))
             raise FormatRefused(f"Unsupported feature: {name}. Supported features are: {known}")
+        levels_of_kafka = features.SUPPORTED.get(name) or features.KNOWN_TO_KAFKA[name]
+        if name not in (metadata_version.FEATURE_NAME, KRAFT_VERSION) and chosen[name] not in levels_of_kafka:
+            raise FormatRefused(f"No feature:{name} with feature level {chosen[name]}")
     levels = {name: chosen.get(name, features.default_level(name, level)) for name in features.SUPPORTED}
     levels |= {metadata_version.FEATURE_NAME: level, KRAFT_VERSION: _kraft_level(chosen, dynamic_quorum)}
     refusal = features.refusal({**levels, **chosen})
     if refusal is not None:
         raise FormatRefused(refusal)
     return levels
+
+
+def level_of_release(version: str) -> int:
+    """The ``metadata.version`` of a release; raises FormatRefused."""
+    try:
+        return metadata_version.level_of(version)
+    except ValueError as error:
+        raise FormatRefused(str(error)) from None
 
 
 def _kraft_level(chosen: Mapping[str, int], dynamic_quorum: bool) -> int:
@@ -128,23 +139,53 @@ def parse_initial_controllers(text: str, listener_name: str) -> Voters:
 
 
 def _parse_voter(text: str, listener_name: str) -> Voter:
+    """(``DynamicVoter.parse``.)"""
     node, at_sign, rest = text.strip().partition("@")
     if not at_sign:
         raise FormatRefused("No @ found in dynamic voter string.")
-    if not node.isascii() or not node.isdigit():
-        raise FormatRefused("Failed to parse node id in dynamic voter string.")
-    address, colon, directory = rest.rpartition(":")
-    host, other_colon, port = address.rpartition(":")
-    if not colon or not other_colon or not host:
-        raise FormatRefused("A dynamic voter must be given as id@host:port:directory-id.")
-    if not port.isascii() or not port.isdigit() or int(port) > 65535:
+    if not node:
+        raise FormatRefused("Invalid @ at beginning of dynamic voter string.")
+    node_id = _parse_int(node, "node id")
+    if node_id < 0:
+        raise FormatRefused(f"Invalid negative node id {node_id} in dynamic voter string.")
+    if not rest:
+        raise FormatRefused("No hostname found after node id.")
+    host, rest = _parse_host(rest)
+    port_text, colon, directory = rest.partition(":")
+    if not colon:
+        raise FormatRefused("No colon following port could be found.")
+    port = _parse_int(port_text, "port")
+    if not 0 <= port <= HIGHEST_PORT:
         raise FormatRefused(f"Invalid port {port} in dynamic voter string.")
     try:
         directory_id = uuid.from_string(directory)
     except ValueError:
         raise FormatRefused("Failed to parse directory ID in dynamic voter string.") from None
-    host = host[1:-1] if host.startswith("[") and host.endswith("]") else host
-    return Voter(int(node), directory_id, (VoterEndpoint(listener_name, host, int(port)),))
+    if not host:
+        raise FormatRefused("No hostname found after node id.")
+    return Voter(node_id, directory_id, (VoterEndpoint(listener_name, host, port),))
+
+
+def _parse_host(text: str) -> tuple[str, str]:
+    """The host, without brackets, and what follows the colon behind it."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket:
+            raise FormatRefused("Hostname began with left bracket, but no right bracket was found.")
+        if not rest.startswith(":"):
+            raise FormatRefused("Port section must start with a colon.")
+        return host, rest[1:]
+    host, colon, rest = text.partition(":")
+    if not colon:
+        raise FormatRefused("No colon following hostname could be found.")
+    return host, rest
+
+
+def _parse_int(text: str, what: str) -> int:
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > _MOST_DIGITS or int(digits) > _INT_MAX:
+        raise FormatRefused(f"Failed to parse {what} in dynamic voter string.")
+    return int(text)
 
 
 def bootstrap_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:

@@ -345,7 +345,7 @@ def test_the_command_formats_a_standalone_node(properties: str, tmp_path: Path) 
         (("--standalone", "--no-initial-controllers"), "Give one of --standalone"),
         (("-s", "-f", "share.version=1"), "kpybroker does not have these finalised features: share.version=1."),
         (("-s", "--override", "nonsense"), "--override takes KEY=VALUE"),
-        (("-I", "1@h"), "id@host:port:directory-id"),
+        (("-I", "1@h"), "No colon following hostname could be found."),
     ],
 )
 def test_the_command_refuses_in_one_line(properties: str, arguments: tuple[str, ...], message: str) -> None:

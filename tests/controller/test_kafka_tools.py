@@ -9,13 +9,18 @@ import pytest
 from click.testing import CliRunner
 from host_world import HostWorld
 
+import oracle
 from kpybroker.cli.format import command
 from kpybroker.controller.snapshotting import SnapshotPolicy
+from kpybroker.metadata import features
 from kpystorage.real_disk import RealDisk
+from kpywire import uuid
+from kpywire.control_record import KRAFT_VOTERS, SNAPSHOT_HEADER
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
+from kpywire.metadata_records import decode_record
 from kpywire.record import read_records
-from oracle import java
+from oracle import compile_java, java
 
 pytestmark = pytest.mark.java
 
@@ -89,41 +94,120 @@ def test_the_metadata_shell_reads_a_snapshot(node: HostWorld) -> None:
     assert "isr=[1], removingReplicas=[], addingReplicas=[], elr=[], lastKnownElr=[], leader=1" in finished.stdout
 
 
-def test_format_writes_what_kafka_storage_writes(tmp_path: Path) -> None:
-    features = ["group", "transaction", "share", "streams", "eligible.leader.replicas"]
-    options = [part for name in features for part in ("--feature", f"{name}.version=0")]
-    written = {}
-    for who in ("kafka", "ours"):
-        properties = tmp_path / f"{who}.properties"
-        properties.write_text(
-            "process.roles=broker,controller\nnode.id=1\ncontroller.quorum.bootstrap.servers=localhost:9093\n"
-            "listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093\ncontroller.listener.names=CONTROLLER\n"
-            f"log.dirs={tmp_path / who}\n"
-        )
-        arguments = ["--standalone", "-t", CLUSTER_ID, "-c", str(properties), *options]
-        if who == "kafka":
-            finished = java("kafka.tools.StorageTool", "format", *arguments)
-            assert finished.returncode == 0, finished.stdout + finished.stderr
-            said = finished.stdout.splitlines()[-1]
-        else:
-            result = CliRunner().invoke(command, arguments)
-            assert result.exit_code == 0, result.output
-            said = result.output.splitlines()[-1]
-        written[who] = (said.replace(f"/{who} ", "/_ "), contents(tmp_path / who))
-    assert written["ours"] == written["kafka"]
+IDS = ("JEXY6aqzQY-32P5TStzaFg", "MvDxzVmcRsaTz33bUuRU6A", "07R5amHmR32VDA6jHkGbTA")
+INITIAL = ",".join(f"{number}@h{number}:9093:{directory_id}" for number, directory_id in enumerate(IDS, 1))
+QUORUMS = {
+    "dynamic": "controller.quorum.bootstrap.servers=h1:9093,h2:9093,h3:9093",
+    "static": "controller.quorum.voters=1@h1:9093,2@h2:9093,3@h3:9093",
+}
+NODES = {
+    "both": "node.id=1\nprocess.roles=broker,controller\nlisteners=PLAINTEXT://h1:9092,CONTROLLER://h1:9093",
+    "broker": "node.id=7\nprocess.roles=broker\nlisteners=PLAINTEXT://h1:9092",
+    "controller": "node.id=1\nprocess.roles=controller\nlisteners=CONTROLLER://h1:9093",
+}
+FORMATS: list[tuple[str, ...]] = [
+    (),
+    ("-s",),
+    ("-N",),
+    ("-I", INITIAL),
+    ("-I", INITIAL, "-f", "kraft.version=0"),
+    ("-N", "-f", "kraft.version=1"),
+    ("-f", "kraft.version=1"),
+    ("-N", "-f", "kraft.version=0"),
+    ("-s", "-r", "3.9"),
+    ("-N", "-r", "4.0"),
+    ("-N", "-r", "3.8"),
+    ("-s", "-f", "transaction.version=1"),
+    ("-r", "3.2"),
+    ("-N", "-r", "nonsense"),
+    ("-N", "-f", "nonsense=1"),
+    ("-N", "-f", "group.version=9"),
+    ("-N", "-f", "metadata.version=25"),
+    ("-N", "-f", "metadata.version=25", "-r", "4.0"),
+    ("-N", "-f", "foo"),
+    ("-N", "-f", "foo=x"),
+    ("-N", "-f", "group.version=0", "-f", "transaction.version=0"),
+]
+WRONG_CONTROLLERS = [
+    ",",
+    "1h1:9093",
+    "@h1",
+    "1@",
+    "1@h1",
+    "1@h1:9093",
+    "1@h1:x:y",
+    "1@h1:70000:y",
+    "1@h1:-5:y",
+    "1@[::1:9093:y",
+    "1@[::1]9093:y",
+    "1@::1:9093:y",
+    "x@h1:9093:y",
+    "-1@h1:9093:y",
+    "99999999999@h1:9093:y",
+    "1@h1:9093:",
+    f"1@h1:9093:{IDS[0]}:x",
+    f"1@h1:9093:{IDS[0]},1@h2:9093:{IDS[1]}",
+]
 
 
-def contents(directory: Path) -> dict[str, Any]:
-    """Files and what is in them, without times and random ids."""
-    files = {str(path.relative_to(directory)): path for path in directory.rglob("*") if path.is_file()}
-    properties = files.pop("meta.properties").read_text()
-    directory_id = re.search(r"directory\.id=(\S+)", properties)
-    assert directory_id is not None
-    known = {line for line in properties.splitlines() if not line.startswith(("#", "directory.id"))}
-    result: dict[str, Any] = {"meta.properties": known}
-    for name, path in files.items():
-        result[name] = [
-            (record.offset, record.key, None if record.value is None else len(record.value))
-            for record in read_records(path.read_bytes())
-        ]
-    return result
+def test_format_says_and_writes_what_kafka_storage_does(tmp_path: Path) -> None:
+    cases = [(node, quorum, options) for node in NODES for quorum in QUORUMS for options in FORMATS]
+    cases += [("both", "dynamic", (f"--initial-controllers={wrong}",)) for wrong in WRONG_CONTROLLERS]
+    commands = []
+    for number, (node, quorum, options) in enumerate(cases):
+        for who in ("kafka", "kpybroker"):
+            directory = tmp_path / str(number) / who
+            directory.mkdir(parents=True)
+            lines = (NODES[node], QUORUMS[quorum], "controller.listener.names=CONTROLLER")
+            text = "\n".join((*lines, f"log.dirs={directory}/data,{directory}/more"))
+            (directory / "server.properties").write_text(text)
+        commands.append(["format", "-t", CLUSTER_ID, "-c", str(tmp_path / str(number) / "kafka/server.properties")])
+        commands[-1] += options
+    differing = {}
+    for number, (case, kafka) in enumerate(zip(cases, kafka_storage(commands), strict=True)):
+        ours = CliRunner().invoke(command, [part.replace("/kafka/", "/kpybroker/") for part in commands[number][1:]])
+        said = ours.output.replace("kpybroker format: ", "").replace("/kpybroker/", "/kafka/")
+        found = outcome(ours.exit_code, said, tmp_path / str(number) / "kpybroker")
+        expected = outcome(kafka["code"], kafka["said"], tmp_path / str(number) / "kafka")
+        if found != expected:
+            differing[case] = (expected, found)
+    assert differing == {}
+
+
+def kafka_storage(commands: list[list[str]]) -> list[dict[str, Any]]:
+    lines = "".join(json.dumps(each) + "\n" for each in commands)
+    source = Path(oracle.__file__).with_name("StorageOracle.java")
+    finished = java("StorageOracle", classes=[compile_java(source)], stdin=lines)
+    answers = [json.loads(line) for line in finished.stdout.splitlines() if line.startswith("{")]
+    assert len(answers) == len(commands), finished.stderr
+    return answers
+
+
+def outcome(code: int, said: str, directory: Path) -> tuple[int, list[str], dict[str, Any]]:
+    """The exit code, what was said, in any order, and what is in the files: without times, ids made by chance, and the
+    features that are not there yet."""
+    lines = sorted(line for line in said.splitlines() if line and not line.startswith("Bootstrap metadata"))
+    files = [path for path in directory.rglob("*") if path.is_file() and path.name != "server.properties"]
+    return code, lines, {str(path.relative_to(directory)): contents(path) for path in sorted(files)}
+
+
+def contents(path: Path) -> Any:
+    if path.name == "meta.properties":
+        given = [f"directory.id={each}" for each in IDS]
+        lines = [line for line in path.read_text().splitlines() if not line.startswith("#")]
+        return sorted(line for line in lines if not line.startswith("directory.id") or line in given)
+    found: list[Any] = []
+    for record in read_records(path.read_bytes()):
+        assert record.value is not None
+        if record.key is None:
+            level = decode_record(record.value)
+            found += [(level.name, level.feature_level)] if level.name in features.SUPPORTED else []
+            continue
+        kind, value = int.from_bytes(record.key[2:]), record.value
+        if kind == SNAPSHOT_HEADER:
+            value = value[:2]
+        if kind == KRAFT_VOTERS and not any(uuid.from_string(each) in value for each in IDS):
+            end = value.index(b"CONTROLLER") - 2  # of an id made by chance
+            value = value[: end - uuid.UUID_BYTES] + value[end:]
+        found.append((kind, value))
+    return found
