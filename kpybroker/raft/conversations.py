@@ -6,7 +6,7 @@ Invariant: of each node one request at a time is waited for; one that failed is 
 from typing import Any
 
 from kpybroker.raft.events import Answer, Send
-from kpybroker.raft.messages import Request, Response
+from kpybroker.raft.messages import FetchSnapshot, Request, Response
 
 
 class Conversations:
@@ -29,7 +29,7 @@ class Conversations:
         """Send a request whose answer does not matter."""
         self._said.append(Send(node_id, request))
 
-    def answer(self, ticket: Any, response: Response, read_from: int | None = None) -> None:
+    def answer(self, ticket: Any, response: Response, read_from: int | FetchSnapshot | None = None) -> None:
         """Answer a request of another node."""
         self._said.append(Answer(ticket, response, read_from))
 

@@ -7,7 +7,7 @@ What comes in is from the disk, from other nodes or from the clock. What goes ou
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.raft.messages import OffsetAndEpoch, Request, Response
+from kpybroker.raft.messages import FetchSnapshot, OffsetAndEpoch, Request, Response
 from kpybroker.raft.roles import ElectionState
 from kpybroker.raft.voters import VoterHistory
 
@@ -28,15 +28,24 @@ class LogTruncated(NamedTuple):
     """From the disk: the log was cut as asked for."""
 
 
+class SnapshotWritten(NamedTuple):
+    """From the disk: this node made a snapshot of its own, or the log begins later than it did."""
+
+    snapshot: OffsetAndEpoch
+    start_offset: int
+
+
 class SnapshotInstalled(NamedTuple):
-    """From the disk: a snapshot of the leader is in place of the log. ``history`` is what it says of the voters."""
+    """From the disk: a snapshot of the leader is whole and durable. ``history`` is what it says of the voters."""
 
     snapshot: OffsetAndEpoch
     history: VoterHistory
 
 
-class SnapshotChunk(NamedTuple):
-    """From the leader: a part of the snapshot came, so it lives."""
+class SnapshotBroken(NamedTuple):
+    """From the disk: what the leader sent as this snapshot is none."""
+
+    snapshot: OffsetAndEpoch
 
 
 class Asked(NamedTuple):
@@ -65,8 +74,8 @@ class Tick(NamedTuple):
     """From the clock: ``deadline_ms`` has come."""
 
 
-FromDisk = ElectionPersisted | LogSynced | LogTruncated | SnapshotInstalled
-FromOthers = SnapshotChunk | Asked | Answered | Unanswered
+FromDisk = ElectionPersisted | LogSynced | LogTruncated | SnapshotWritten | SnapshotInstalled | SnapshotBroken
+FromOthers = Asked | Answered | Unanswered
 Message = FromDisk | FromOthers | Tick
 
 
@@ -78,19 +87,33 @@ class Send(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response to another node. Where ``read_from`` is not None, batches from there on belong into it."""
+    """A response to another node. Where ``read_from`` is not None, batches from there on, or that part of a snapshot,
+    belong into it.
+    """
 
     ticket: Any
     response: Response
-    read_from: int | None = None
+    read_from: int | FetchSnapshot | None = None
+
+
+class SnapshotPart(NamedTuple):
+    """Bytes of a leader's snapshot; after the last part it is to be made durable and read."""
+
+    snapshot: OffsetAndEpoch
+    position: int
+    data: bytes
+    is_last: bool
 
 
 class Ready(NamedTuple):
-    """What to do now, in this order: ``quorum-state`` on disk, the log cut, batches at its end, then what is said."""
+    """What to do now, in this order: ``quorum-state`` on disk, the log cut, or emptied to begin at ``start_at``,
+    batches at its end, then what is said.
+    """
 
     election: ElectionState | None
     batches: Sequence[bytes]
     truncate_to: int | None = None
     said: Sequence[Send | Answer] = ()
-    snapshot: OffsetAndEpoch | None = None
-    """Fetch this snapshot from the leader and install it in place of the log."""
+    start_at: int | None = None
+    snapshot_parts: Sequence[SnapshotPart] = ()
+    """Of a leader's snapshot, in order."""

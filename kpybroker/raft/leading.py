@@ -6,7 +6,7 @@ Invariant: a voter counts with what its own fetch said is on its disk, the leade
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from kpybroker.raft.messages import Fetch
+from kpybroker.raft.messages import Fetch, ReplicaKey
 from kpybroker.raft.roles import Leader, Progress
 from kpybroker.raft.voters import Voters
 
@@ -26,6 +26,12 @@ class Parked(NamedTuple):
 def note_fetch(leader: Leader, fetch: Fetch, now_ms: float) -> None:
     """A voter has everything below the offset that it asks for."""
     leader.voters[fetch.replica] = Progress(fetch.offset, now_ms)
+
+
+def note_life(leader: Leader, replica: ReplicaKey, now_ms: float) -> None:
+    """A voter is there and follows, though it acknowledges nothing."""
+    known = leader.voters.get(replica)
+    leader.voters[replica] = Progress(-1 if known is None else known.end_offset, now_ms)
 
 
 def acknowledged(leader: Leader, voter_id: int) -> int:

@@ -7,18 +7,28 @@ Invariant: a batch is never of an earlier epoch than the one before it.
 """
 
 from collections import deque
+from typing import NamedTuple
 
 from kpybroker.raft.messages import OffsetAndEpoch
 from kpystorage.leader_epochs import UNDEFINED_EPOCH, LeaderEpochs
 from kpywire.batch import parse_header
 
 
+class FileWork(NamedTuple):
+    """What the files lack, to be done in this order."""
+
+    truncate_to: int | None
+    start_at: int | None
+    """Empty the log; it goes on there."""
+    batches: list[bytes]
+
+
 class LogView:
     """Begin, end, epochs and durability of one replica of the log."""
 
     __slots__ = (
-        "_batches", "_is_truncating", "_taken_offset", "_truncate_to", "epochs", "next_offset", "snapshot",
-        "start_offset", "synced_offset",
+        "_batches", "_is_truncating", "_start_at", "_taken_offset", "_truncate_to", "epochs", "next_offset",
+        "snapshot", "start_offset", "synced_offset",
     )  # fmt: skip
 
     def __init__(
@@ -39,6 +49,7 @@ class LogView:
         self._batches: deque[bytes] = deque()
         self._taken_offset = next_offset
         self._truncate_to: int | None = None
+        self._start_at: int | None = None
         self._is_truncating = False
 
     @property
@@ -61,10 +72,10 @@ class LogView:
         self.next_offset = header.next_offset
         self._batches.append(batch)
 
-    def take(self) -> tuple[int | None, list[bytes]]:
-        """What the files lack, each thing once: where to cut them first, if at all, and what to put at their end."""
-        taken = self._truncate_to, list(self._batches)
-        self._truncate_to = None
+    def take(self) -> FileWork:
+        """What the files lack, each thing once."""
+        taken = FileWork(self._truncate_to, self._start_at, list(self._batches))
+        self._truncate_to = self._start_at = None
         self.drop_untaken()
         self._taken_offset = self.next_offset
         return taken
@@ -76,7 +87,7 @@ class LogView:
     @property
     def has_work(self) -> bool:
         """Whether the files lack anything that has not been taken."""
-        return bool(self._batches) or self._truncate_to is not None
+        return bool(self._batches) or self._truncate_to is not None or self._start_at is not None
 
     def truncated(self) -> None:
         """The files were cut."""
@@ -133,7 +144,16 @@ class LogView:
         self.epochs.clear()
         self.drop_untaken()
         self.snapshot = snapshot
+        self._truncate_to, self._start_at = None, snapshot.offset
+        self._is_truncating = True
         self.start_offset = self.next_offset = self.synced_offset = self._taken_offset = snapshot.offset
+
+    def begins_at(self, snapshot: OffsetAndEpoch, start_offset: int) -> None:
+        """``snapshot`` is the newest one now, and what is before ``start_offset`` is not kept any more."""
+        self.snapshot = snapshot
+        if start_offset > self.start_offset:
+            self.start_offset = start_offset
+            self.epochs.truncate_from_start(start_offset)
 
 
 def log_view(next_offset: int, last_epoch: int) -> LogView:

@@ -1,7 +1,8 @@
 """What the nodes of a quorum say to one another, without what only the wire needs.
 
-One field here is one field of Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch and Fetch (KIP-595, KIP-853, KIP-996);
-cluster id, topic and partition are the shell's to check. Offsets are half-open, -1 is nobody and nothing.
+One field here is one field of Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot (KIP-595,
+KIP-630, KIP-853, KIP-996); cluster id, topic and partition are the shell's to check. Offsets are half-open, -1 is
+nobody and nothing.
 """
 
 from collections.abc import Sequence
@@ -66,6 +67,16 @@ class Fetch(NamedTuple):
     max_wait_ms: int = 0
 
 
+class FetchSnapshot(NamedTuple):
+    """Asks the leader for a part of a snapshot, from byte ``position`` on (KIP-630)."""
+
+    epoch: int
+    replica: ReplicaKey
+    snapshot: OffsetAndEpoch
+    position: int
+    max_bytes: int
+
+
 class Known(NamedTuple):
     """What every response says besides: what went wrong, and who leads the newest epoch the answering node knows."""
 
@@ -100,5 +111,15 @@ class FetchResponse(NamedTuple):
     """Put in by the shell of the leader, which has the files: from the offset asked for on, whole batches."""
 
 
-Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch
-Response = VoteResponse | EpochResponse | FetchResponse
+class FetchSnapshotResponse(NamedTuple):
+    """A part of a snapshot. Size and bytes are put in by the shell of the leader, which has the file."""
+
+    known: Known
+    snapshot: OffsetAndEpoch
+    position: int = 0
+    size_bytes: int = 0
+    data: bytes = b""
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch | FetchSnapshot
+Response = VoteResponse | EpochResponse | FetchResponse | FetchSnapshotResponse

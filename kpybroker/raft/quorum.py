@@ -19,7 +19,6 @@ from kpybroker.raft.control_records import (
     leader_change,
     read_control_batch,
 )
-from kpybroker.raft.conversations import Conversations
 from kpybroker.raft.errors import NotLeader, QuorumBroken, RecordsTooLarge
 from kpybroker.raft.events import (
     Answered,
@@ -29,8 +28,10 @@ from kpybroker.raft.events import (
     LogTruncated,
     Message,
     Ready,
-    SnapshotChunk,
+    SnapshotBroken,
     SnapshotInstalled,
+    SnapshotPart,
+    SnapshotWritten,
     Unanswered,
 )
 from kpybroker.raft.log_view import LogView
@@ -40,6 +41,8 @@ from kpybroker.raft.messages import (
     EpochResponse,
     Fetch,
     FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
     Known,
     OffsetAndEpoch,
     ReplicaKey,
@@ -57,22 +60,22 @@ from kpybroker.raft.roles import (
     Leader,
     Prospective,
     Resigned,
-    Role,
+    SnapshotProgress,
     Unattached,
-    Votes,
 )
+from kpybroker.raft.standing import Standing
 from kpybroker.raft.timing import DEFAULT_TIMING, Timing
 from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpywire import error_codes
 from kpywire.batch import check_crc, parse_header
 from kpywire.record import encode_record, plain_batch_of
-from kpywire.uuid import ZERO_UUID
 
 MAX_BATCH_BYTES = 8 << 20
 _RECORD_OVERHEAD_BYTES = 24
+SNAPSHOT_ERRORS = frozenset((error_codes.SNAPSHOT_NOT_FOUND, error_codes.POSITION_OUT_OF_RANGE))
 
 
-class Quorum:
+class Quorum(Standing):
     """This node's part of the quorum."""
 
     def __init__(
@@ -84,60 +87,25 @@ class Quorum:
         *,
         timing: Timing = DEFAULT_TIMING,
         draw: Callable[[int], int] = lambda below: below // 2,
+        bootstrap: Sequence[int] = (),
     ) -> None:
         """``history``, ``election`` and ``log`` are what the disk holds. ``draw`` gives a random number below its
-        argument: with the same one, two nodes would stand for election at the same time for ever.
+        argument: with the same one, two nodes would stand for election at the same time for ever. ``bootstrap`` are
+        ids, below -1, that stand for places where somebody may know the leader.
         """
-        self.local = local
-        self.history = history
-        self.log = log
-        self.timing = timing
+        super().__init__(local, history, election, log, timing, draw)
         self.high_watermark: int | None = None
         """What is known to be committed; None before anything is."""
-        self.role: Role = Unattached(election._replace(epoch=max(election.epoch, log.epochs.latest)))
-        self._draw = draw
-        self._unsaved_election: ElectionState | None = None
-        self._saving: ElectionState | None = None
-        self._wanted_snapshot: OffsetAndEpoch | None = None
-        self._talks = Conversations()
-        self._parked: list[leading.Parked] = []
-
-    # What it is.
-
-    @property
-    def epoch(self) -> int:
-        """The newest epoch this node knows."""
-        return self.role.election.epoch
+        self.leaders_high_watermark: int | None = None
+        """What the leader, which may be this node, said to be committed when it was first heard."""
+        self._bootstrap = list(bootstrap)
+        self._snapshot_parts: list[SnapshotPart] = []
+        self._wall_ms = 0
 
     @property
     def next_offset(self) -> int:
         """Where the next batch goes."""
         return self.log.next_offset
-
-    @property
-    def is_leader(self) -> bool:
-        """Whether this node leads the epoch."""
-        return isinstance(self.role, Leader)
-
-    @property
-    def is_voter(self) -> bool:
-        """Whether this node, with this disk, may vote and be elected."""
-        return self._is_voter(ReplicaKey(self.local.id, self.local.directory_id))
-
-    @property
-    def is_only_voter(self) -> bool:
-        """Whether this node, with this disk, is the whole quorum."""
-        return self.is_voter and len(self.history.voters) == 1
-
-    def _is_voter(self, replica: ReplicaKey) -> bool:
-        known = self.history.voters.get(replica.id)
-        if known is None:
-            return False
-        return self.history.kraft_version == 0 or known.directory_id == replica.directory_id
-
-    @property
-    def _others(self) -> list[int]:
-        return [voter_id for voter_id in self.history.voters if voter_id != self.local.id]
 
     # In and out.
 
@@ -146,16 +114,22 @@ class Quorum:
         election = self.role.election
         if self.is_only_voter:
             self._stand(now_ms)
-        elif election.leader_id == self.local.id:
+        elif election.leader_id == self.local.id and self.is_voter:
             self.role = Resigned(election, self._election_deadline(now_ms))
+        elif election.leader_id == self.local.id:
+            self.role = Unattached(election._replace(leader_id=NO_NODE))
         elif election.leader_id != NO_NODE:
             self.role = Follower(election, now_ms + self.timing.fetch_timeout_ms)
         else:
             self.role = Unattached(election, self._election_deadline(now_ms))
         self._drive(now_ms)
 
-    def step(self, message: Message, now_ms: float) -> None:
-        """Take one message in. Raises QuorumBroken."""
+    def step(self, message: Message, now_ms: float, wall_ms: int | None = None) -> None:
+        """Take one message in. ``now_ms`` is of a clock that never goes back; ``wall_ms`` goes into records.
+
+        Raises QuorumBroken.
+        """
+        self._wall_ms = int(now_ms) if wall_ms is None else wall_ms
         match message:
             case ElectionPersisted():
                 self._election_persisted(message.election, now_ms)
@@ -163,11 +137,10 @@ class Quorum:
                 self._log_synced(message.next_offset, now_ms)
             case LogTruncated():
                 self.log.truncated()
-            case SnapshotInstalled():
-                self._snapshot_installed(message)
-            case SnapshotChunk():
-                if isinstance(self.role, Follower):
-                    self.role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+            case SnapshotWritten():
+                self.log.begins_at(message.snapshot, message.start_offset)
+            case SnapshotInstalled() | SnapshotBroken():
+                self._snapshot_settled(message, now_ms)
             case Asked():
                 self._asked(message.ticket, message.request, now_ms)
             case Answered():
@@ -177,7 +150,7 @@ class Quorum:
                     self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
         self._drive(now_ms)
 
-    def append(self, records: Sequence[bytes], now_ms: int) -> tuple[int, int]:
+    def append(self, records: Sequence[bytes], timestamp_ms: int) -> tuple[int, int]:
         """Put records at the end of the log as one batch; their first offset and the one after the last.
 
         Raises NotLeader, or RecordsTooLarge; then nothing was appended.
@@ -187,17 +160,17 @@ class Quorum:
         if sum(map(len, records)) + _RECORD_OVERHEAD_BYTES * len(records) > MAX_BATCH_BYTES:
             raise RecordsTooLarge
         section = b"".join([encode_record(delta, 0, None, record) for delta, record in enumerate(records)])
-        return self.append_section(section, len(records), now_ms)
+        return self.append_section(section, len(records), timestamp_ms)
 
-    def append_section(self, section: bytes, count: int, now_ms: int) -> tuple[int, int]:
+    def append_section(self, section: bytes, count: int, timestamp_ms: int) -> tuple[int, int]:
         """As `append`, of so many records that are the section of a batch already."""
         if not isinstance(self.role, Leader):
             raise NotLeader
         if len(section) > MAX_BATCH_BYTES:
             raise RecordsTooLarge
         first_offset = self.next_offset
-        self.log.append(plain_batch_of(section, count, first_offset, self.epoch, now_ms))
-        self._wake_parked(self.role, now_ms)
+        self.log.append(plain_batch_of(section, count, first_offset, self.epoch, timestamp_ms))
+        self._wake_parked(self.role)
         return first_offset, self.next_offset
 
     def ready(self) -> Ready | None:
@@ -205,15 +178,16 @@ class Quorum:
 
         Nothing is said while an election is being saved: what is said may rest on it.
         """
-        election, snapshot = self._unsaved_election, self._wanted_snapshot
+        election, parts = self._unsaved_election, self._snapshot_parts
         may_speak = self._talks.has_words and election is None and self._saving is None
-        if not (may_speak or self.log.has_work or election is not None or snapshot is not None):
+        if not (may_speak or self.log.has_work or election is not None or parts):
             return None
         if election is not None:
             self._saving = election
-        self._unsaved_election = self._wanted_snapshot = None
-        truncate_to, batches = self.log.take()
-        return Ready(election, batches, truncate_to, self._talks.take() if may_speak else (), snapshot)
+        self._unsaved_election, self._snapshot_parts = None, []
+        work = self.log.take()
+        said = self._talks.take() if may_speak else ()
+        return Ready(election, work.batches, work.truncate_to, said, work.start_at, parts or ())
 
     def resign(self) -> None:
         """Stop leading for good: the log cannot be written, or the node stops. The others are told."""
@@ -234,57 +208,7 @@ class Quorum:
             deadlines.append(self.role.deadline_ms)
         return min(deadlines, default=NEVER)
 
-    # Roles.
-
-    def _election_deadline(self, now_ms: float) -> float:
-        if not self.is_voter:
-            return NEVER
-        timeout_ms = self.timing.election_timeout_ms
-        return now_ms + timeout_ms + self._draw(timeout_ms)
-
-    def _save(self, election: ElectionState) -> None:
-        self._unsaved_election = election
-
-    def _leave(self, role: Role) -> None:
-        """Become something else. What was asked in the old role is not waited for."""
-        if self._parked:
-            leader_id = role.election.leader_id
-            known = Known(role.election.epoch, leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
-            for parked in self._parked:
-                self._talks.answer(parked.ticket, FetchResponse(known))
-            self._parked.clear()
-        self._talks.forget()
-        self.role = role
-
-    def _unattach(self, epoch: int, now_ms: float) -> None:
-        """Know of a newer epoch, and not who leads it."""
-        role = self.role
-        deadline_ms = NEVER if isinstance(role, Leader | Follower) else role.deadline_ms
-        if deadline_ms == NEVER:
-            deadline_ms = self._election_deadline(now_ms)
-        election = ElectionState(epoch)
-        self._save(election)
-        self._leave(Unattached(election, deadline_ms))
-
-    def _follow(self, epoch: int, leader_id: int, now_ms: float) -> None:
-        current = self.role.election
-        election = current._replace(leader_id=leader_id) if epoch == current.epoch else ElectionState(epoch, leader_id)
-        if election != current:
-            self._save(election)
-        self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
-
-    def _ask_before_standing(self, now_ms: float) -> None:
-        votes = Votes(self.history.voters)
-        votes.note(self.local.id, granted=True)
-        self._leave(Prospective(self.role.election, votes, self._election_deadline(now_ms)))
-        if votes.is_won:
-            self._stand(now_ms)
-
-    def _stand(self, now_ms: float) -> None:
-        election = ElectionState(self.epoch + 1, NO_NODE, self.local.id, self.local.directory_id)
-        deadline_ms = NEVER if self.is_only_voter else self._election_deadline(now_ms)
-        self._save(election)
-        self._leave(Candidate(election, Votes(self.history.voters), deadline_ms))
+    # Leading.
 
     def _election_persisted(self, election: ElectionState, now_ms: float) -> None:
         if self._saving == election:
@@ -308,7 +232,7 @@ class Quorum:
             records += [kraft_version(self.history.kraft_version), kraft_voters(voters)]
             self.history.add_kraft_version(offset + 1, self.history.kraft_version)
             self.history.add_voters(offset + 2, voters)
-        self.log.append(control_batch(records, offset, self.epoch, int(now_ms)))
+        self.log.append(control_batch(records, offset, self.epoch, self._wall_ms))
 
     def _voters_need_writing(self) -> bool:
         """``format`` put the voters in a snapshot; the first leader writes them into the log, later one that moved."""
@@ -335,17 +259,20 @@ class Quorum:
         self.log.truncate_to(offset)
         self.history.truncate_to(offset)
 
-    def _snapshot_installed(self, message: SnapshotInstalled) -> None:
-        if isinstance(self.role, Follower) and self.role.snapshot == message.snapshot:
-            self.role.snapshot = None
-            self.history = message.history
+    def _snapshot_settled(self, message: SnapshotInstalled | SnapshotBroken, now_ms: float) -> None:
+        """What a snapshot holds is committed: it takes the place of a shorter log, whatever this node is now."""
+        role = self.role
+        if isinstance(role, Follower) and role.snapshot is not None and role.snapshot.snapshot == message.snapshot:
+            role.snapshot = None
+            role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+            if isinstance(message, SnapshotBroken):
+                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+        if isinstance(message, SnapshotInstalled) and message.snapshot.offset > self.next_offset:
+            self.history.replace_by(message.history)
             self.log.replace_by(message.snapshot)
             self.high_watermark = max(self.high_watermark or 0, message.snapshot.offset)
 
     # What is asked of this node.
-
-    def _known(self, error_code: int = error_codes.NONE) -> Known:
-        return Known(self.epoch, self.role.election.leader_id, error_code)
 
     def _asked(self, ticket: Any, request: Request, now_ms: float) -> None:
         match request:
@@ -357,10 +284,8 @@ class Quorum:
                 self._talks.answer(ticket, EpochResponse(self._end_epoch(request, now_ms)))
             case Fetch():
                 self._fetch(ticket, request, now_ms)
-
-    def _is_me(self, voter: ReplicaKey) -> bool:
-        same_disk = voter.directory_id in (ZERO_UUID, self.local.directory_id)
-        return voter.id in (NO_NODE, self.local.id) and same_disk
+            case FetchSnapshot():
+                self._fetch_snapshot(ticket, request, now_ms)
 
     def _vote(self, vote: Vote, now_ms: float) -> VoteResponse:
         if not self._is_me(vote.voter):
@@ -399,22 +324,27 @@ class Quorum:
         return self._known()
 
     def _turn_ms(self, candidates: Sequence[ReplicaKey]) -> float:
-        """The first candidate stands at once, others when it seems to have failed."""
-        if candidates and candidates[0].id == self.local.id:
-            return 0
-        timeout_ms = self.timing.election_timeout_ms
-        return timeout_ms // 2 + self._draw(timeout_ms)
+        """The first candidate stands at once, each after it when those before seem to have failed."""
+        ids = [candidate.id for candidate in candidates]
+        if self.local.id not in ids:
+            timeout_ms = self.timing.election_timeout_ms
+            return timeout_ms // 2 + self._draw(timeout_ms)
+        place = ids.index(self.local.id)
+        most_ms = self.timing.election_backoff_max_ms
+        return min(most_ms, (most_ms >> len(ids) - 1) << place) if place else 0
+
+    def _wrong_epoch(self, epoch: int) -> int:
+        """What is wrong with a replica that takes this node for the leader of an epoch; NONE where it is."""
+        if epoch < self.epoch:
+            return error_codes.FENCED_LEADER_EPOCH
+        if epoch > self.epoch:
+            return error_codes.UNKNOWN_LEADER_EPOCH
+        return error_codes.NONE if self.is_leader else error_codes.NOT_LEADER_OR_FOLLOWER
 
     def _fetch(self, ticket: Any, fetch: Fetch, now_ms: float) -> None:
-        leader = self.role
-        error_code = error_codes.NONE
-        if fetch.epoch < self.epoch:
-            error_code = error_codes.FENCED_LEADER_EPOCH
-        elif fetch.epoch > self.epoch:
-            error_code = error_codes.UNKNOWN_LEADER_EPOCH
-        if error_code != error_codes.NONE or not isinstance(leader, Leader):
-            known = self._known(error_code or error_codes.NOT_LEADER_OR_FOLLOWER)
-            self._talks.answer(ticket, FetchResponse(known))
+        leader, error_code = self.role, self._wrong_epoch(fetch.epoch)
+        if not isinstance(leader, Leader) or error_code != error_codes.NONE:
+            self._talks.answer(ticket, FetchResponse(self._known(error_code)))
             return
         high_watermark = NO_NODE if leader.high_watermark is None else leader.high_watermark
         if self.log.needs_snapshot(fetch.offset):
@@ -424,12 +354,26 @@ class Quorum:
         if diverging is not None:
             self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
             return
-        if self._is_voter(fetch.replica):
+        if self.is_voting(fetch.replica):
             leading.note_fetch(leader, fetch, now_ms)
-        if fetch.replica.id in leader.announce_ms:
-            leader.announce_ms[fetch.replica.id] = now_ms + self.timing.fetch_timeout_ms / 2
+        self._heard(leader, fetch.replica.id, now_ms)
         self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
         self._advance(leader, now_ms)
+
+    def _fetch_snapshot(self, ticket: Any, fetch: FetchSnapshot, now_ms: float) -> None:
+        leader, error_code = self.role, self._wrong_epoch(fetch.epoch)
+        if not isinstance(leader, Leader) or error_code != error_codes.NONE:
+            self._talks.answer(ticket, FetchSnapshotResponse(self._known(error_code), fetch.snapshot))
+            return
+        if self.is_voting(fetch.replica):
+            leading.note_life(leader, fetch.replica, now_ms)
+        self._heard(leader, fetch.replica.id, now_ms)
+        self._talks.answer(ticket, FetchSnapshotResponse(self._known(), fetch.snapshot, fetch.position), fetch)
+
+    def _heard(self, leader: Leader, replica_id: int, now_ms: float) -> None:
+        """Who fetches knows who leads."""
+        if replica_id in leader.announce_ms:
+            leader.announce_ms[replica_id] = now_ms + self.timing.fetch_timeout_ms / 2
 
     def _advance(self, leader: Leader, now_ms: float) -> None:
         """Commit what a majority has, and answer the fetches that waited for news."""
@@ -437,9 +381,11 @@ class Quorum:
         if committed is not None:
             leader.high_watermark = committed
             self.high_watermark = max(self.high_watermark or 0, committed)
+            if self.leaders_high_watermark is None:
+                self.leaders_high_watermark = committed
         self._wake_parked(leader, now_ms)
 
-    def _wake_parked(self, leader: Leader, now_ms: float) -> None:
+    def _wake_parked(self, leader: Leader, now_ms: float = 0) -> None:
         if not self._parked:
             return
         high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
@@ -454,19 +400,6 @@ class Quorum:
 
     # What others answered.
 
-    def _note_leader(self, epoch: int, leader_id: int, now_ms: float) -> None:
-        """Somebody says who leads an epoch, or that there is a newer one."""
-        if epoch < self.epoch or (epoch == self.epoch and leader_id == NO_NODE):
-            return
-        known = self.role.election.leader_id
-        if epoch == self.epoch and known != NO_NODE:
-            if known != leader_id:
-                raise QuorumBroken(f"nodes {known} and {leader_id} both lead epoch {epoch}")
-        elif leader_id in (NO_NODE, self.local.id):
-            self._unattach(epoch, now_ms)
-        else:
-            self._follow(epoch, leader_id, now_ms)
-
     def _answered(self, node_id: int, request: Request, response: Response, now_ms: float) -> None:
         is_awaited = self._talks.settle(node_id, request)
         known, role = response.known, self.role
@@ -474,11 +407,15 @@ class Quorum:
         if self.role is not role or not is_awaited:
             return
         if known.error_code != error_codes.NONE:
+            if isinstance(request, FetchSnapshot) and known.error_code in SNAPSHOT_ERRORS:
+                self._forget_snapshot()
             self._talks.retry_after(node_id, now_ms + self.timing.retry_backoff_ms)
         elif isinstance(response, VoteResponse):
             self._vote_answered(node_id, response.granted, now_ms)
         elif isinstance(response, FetchResponse):
             self._fetched(response, now_ms)
+        elif isinstance(response, FetchSnapshotResponse):
+            self._snapshot_fetched(response, now_ms)
 
     def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
         role = self.role
@@ -490,6 +427,9 @@ class Quorum:
                 self._lead(role, now_ms)
             else:
                 self._stand(now_ms)
+        elif role.votes.is_lost and isinstance(role, Candidate):
+            # Whoever refused may stand as well: the wait before the next attempt is random.
+            role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.election_backoff_max_ms))
 
     def _fetched(self, response: FetchResponse, now_ms: float) -> None:
         role = self.role
@@ -500,7 +440,10 @@ class Quorum:
         if response.diverging is not None:
             self._cut(self.log.cut_for(response.diverging))
         elif response.snapshot is not None:
-            role.snapshot = self._wanted_snapshot = response.snapshot
+            if response.snapshot.offset > self.next_offset:
+                role.snapshot = SnapshotProgress(response.snapshot)
+            else:
+                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
         else:
             if not all(self._replicate(batch) for batch in response.batches):
                 self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
@@ -508,6 +451,29 @@ class Quorum:
             if response.high_watermark >= 0:
                 committed = min(response.high_watermark, self.next_offset)
                 self.high_watermark = max(self.high_watermark or 0, committed)
+                if self.leaders_high_watermark is None:
+                    self.leaders_high_watermark = response.high_watermark
+
+    def _snapshot_fetched(self, response: FetchSnapshotResponse, now_ms: float) -> None:
+        role = self.role
+        if not isinstance(role, Follower) or role.snapshot is None:
+            return
+        role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+        progress, size = role.snapshot, len(response.data)
+        is_expected = (response.snapshot, response.position) == (progress.snapshot, progress.position)
+        if not is_expected or size == 0:
+            self._forget_snapshot()
+            self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+            return
+        progress.position += size
+        progress.is_whole = progress.position >= response.size_bytes
+        part = SnapshotPart(response.snapshot, response.position, response.data, progress.is_whole)
+        self._snapshot_parts.append(part)
+
+    def _forget_snapshot(self) -> None:
+        """The leader has it no more: the next fetch tells which one it has."""
+        if isinstance(self.role, Follower):
+            self.role.snapshot = None
 
     def _replicate(self, batch: bytes) -> bool:
         """Take over one batch of the leader; False if it is damaged or does not continue the log."""
@@ -551,14 +517,6 @@ class Quorum:
             case Unattached() if not self.is_voter:
                 self._ask_anybody()
 
-    def _give_up(self, role: Prospective, now_ms: float) -> None:
-        """Most would not vote for this node: the leader it lost may still be there."""
-        election = role.election
-        if election.leader_id not in (NO_NODE, self.local.id):
-            self._leave(Follower(election, self._election_deadline(now_ms)))
-        else:
-            self._leave(Unattached(election, self._election_deadline(now_ms)))
-
     def _drive_leader(self, leader: Leader, now_ms: float) -> None:
         self._wake_parked(leader, now_ms)
         if self.is_only_voter:
@@ -575,24 +533,30 @@ class Quorum:
                 leader.announce_ms[voter_id] = now_ms + self.timing.fetch_timeout_ms / 2
 
     def _ask_for_votes(self, role: Prospective | Candidate) -> None:
-        me = ReplicaKey(self.local.id, self.local.directory_id)
         for voter_id in role.votes.missing:
             if voter_id != self.local.id and self._talks.is_free(voter_id):
                 voter = ReplicaKey(voter_id, self.history.voters[voter_id].directory_id)
-                self._talks.ask(voter_id, Vote(self.epoch, me, self.log.end, isinstance(role, Prospective), voter))
+                self._talks.ask(voter_id, Vote(self.epoch, self.me, self.log.end, isinstance(role, Prospective), voter))
 
     def _ask_leader(self, role: Follower) -> None:
-        if self.log.is_durable and role.snapshot is None and self._talks.is_free(role.election.leader_id):
-            self._talks.ask(role.election.leader_id, self._next_fetch())
+        leader_id, progress = role.election.leader_id, role.snapshot
+        if not self._talks.is_free(leader_id):
+            return
+        if progress is None:
+            if self.log.is_durable:
+                self._talks.ask(leader_id, self._next_fetch())
+        elif not progress.is_whole:
+            snapshot, most_bytes = OffsetAndEpoch(*progress.snapshot), self.timing.fetch_snapshot_max_bytes
+            request = FetchSnapshot(self.epoch, self.me, snapshot, progress.position, most_bytes)
+            self._talks.ask(leader_id, request)
 
     def _ask_anybody(self) -> None:
-        """An observer finds the leader by asking the voters in turn."""
-        node_id = self._talks.next_free(self._others)
-        if node_id is not None:
+        """An observer finds the leader by asking the voters, and where it was told to begin, in turn."""
+        node_id = self._talks.next_free([*self._others, *self._bootstrap])
+        if node_id is not None and self.log.is_durable:
             self._talks.ask(node_id, self._next_fetch())
 
     def _next_fetch(self) -> Fetch:
         high_watermark = -1 if self.high_watermark is None else self.high_watermark
-        me = ReplicaKey(self.local.id, self.local.directory_id)
         end = self.log.end
-        return Fetch(self.epoch, me, end.offset, end.epoch, high_watermark, self.timing.fetch_max_wait_ms)
+        return Fetch(self.epoch, self.me, end.offset, end.epoch, high_watermark, self.timing.fetch_max_wait_ms)

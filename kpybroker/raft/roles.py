@@ -92,6 +92,19 @@ class Candidate:
         return self.votes.granted
 
 
+class SnapshotProgress:
+    """A snapshot that is being fetched, and how much of it has come."""
+
+    __slots__ = ("is_whole", "position", "snapshot")
+
+    def __init__(self, snapshot: tuple[int, int]) -> None:
+        """``snapshot`` is (offset, epoch)."""
+        self.snapshot = snapshot
+        self.position = 0
+        self.is_whole = False
+        """Whether only the disk is waited for."""
+
+
 class Follower:
     """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
 
@@ -101,8 +114,8 @@ class Follower:
         self.election = election
         self.deadline_ms = deadline_ms
         self.has_fetched = False
-        self.snapshot: tuple[int, int] | None = None
-        """(offset, epoch) of the snapshot that is being fetched; records wait for it."""
+        self.snapshot: SnapshotProgress | None = None
+        """Records wait for it."""
 
 
 class Progress:

@@ -10,6 +10,8 @@ class Timing(NamedTuple):
     fetch_timeout_ms: int = 2000
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
+    election_backoff_max_ms: int = 1000
+    fetch_snapshot_max_bytes: int = 1 << 20
 
 
 DEFAULT_TIMING = Timing()

@@ -102,6 +102,18 @@ class VoterHistory:
         """A KRAFT_VERSION record was read or written."""
         self._kraft_versions.append((offset, version))
 
+    def as_of(self, offset: int) -> "VoterHistory":
+        """What the records below ``offset`` say."""
+        history = VoterHistory(list(self._static.values()))
+        history._voters = [entry for entry in self._voters if entry[0] < offset]
+        history._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < offset]
+        return history
+
+    def replace_by(self, other: "VoterHistory") -> None:
+        """A snapshot took the place of the log; the configured voters stay."""
+        self._voters = list(other._voters)
+        self._kraft_versions = list(other._kraft_versions)
+
     def truncate_to(self, offset: int) -> None:
         """The log lost what is at ``offset`` and behind it."""
         self._voters = [entry for entry in self._voters if entry[0] < offset]

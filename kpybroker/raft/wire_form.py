@@ -12,6 +12,8 @@ from kpybroker.raft.messages import (
     EpochResponse,
     Fetch,
     FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
     Known,
     OffsetAndEpoch,
     ReplicaKey,
@@ -25,7 +27,7 @@ from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
 from kpywire.messages import begin_quorum_epoch as begin
 from kpywire.messages import end_quorum_epoch as end
-from kpywire.messages import fetch
+from kpywire.messages import fetch, fetch_snapshot
 from kpywire.messages import vote as voting
 from kpywire.uuid import ONE_UUID, ZERO_UUID
 
@@ -74,6 +76,8 @@ def to_wire(request: Request, cluster_id: str, endpoints: tuple[VoterEndpoint, .
             return _end(request, cluster_id, endpoints)
         case Fetch():
             return _fetch(request, cluster_id)
+        case FetchSnapshot():
+            return _fetch_snapshot(request, cluster_id)
 
 
 def _vote(vote: Vote, cluster_id: str) -> voting.VoteRequest:
@@ -129,6 +133,24 @@ def _fetch(request: Fetch, cluster_id: str) -> fetch.FetchRequest:
     )
 
 
+def _fetch_snapshot(request: FetchSnapshot, cluster_id: str) -> fetch_snapshot.FetchSnapshotRequest:
+    partition = fetch_snapshot.FetchSnapshotRequestPartitionSnapshot(
+        partition=0,
+        current_leader_epoch=request.epoch,
+        snapshot_id=fetch_snapshot.FetchSnapshotRequestSnapshotId(
+            end_offset=request.snapshot.offset, epoch=request.snapshot.epoch
+        ),
+        position=request.position,
+        replica_directory_id=request.replica.directory_id,
+    )
+    return fetch_snapshot.FetchSnapshotRequest(
+        cluster_id=cluster_id,
+        replica_id=request.replica.id,
+        max_bytes=request.max_bytes,
+        topics=[fetch_snapshot.FetchSnapshotRequestTopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])],
+    )
+
+
 # Requests that came in.
 
 
@@ -160,6 +182,14 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
             ]
             candidates = candidates or [ReplicaKey(each) for each in partition.preferred_successors]
             return EndQuorumEpoch(partition.leader_epoch, partition.leader_id, tuple(candidates))
+        case fetch_snapshot.FetchSnapshotRequest():
+            return FetchSnapshot(
+                partition.current_leader_epoch,
+                ReplicaKey(message.replica_id, partition.replica_directory_id),
+                OffsetAndEpoch(partition.snapshot_id.end_offset, partition.snapshot_id.epoch),
+                partition.position,
+                message.max_bytes,
+            )
     if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0 or partition.current_leader_epoch < 0:
         return Refused(error_codes.INVALID_REQUEST, False)
     replica_id = message.replica_state.replica_id if message.replica_state.replica_id >= 0 else message.replica_id
@@ -182,6 +212,8 @@ def _only_partition(message: Any) -> Any:
     if isinstance(topic, fetch.FetchTopic):
         is_ours = topic.topic_id == ONE_UUID or (topic.topic_id == ZERO_UUID and topic.topic == CLUSTER_METADATA)
         return partition if is_ours and partition.partition == 0 else None
+    if isinstance(topic, fetch_snapshot.FetchSnapshotRequestTopicSnapshot):
+        return partition if topic.name == CLUSTER_METADATA and partition.partition == 0 else None
     return partition if topic.topic_name == CLUSTER_METADATA and partition.partition_index == 0 else None
 
 
@@ -198,6 +230,8 @@ def refusal(message: Any, refused: Refused) -> Any:
             return begin.BeginQuorumEpochResponse(error_code=code, topics=[])
         case end.EndQuorumEpochRequest():
             return end.EndQuorumEpochResponse(error_code=code, topics=[])
+        case fetch_snapshot.FetchSnapshotRequest():
+            return fetch_snapshot.FetchSnapshotResponse(throttle_time_ms=0, error_code=code, topics=[])
     if refused.is_whole:
         return fetch.FetchResponse(throttle_time_ms=0, error_code=code, session_id=0, responses=[])
     return _fetch_response(FetchResponse(Known(-1, NO_NODE, code)), None, {})
@@ -225,6 +259,8 @@ def response_to_wire(message: Any, response: Response, endpoints: WithEndpoints,
             return _epoch_response(begin, "BeginQuorumEpoch", known, endpoints)
         case end.EndQuorumEpochRequest():
             return _epoch_response(end, "EndQuorumEpoch", known, endpoints)
+    if isinstance(response, FetchSnapshotResponse):
+        return _fetch_snapshot_response(response, endpoints)
     assert isinstance(response, FetchResponse)
     return _fetch_response(response, records, endpoints)
 
@@ -272,6 +308,30 @@ def _fetch_response(response: FetchResponse, records: bytes | None, endpoints: W
     )
 
 
+def _fetch_snapshot_response(
+    response: FetchSnapshotResponse, endpoints: WithEndpoints
+) -> fetch_snapshot.FetchSnapshotResponse:
+    known = response.known
+    partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
+        index=0,
+        error_code=known.error_code,
+        snapshot_id=fetch_snapshot.FetchSnapshotResponseSnapshotId(
+            end_offset=response.snapshot.offset, epoch=response.snapshot.epoch
+        ),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=known.leader_id, leader_epoch=known.epoch),
+        size=response.size_bytes,
+        position=response.position,
+        unaligned_records=response.data,
+    )
+    topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=CLUSTER_METADATA, partitions=[partition])
+    return fetch_snapshot.FetchSnapshotResponse(
+        throttle_time_ms=0,
+        error_code=error_codes.NONE,
+        topics=[topic],
+        node_endpoints=_endpoints(fetch_snapshot.NodeEndpoint, known, endpoints),
+    )
+
+
 # Responses that came in.
 
 
@@ -284,9 +344,13 @@ def response_from_wire(message: Any) -> tuple[Response, bytes]:
     topics = message.responses if is_fetch else message.topics
     if message.error_code != error_codes.NONE or len(topics) != 1 or len(topics[0].partitions) != 1:
         known = Known(-1, NO_NODE, message.error_code or error_codes.INVALID_REQUEST)
+        if isinstance(message, fetch_snapshot.FetchSnapshotResponse):
+            return FetchSnapshotResponse(known, OffsetAndEpoch(-1, -1)), b""
         kinds = {voting.VoteResponse: VoteResponse, fetch.FetchResponse: FetchResponse}
         return kinds.get(type(message), EpochResponse)(known), b""
     partition = topics[0].partitions[0]
+    if isinstance(message, fetch_snapshot.FetchSnapshotResponse):
+        return _snapshot_part(partition), b""
     if not is_fetch:
         known = Known(partition.leader_epoch, partition.leader_id, partition.error_code)
         if isinstance(message, voting.VoteResponse):
@@ -302,3 +366,25 @@ def response_from_wire(message: Any) -> tuple[Response, bytes]:
         ),
         bytes(partition.records or b""),
     )
+
+
+def _snapshot_part(partition: Any) -> FetchSnapshotResponse:
+    leader, snapshot = partition.current_leader, partition.snapshot_id
+    return FetchSnapshotResponse(
+        Known(leader.leader_epoch, leader.leader_id, partition.error_code),
+        OffsetAndEpoch(snapshot.end_offset, snapshot.epoch),
+        partition.position,
+        partition.size,
+        bytes(partition.unaligned_records or b""),
+    )
+
+
+def endpoints_in(message: Any) -> dict[int, VoterEndpoint]:
+    """Where nodes listen, as a request or response of the quorum says."""
+    if isinstance(message, begin.BeginQuorumEpochRequest | end.EndQuorumEpochRequest):
+        partition, listeners = _only_partition(message), message.leader_endpoints
+        if partition is None or not listeners:
+            return {}
+        first = listeners[0]
+        return {partition.leader_id: VoterEndpoint(first.name, first.host, first.port)}
+    return {each.node_id: VoterEndpoint("", each.host, each.port) for each in getattr(message, "node_endpoints", ())}

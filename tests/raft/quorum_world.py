@@ -291,7 +291,7 @@ class World:
     def say(self, sender: Node, said: Send | Answer) -> None:
         if isinstance(said, Answer):
             response: Any = said.response
-            if said.read_from is not None:
+            if isinstance(said.read_from, int):
                 response = response._replace(batches=sender.read(said.read_from))
             said.ticket(response)
             return

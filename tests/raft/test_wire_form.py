@@ -12,6 +12,8 @@ from kpybroker.raft.messages import (
     EpochResponse,
     Fetch,
     FetchResponse,
+    FetchSnapshot,
+    FetchSnapshotResponse,
     Known,
     OffsetAndEpoch,
     ReplicaKey,
@@ -21,7 +23,15 @@ from kpybroker.raft.messages import (
     VoteResponse,
 )
 from kpybroker.raft.voters import VoterEndpoint
-from kpybroker.raft.wire_form import Refused, from_wire, refusal, response_from_wire, response_to_wire, to_wire
+from kpybroker.raft.wire_form import (
+    Refused,
+    endpoints_in,
+    from_wire,
+    refusal,
+    response_from_wire,
+    response_to_wire,
+    to_wire,
+)
 from kpywire import api, codec, error_codes
 
 CLUSTER_ID = "cluster"
@@ -38,6 +48,7 @@ requests = st.one_of(
     st.builds(BeginQuorumEpoch, epochs, node_ids, keys),
     st.builds(EndQuorumEpoch, epochs, node_ids, st.lists(keys, max_size=4).map(tuple)),
     st.builds(Fetch, epochs, keys, offsets, epochs, offsets, st.integers(0, 10_000)),
+    st.builds(FetchSnapshot, epochs, keys, places, offsets, st.integers(1, 2**31 - 1)),
 )
 known = st.builds(Known, st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1), st.sampled_from([0, 6, 74, 75]))
 optional_places = st.none() | places
@@ -64,6 +75,8 @@ def without_later_fields(request: Any) -> Any:
         return bare._replace(pre_vote=False)
     if isinstance(request, BeginQuorumEpoch):
         return request._replace(voter=ReplicaKey(-1))
+    if isinstance(request, FetchSnapshot):
+        return request._replace(replica=ReplicaKey(request.replica.id))
     return request._replace(preferred_candidates=tuple(ReplicaKey(each.id) for each in request.preferred_candidates))
 
 
@@ -80,6 +93,10 @@ def test_the_first_versions_say_all_that_they_can(request: Request) -> None:
         (Vote(1, ReplicaKey(1), OffsetAndEpoch(0, 0), False, ReplicaKey(2)), VoteResponse(Known(3, 7, 74), True)),
         (BeginQuorumEpoch(1, 1, ReplicaKey(2)), EpochResponse(Known(3, 7, 0))),
         (EndQuorumEpoch(1, 1, ()), EpochResponse(Known(3, -1, 0))),
+        (
+            FetchSnapshot(1, ReplicaKey(1), OffsetAndEpoch(9, 2), 3, 100),
+            FetchSnapshotResponse(Known(3, 7, 0), OffsetAndEpoch(9, 2), 3, 8, b"batch"),
+        ),
     ],
 )
 def test_a_response_means_the_same_on_the_other_side(request_: Request, response: Response) -> None:
@@ -88,6 +105,7 @@ def test_a_response_means_the_same_on_the_other_side(request_: Request, response
     assert response_from_wire(over_the_wire(answer, type(answer).VERSIONS[-1])) == (response, b"")
     endpoints = [(each.node_id, each.host, each.port) for each in answer.node_endpoints]
     assert endpoints == ([(7, "there", 9094)] if response.known.leader_id == 7 else []), "who leads, and where it is"
+    assert endpoints_in(answer) == {node_id: VoterEndpoint("", host, port) for node_id, host, port in endpoints}
 
 
 @given(fetch_responses, st.sampled_from([12, 15, 18]))
@@ -98,6 +116,7 @@ def test_a_fetch_response_means_the_same_on_the_other_side(response: FetchRespon
 
 
 @pytest.mark.parametrize("request_", [Vote(1, ReplicaKey(1), OffsetAndEpoch(0, 0), False, ReplicaKey(2)),
+                                      FetchSnapshot(1, ReplicaKey(1), OffsetAndEpoch(0, 0), 0, 1),
                                       Fetch(1, ReplicaKey(1), 0, 0, -1)])  # fmt: skip
 def test_what_is_not_for_this_quorum_never_reaches_it(request_: Request) -> None:
     message = to_wire(request_, "another", HERE)
@@ -126,3 +145,10 @@ def test_the_requests_are_those_of_kafka() -> None:
         EndQuorumEpoch(1, 1, ()),
     ]
     assert {type(to_wire(each, CLUSTER_ID, HERE)).KEY: type(each) for each in one_of_each} == wanted
+
+
+def test_a_leader_tells_where_it_listens() -> None:
+    requests: list[Request] = [BeginQuorumEpoch(1, 4, ReplicaKey(2)), EndQuorumEpoch(1, 4, ())]
+    for request in requests:
+        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, HERE), 1)) == {4: HERE[0]}
+        assert endpoints_in(over_the_wire(to_wire(request, CLUSTER_ID, ()), 0)) == {}

@@ -1,0 +1,180 @@
+"""Where a node stands in the quorum: its role in its epoch, and the steps from one role to the next. Pure.
+
+Not here: what is said in a role, and the log; that is `kpybroker.raft.quorum`.
+
+Invariant: the epoch never goes back, and every change of epoch, vote or known leader is handed out to be saved.
+"""
+
+from collections.abc import Callable
+
+from kpybroker.raft import leading
+from kpybroker.raft.conversations import Conversations
+from kpybroker.raft.errors import QuorumBroken
+from kpybroker.raft.log_view import LogView
+from kpybroker.raft.messages import FetchResponse, Known, ReplicaKey
+from kpybroker.raft.roles import (
+    NEVER,
+    NO_NODE,
+    Candidate,
+    ElectionState,
+    Follower,
+    Leader,
+    Prospective,
+    Role,
+    Unattached,
+    Votes,
+)
+from kpybroker.raft.timing import Timing
+from kpybroker.raft.voters import Voter, VoterHistory
+from kpywire import error_codes
+from kpywire.uuid import ZERO_UUID
+
+
+class Standing:
+    """Role, epoch and what is known of the voters."""
+
+    def __init__(
+        self,
+        local: Voter,
+        history: VoterHistory,
+        election: ElectionState,
+        log: LogView,
+        timing: Timing,
+        draw: Callable[[int], int],
+    ) -> None:
+        self.local = local
+        self.history = history
+        self.log = log
+        self.timing = timing
+        if log.end.epoch > election.epoch:
+            election = ElectionState(log.end.epoch)  # of that epoch quorum-state says nothing
+        self.role: Role = Unattached(election)
+        self._draw = draw
+        self._unsaved_election: ElectionState | None = None
+        self._saving: ElectionState | None = None
+        self._talks = Conversations()
+        self._parked: list[leading.Parked] = []
+
+    # What it is.
+
+    @property
+    def epoch(self) -> int:
+        """The newest epoch this node knows."""
+        return self.role.election.epoch
+
+    @property
+    def leader_id(self) -> int:
+        """Who leads the epoch, -1 where this node does not know."""
+        return self.role.election.leader_id
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this node leads the epoch."""
+        return isinstance(self.role, Leader)
+
+    @property
+    def me(self) -> ReplicaKey:
+        """This node with this disk."""
+        return ReplicaKey(self.local.id, self.local.directory_id)
+
+    @property
+    def is_voter(self) -> bool:
+        """Whether this node, with this disk, may vote and be elected."""
+        return self.is_voting(self.me)
+
+    @property
+    def is_only_voter(self) -> bool:
+        """Whether this node, with this disk, is the whole quorum."""
+        return self.is_voter and len(self.history.voters) == 1
+
+    def is_voting(self, replica: ReplicaKey) -> bool:
+        """Whether a replica is a voter with the disk that it has."""
+        known = self.history.voters.get(replica.id)
+        if known is None:
+            return False
+        return self.history.kraft_version == 0 or known.directory_id == replica.directory_id
+
+    @property
+    def _others(self) -> list[int]:
+        return [voter_id for voter_id in self.history.voters if voter_id != self.local.id]
+
+    # Roles.
+
+    def _election_deadline(self, now_ms: float) -> float:
+        if not self.is_voter:
+            return NEVER
+        timeout_ms = self.timing.election_timeout_ms
+        return now_ms + timeout_ms + self._draw(timeout_ms)
+
+    def _save(self, election: ElectionState) -> None:
+        self._unsaved_election = election
+
+    def _leave(self, role: Role) -> None:
+        """Become something else. What was asked in the old role is not waited for."""
+        if self._parked:
+            known = Known(role.election.epoch, role.election.leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
+            for parked in self._parked:
+                self._talks.answer(parked.ticket, FetchResponse(known))
+            self._parked.clear()
+        self._talks.forget()
+        self.role = role
+
+    def _unattach(self, epoch: int, now_ms: float) -> None:
+        """Know of a newer epoch, and not who leads it."""
+        role = self.role
+        deadline_ms = NEVER if isinstance(role, Leader | Follower) else role.deadline_ms
+        if deadline_ms == NEVER:
+            deadline_ms = self._election_deadline(now_ms)
+        election = ElectionState(epoch)
+        self._save(election)
+        self._leave(Unattached(election, deadline_ms))
+
+    def _follow(self, epoch: int, leader_id: int, now_ms: float) -> None:
+        current = self.role.election
+        election = current._replace(leader_id=leader_id) if epoch == current.epoch else ElectionState(epoch, leader_id)
+        if election != current:
+            self._save(election)
+        self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
+
+    def _ask_before_standing(self, now_ms: float) -> None:
+        votes = Votes(self.history.voters)
+        votes.note(self.local.id, granted=True)
+        self._leave(Prospective(self.role.election, votes, self._election_deadline(now_ms)))
+        if votes.is_won:
+            self._stand(now_ms)
+
+    def _stand(self, now_ms: float) -> None:
+        election = ElectionState(self.epoch + 1, NO_NODE, self.local.id, self.local.directory_id)
+        deadline_ms = NEVER if self.is_only_voter else self._election_deadline(now_ms)
+        self._save(election)
+        self._leave(Candidate(election, Votes(self.history.voters), deadline_ms))
+
+    def _give_up(self, role: Prospective, now_ms: float) -> None:
+        """Most would not vote for this node: the leader it lost may still be there."""
+        election = role.election
+        if election.leader_id not in (NO_NODE, self.local.id):
+            self._leave(Follower(election, self._election_deadline(now_ms)))
+        else:
+            self._leave(Unattached(election, self._election_deadline(now_ms)))
+
+    def _note_leader(self, epoch: int, leader_id: int, now_ms: float) -> None:
+        """Somebody says who leads an epoch, or that there is a newer one. Raises QuorumBroken."""
+        if epoch < self.epoch or (epoch == self.epoch and leader_id in (NO_NODE, self.local.id)):
+            return  # what this node led on a disk that it has lost is news to it, and no use
+        known = self.role.election.leader_id
+        if epoch == self.epoch and known != NO_NODE:
+            if known != leader_id:
+                raise QuorumBroken(f"nodes {known} and {leader_id} both lead epoch {epoch}")
+        elif leader_id in (NO_NODE, self.local.id):
+            self._unattach(epoch, now_ms)
+        else:
+            self._follow(epoch, leader_id, now_ms)
+
+    # Other nodes.
+
+    def _known(self, error_code: int = error_codes.NONE) -> Known:
+        return Known(self.epoch, self.role.election.leader_id, error_code)
+
+    def _is_me(self, voter: ReplicaKey) -> bool:
+        same_disk = voter.directory_id in (ZERO_UUID, self.local.directory_id)
+        return voter.id in (NO_NODE, self.local.id) and same_disk
