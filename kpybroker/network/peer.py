@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kpybroker import __version__
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.server.outgoing import NobodyListens
 from kpywire import api, codec, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 from kpywire.header import decode_response_header, encode_request_header
@@ -27,6 +28,11 @@ class Unanswered(NamedTuple):
 
     reason: str
     is_refused: bool = False
+
+    @property
+    def nobody_listens(self) -> bool:
+        """Whether the process that listened there has ended: its port is closed, which no lost message can feign."""
+        return isinstance(self.reason, NobodyListens)
 
 
 Done = Callable[[Any], object]

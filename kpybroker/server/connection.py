@@ -10,6 +10,7 @@ import errno
 import logging
 import socket
 from collections import deque
+from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
@@ -55,38 +56,12 @@ class Connection(Debtor):
     """A socket, what is half read from it, what is half written to it, and the replies that are still due."""
 
     __slots__ = (
-        "_body",
-        "_body_filled",
-        "_body_size",
-        "_due_events",
-        "_held_back",
-        "_is_in_line",
-        "_is_watched",
-        "_paused",
-        "_reading",
-        "_send_began_ns",
-        "_unsent",
-        "_wants_writable",
-        "_writing",
-        "answered_ns",
-        "arrived_ns",
-        "body_since_ms",
-        "calls",
-        "client_host",
-        "client_port",
-        "client_software",
-        "closed",
-        "counters",
-        "dispatch",
-        "last_active_ms",
-        "listener_name",
-        "outbox",
-        "principal",
-        "reading",
-        "server",
-        "sock",
-        "waiting",
-    )
+        "_body", "_body_filled", "_body_size", "_due_events", "_held_back", "_is_in_line", "_is_watched",
+        "_paused", "_reading", "_send_began_ns", "_unsent", "_wants_writable", "_writing", "answered_ns",
+        "arrived_ns", "body_since_ms", "calls", "client_host", "client_port", "client_software", "closed",
+        "counters", "dispatch", "last_active_ms", "listener_name", "on_close", "outbox", "principal", "reading",
+        "server", "sock", "waiting",
+    )  # fmt: skip
 
     def __init__(
         self, server: "Server", sock: socket.socket, listener_name: str, peer: tuple[str, int], dispatch: Dispatch
@@ -102,6 +77,7 @@ class Connection(Debtor):
         self.principal = "User:ANONYMOUS"
         self.reading: Any = None
         """What it fetched last outside of a fetch session, to be closed with it."""
+        self.on_close: Callable[[], object] | None = None
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
@@ -591,6 +567,8 @@ class Connection(Debtor):
         if self.reading is not None:
             self.reading.close()
             self.reading = None
+        if self.on_close is not None:
+            self.on_close()
         self.calls.clear()  # they name this connection: without them it is gone at once, not at the next collection
         self._body = None
         self.server.budget.release(self)

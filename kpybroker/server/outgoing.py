@@ -4,10 +4,17 @@ Invariant: a frame's size is checked before memory is spent on it; after `lost` 
 """
 
 import asyncio
+import errno
 from collections.abc import Callable
 from struct import Struct
 
 _SIZE = Struct(">i")
+
+
+class NobodyListens(str):
+    """Why a connection could not be made, where the port is closed: the process that listened there has ended."""
+
+    __slots__ = ()
 
 
 class Outgoing(asyncio.Protocol):
@@ -38,7 +45,7 @@ class Outgoing(asyncio.Protocol):
             try:
                 await loop.create_connection(lambda: self, host, port)
             except OSError as error:
-                self._end(error.strerror or str(error))
+                self._end(_why(error))
 
         self._attempt = loop.create_task(attempt())
 
@@ -87,3 +94,13 @@ class Outgoing(asyncio.Protocol):
 
     def connection_lost(self, error: Exception | None) -> None:
         self._end(str(error) if error is not None else "the other side closed the connection")
+
+
+def _why(error: OSError) -> str:
+    """One line; `NobodyListens` if that is what every address of the host says."""
+    reason = error.strerror or str(error)
+    if isinstance(error, ConnectionRefusedError):
+        return NobodyListens(reason)
+    # Of several addresses the loop raises one error, which quotes those of each.
+    refused, every = reason.count(f"[Errno {errno.ECONNREFUSED}]"), reason.count("[Errno ")
+    return NobodyListens(reason) if refused == every > 0 else reason
