@@ -87,6 +87,7 @@ MODULES = (
     "kpybroker.hosting.shard",
     "kpybroker.hosting.tickets",
     "kpybroker.journal",
+    "kpybroker.partition.follower",
     "kpybroker.partition.leader",
     "kpybroker.partition.role",
     "kpybroker.partition.validation",

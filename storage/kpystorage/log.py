@@ -484,8 +484,8 @@ class Log:
             self.take_snapshot()
         return True
 
-    def truncate_fully_and_start_at(self, offset: int, now_ms: int) -> None:
-        """Remove everything; the log goes on, empty, at ``offset``. DiskFailure."""
+    def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
+        """Remove everything; go on, empty, at ``offset``. Readers may begin above it. DiskFailure."""
         with self.directory.failing():
             self._forget_flushed(offset)
             set_aside(self, self.segments[::-1], now_ms)
@@ -497,7 +497,7 @@ class Log:
             self.active = segment
             self.epochs.clear()
             self.producers.clear(offset)
-            self.log_start_offset = offset
+            self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self.end = LogOffset(offset, offset, 0)
 
     def _forget_flushed(self, offset: int) -> None:
