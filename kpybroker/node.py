@@ -45,7 +45,7 @@ from kpybroker.io.limits import (
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
-from kpybroker.metadata.image import InvalidMetadata
+from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import Peers, connect_over
@@ -127,6 +127,12 @@ class Node:
     def http_port(self) -> int | None:
         """Where metrics are served; None for nowhere."""
         return None if self._monitoring is None else self._monitoring.port
+
+    @property
+    def image(self) -> MetadataImage:
+        """The committed metadata as this node knows them; only of a node that was started."""
+        assert self._replica is not None
+        return self._replica.image
 
     # Starting
 

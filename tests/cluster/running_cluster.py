@@ -1,0 +1,167 @@
+"""A cluster of whole nodes in one loop, in a thread of the test: real sockets and disks, one process."""
+
+import asyncio
+import random
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
+from kpybroker.node import Node
+from kpystorage.real_disk import Descriptors, RealDisk
+
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
+PATIENCE_S = 30.0
+SETTINGS = {
+    "kpybroker.http.listener": "",
+    "kpybroker.loop.lag.warn.ms": "0",
+    "offsets.topic.num.partitions": "3",
+    "transaction.state.log.num.partitions": "3",
+    "group.initial.rebalance.delay.ms": "0",
+}
+
+
+def free_port() -> int:
+    """A port of loopback that nobody uses now."""
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        port: int = sock.getsockname()[1]
+        return port
+
+
+class RunningCluster:
+    """``roles`` of the nodes 1, 2, ... ; those with a controller are the static voters."""
+
+    def __init__(self, directory: Path, roles: list[str], settings: Mapping[str, str] = {}) -> None:
+        self.loop = asyncio.new_event_loop()
+        self.failures: list[str] = []
+        self.nodes: dict[int, Node] = {}
+        self.ports = {node_id: (free_port(), free_port()) for node_id in range(1, len(roles) + 1)}
+        self._settings = settings
+        self._directory = directory
+        self._roles = dict(enumerate(roles, 1))
+        for node_id in self._roles:
+            self._format(node_id)
+        self.thread = threading.Thread(target=self.loop.run_forever)
+        self.thread.start()
+
+    def config(self, node_id: int) -> BrokerConfig:
+        """What a node is configured with."""
+        roles = self._roles[node_id]
+        broker_port, controller_port = self.ports[node_id]
+        listeners = []
+        if "broker" in roles:
+            listeners.append(f"PLAINTEXT://127.0.0.1:{broker_port}")
+        if "controller" in roles:
+            listeners.append(f"CONTROLLER://127.0.0.1:{controller_port}")
+        voters = [f"{each}@127.0.0.1:{self.ports[each][1]}" for each, its in self._roles.items() if "controller" in its]
+        own = {
+            "node.id": str(node_id),
+            "process.roles": roles,
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(voters),
+            "log.dirs": str(self._directory / str(node_id)),
+        }
+        return BrokerConfig.load(None, {**SETTINGS, **own, **self._settings})
+
+    def _format(self, node_id: int) -> None:
+        path = str(self._directory / str(node_id))
+        levels = choose_levels(None, {}, dynamic_quorum=False)
+        formatting = Formatting(CLUSTER_ID, node_id, [path], path, levels, None)
+        Path(path).mkdir()
+        format_directories(RealDisk(Descriptors(16)), formatting, random.Random(node_id), int(time.time() * 1000))
+
+    # Life
+
+    def start(self, *node_ids: int) -> None:
+        """Start nodes, all at once, and wait until they serve."""
+
+        async def run() -> None:
+            await asyncio.wait_for(asyncio.gather(*[self._start(node_id) for node_id in node_ids]), PATIENCE_S)
+
+        asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S * 2)
+
+    async def _start(self, node_id: int) -> None:
+        node = self.nodes[node_id] = Node(self.config(node_id), self.loop, self.failures.append)
+        await node.start(RealDisk(Descriptors(128)))
+
+    def stop(self, *node_ids: int) -> None:
+        """Stop nodes cleanly, all at once."""
+        nodes = [self.nodes.pop(node_id) for node_id in node_ids]
+
+        async def run() -> None:
+            await asyncio.gather(*[node.stop() for node in nodes])
+
+        asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S * 2)
+
+    def kill(self, node_id: int) -> None:
+        """End a node as the death of its process would."""
+        node = self.nodes.pop(node_id)
+        asyncio.run_coroutine_threadsafe(node.abandon(), self.loop).result(PATIENCE_S)
+
+    def close(self) -> None:
+        """End everything."""
+        for node_id in list(self.nodes):
+            self.kill(node_id)
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        self.thread.join(PATIENCE_S)
+        self.loop.close()
+
+    # Looking
+
+    def call(self, function: Callable[[], Any]) -> Any:
+        """Run on the loop and wait for the result."""
+
+        async def run() -> Any:
+            return function()
+
+        return asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S)
+
+    def eventually(self, condition: Callable[[], Any], what: str = "it") -> Any:
+        """Wait until something holds on the loop; what it was."""
+        until_s = time.monotonic() + PATIENCE_S
+        while time.monotonic() < until_s:
+            found = self.call(condition)
+            if found:
+                return found
+            time.sleep(0.01)
+        raise AssertionError(f"{what} did not come true in {PATIENCE_S} s")
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """All brokers."""
+        return ",".join(f"127.0.0.1:{port}" for node, (port, _) in self.ports.items() if "broker" in self._roles[node])
+
+    def partition(self, topic: str, index: int = 0) -> Any:
+        """What the newest metadata that any node has say of a partition."""
+        newest = max([node.image for node in self.nodes.values()], key=lambda image: image.next_offset)
+        return newest.topics[topic].partitions[index]
+
+    def wait_for_isr(self, topic: str, size: int, index: int = 0) -> Any:
+        """Wait until a partition has so many in-sync replicas, and a leader."""
+
+        def has() -> Any:
+            partition = self.partition(topic, index)
+            return partition if len(partition.isr) == size and partition.leader >= 0 else None
+
+        return self.eventually(has, f"an ISR of {size}")
+
+
+@contextmanager
+def cluster_of(directory: Path, roles: list[str], settings: Mapping[str, str] = {}) -> Iterator[RunningCluster]:
+    """A started cluster, which ends with the block."""
+    cluster = RunningCluster(directory, roles, settings)
+    try:
+        cluster.start(*range(1, len(roles) + 1))
+        yield cluster
+    finally:
+        cluster.close()
+
+
+COMBINED = "broker,controller"
