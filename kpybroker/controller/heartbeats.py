@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 NOT_SHUTTING_DOWN = -1
+LONG_AGO_MS = -(2**62)
 
 
 class Session(NamedTuple):
@@ -41,6 +42,11 @@ class Heartbeats:
         """Whether this incarnation was heard of recently enough."""
         last_contact_ms = self._last_contact_ms.get(session)
         return last_contact_ms is not None and now_ms - last_contact_ms <= self._session_timeout_ms
+
+    def end(self, session: Session) -> None:
+        """This incarnation is known to have ended: its session is over, whenever it was last heard of."""
+        if session in self._last_contact_ms:
+            self._last_contact_ms[session] = LONG_AGO_MS
 
     def take_expired(self, now_ms: int) -> Session | None:
         """Forget one incarnation whose session is over and return it; None when there is none."""

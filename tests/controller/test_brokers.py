@@ -4,6 +4,7 @@ import pytest
 from controller_world import CLUSTER_ID, ControllerWorld, directory_of
 
 from kpybroker.controller.controller import Controller, FenceStaleBrokers
+from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.state import ControllerState
 from kpybroker.metadata.topic import NO_LEADER
 from kpywire import error_codes
@@ -143,6 +144,20 @@ def test_silent_brokers_are_fenced_and_their_leaderships_move() -> None:
     kinds = [type(record) for record in world.log[before:]]
     assert kinds.count(BrokerRegistrationChangeRecord) == 2
     assert kinds[-1] is BrokerRegistrationChangeRecord
+
+
+def test_a_broker_that_is_known_to_have_ended_is_fenced_and_may_register_anew_before_its_session_is_over() -> None:
+    world = ControllerWorld().start_brokers(1, 2)
+    world.created("orders", {0: [1, 2]})
+    heartbeats = world.state.heartbeats
+    heartbeats.end(Session(1, world.image.brokers[1].epoch - 1))  # of an earlier life: nothing ends
+    world.decide(FenceStaleBrokers())
+    assert world.partition("orders").leader == 1
+    heartbeats.end(Session(1, world.image.brokers[1].epoch))
+    world.decide(FenceStaleBrokers())
+    assert (world.partition("orders").leader, world.partition("orders").isr) == (2, (2,))
+    again = world.registration(1, incarnation_id=b"n" * 16)
+    assert world.send(again).error_code == error_codes.NONE
 
 
 def test_a_broker_that_comes_back_leads_again_where_nobody_did() -> None:
