@@ -307,5 +307,5 @@ class Appending:
         if replica.watchers or replica.commit_waits:
             replica.changed()
         if acks_all and next_offset > leader.high_watermark.offset:
-            self.uncommitted.append(Uncommitted(replica, leader.epoch, next_offset, index, answers, len(answers)))
+            self.uncommitted.append(Uncommitted(replica, leader.term, next_offset, index, answers, len(answers)))
         return self.codec.success(index, base_offset, append_time_ms, leader.log.log_start_offset)

@@ -1,10 +1,11 @@
 """This node leads a partition, in one leader epoch.
 
-The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. It knows how far
-every in-sync replica has come, hence the high watermark: the smallest log end offset over the in-sync replicas. With
-this node as the only one in sync, an append moves the high watermark at once.
+The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. Its followers fetch
+what they lack, so it knows how far each has come (`kpybroker.partition.in_sync`), hence the high watermark: the
+smallest log end offset over the replicas that are in sync or may be by now. It stands still while fewer are in sync
+than ``min.insync.replicas`` (KIP-966). With this node as the only replica, an append moves it at once.
 
-Invariant: the high watermark never goes back and never exceeds the log's end.
+Invariant: the high watermark never goes back and never exceeds the log's end, nor that of a replica in the in-sync set.
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
 """
 
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.errors import KafkaError
+from kpybroker.partition.in_sync import FetchClock, FollowerState, InSync, IsrChange, Rules
 from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig, validate
 from kpybroker.partition.verification import Verifications
@@ -39,6 +41,9 @@ Appended = tuple[int, int, int]
 
 _new: Final = tuple.__new__
 
+NO_RULES: Final = Rules(0)
+"""Of a leader without followers."""
+
 
 class Marker(NamedTuple):
     """The end of a producer's transaction. ``coordinator_epoch`` is the leader epoch of its coordinator's partition."""
@@ -52,18 +57,12 @@ class Marker(NamedTuple):
 
 
 class Leader(Role):
-    """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker."""
+    """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker.
 
-    __slots__ = (
-        "_alone",
-        "follower_ends",
-        "isr",
-        "node_id",
-        "partition_epoch",
-        "replicas",
-        "verifications",
-    )
-    isr: frozenset[int]
+    A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.
+    """
+
+    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "term", "verifications")
 
     def __init__(
         self,
@@ -74,26 +73,130 @@ class Leader(Role):
         replicas: Sequence[int],
         isr: Sequence[int],
         high_watermark: int,
+        *,
+        rules: Rules = NO_RULES,
+        min_isr: int = 1,
+        now_ms: float = 0.0,
     ) -> None:
+        """``now_ms`` is of a clock that never goes back, as in all that has to do with followers."""
         super().__init__(log, epoch, high_watermark)
-        self.node_id = node_id
-        self.partition_epoch = partition_epoch
-        self.replicas = tuple(replicas)
-        self.change_isr(isr)
-        self.follower_ends: dict[int, LogOffset] = {}
+        self.term = epoch
+        self.in_sync = InSync(node_id, partition_epoch, replicas, isr, rules, now_ms, min_isr)
         self.verifications = Verifications()
+        self.epoch_start_offset = log.log_end_offset
         log.epochs.assign(epoch, log.log_end_offset)
-        self.advance_high_watermark()
+        self._alone = False
+        """Whether this node's own log is all that counts."""
+        self._bounds: tuple[FollowerState, ...] = ()
+        """The followers whose log ends bound the high watermark, as of the last look."""
+        self.recount(now_ms)
 
-    def change_isr(self, isr: Sequence[int]) -> None:
-        """Other replicas count from now on."""
-        self.isr = frozenset(isr)
-        self._alone = self.isr == {self.node_id}
+    # In sync
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        """The in-sync set, as it was granted last."""
+        return self.in_sync.isr
+
+    @property
+    def partition_epoch(self) -> int:
+        """Of the newest state that the controller told."""
+        return self.in_sync.partition_epoch
+
+    def update(
+        self, epoch: int, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int], now_ms: float
+    ) -> None:
+        """The metadata say something new, and this node goes on to lead (``Partition.makeLeader``)."""
+        if not self.in_sync.assign(partition_epoch, replicas, isr):
+            return
+        if epoch > self.epoch:
+            self.epoch = epoch
+            self.epoch_start_offset = self.log.log_end_offset
+            self.log.epochs.assign(epoch, self.epoch_start_offset)
+            self.in_sync.begin_epoch(self.epoch_start_offset, now_ms)
+        self.recount(now_ms)
+
+    def require_in_sync(self, min_isr: int, now_ms: float) -> bool:
+        """``min.insync.replicas`` of the topic is this; whether the high watermark moved."""
+        self.in_sync.min_isr = min_isr
+        return self.recount(now_ms)
 
     def has_enough_in_sync(self, min_insync_replicas: int) -> bool:
         """Whether acks=all may be promised; a topic with fewer replicas than the minimum needs them all (KIP-966)."""
-        in_sync = len(self.isr)
-        return in_sync >= min_insync_replicas or in_sync >= len(self.replicas)
+        in_sync = self.in_sync
+        count = len(in_sync.isr)
+        return count >= min_insync_replicas or count >= len(in_sync.replicas)
+
+    def has_reached_enough(self, min_insync_replicas: int) -> bool:
+        """Whether enough replicas have what the high watermark covers, with those that are about to join."""
+        in_sync = self.in_sync
+        count = len(in_sync.maximal_isr)
+        return count >= min_insync_replicas or count >= len(in_sync.replicas)
+
+    def check_follower(self, broker_id: int, broker_epoch: int, *, knows_epoch: bool) -> FollowerState:
+        """The state of a follower that fetches. KafkaError: it is none, or an earlier life of one."""
+        follower = self.in_sync.follower(broker_id, knows_epoch=knows_epoch)
+        self.in_sync.check_life(broker_id, broker_epoch)
+        return follower
+
+    def note_fetch(
+        self,
+        follower: FollowerState,
+        broker_epoch: int,
+        fetch_offset: int,
+        log_start_offset: int,
+        now_ms: float,
+        clock: FetchClock | None = None,
+    ) -> bool:
+        """A follower asks for what lies from ``fetch_offset`` on, which is within the log: whether the high watermark
+        moved. ``clock`` is that of its fetch session, set after all partitions of a request are noted.
+
+        Raises:
+            DiskFailure: the position of the offset could not be read.
+        """
+        log, before = self.log, follower.log_end
+        end = before
+        if fetch_offset != before.offset:
+            end = log.end if fetch_offset == log.end.offset else LogOffset(fetch_offset)
+        follower.note_fetch(end, log_start_offset, broker_epoch, log.end.offset, now_ms, clock)
+        if end is before and follower.id in self.in_sync.isr:
+            return False
+        return self.recount(now_ms)
+
+    def expand_in_sync(self, broker_id: int) -> IsrChange | None:
+        """What to propose to the controller, once a follower outside of the in-sync set has come far enough."""
+        needed_offset = max(self.high_watermark.offset, self.epoch_start_offset)
+        return self.in_sync.expand(broker_id, self.epoch, needed_offset)
+
+    def shrink_in_sync(self, now_ms: float) -> IsrChange | None:
+        """What to propose to the controller, if a follower has not been caught up for too long."""
+        return self.in_sync.shrink(self.epoch, self.log.end.offset, now_ms)
+
+    def isr_granted(
+        self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: Sequence[int], now_ms: float
+    ) -> bool:
+        """The controller said what holds; whether that is news."""
+        if not self.in_sync.granted(change, leader_epoch, partition_epoch, isr):
+            return False
+        self.recount(now_ms)
+        return True
+
+    def isr_refused(self, change: IsrChange, error_code: int, now_ms: float) -> bool:
+        """The controller refused a change; whether it has to be asked again."""
+        again = self.in_sync.refused(change, error_code)
+        self.recount(now_ms)
+        return again
+
+    def low_watermark(self) -> int:
+        """Below this no replica has records whose broker is alive; -1 while that is unknown of one."""
+        return self.in_sync.low_watermark(self.log.log_start_offset)
+
+    def recount(self, now_ms: float) -> bool:
+        """Look again at whose log ends count, and at how far they are; whether the high watermark moved."""
+        in_sync = self.in_sync
+        self._bounds = in_sync.holding_back(self.log.end.offset, now_ms) if in_sync.followers else ()
+        self._alone = not self._bounds and not in_sync.is_under_min_isr
+        return self.advance_high_watermark()
 
     # Writing
 
@@ -241,15 +344,22 @@ class Leader(Role):
         return offset
 
     def advance_high_watermark(self) -> bool:
-        """Take over what the in-sync replicas have reached; whether the high watermark moved."""
+        """Take over what the replicas that count have reached; whether the high watermark moved."""
         reached = self.log.end
-        for replica in self.isr:
-            if replica != self.node_id:
-                reached = min(reached, self.follower_ends.get(replica, self.high_watermark))
-        if reached.offset < self.high_watermark.offset:
+        if not self._alone:
+            if self.in_sync.is_under_min_isr:
+                return False
+            for follower in self._bounds:
+                if follower.log_end.offset < reached.offset:
+                    reached = follower.log_end
+        before = self.high_watermark.offset
+        if reached.offset < before:
             return False
-        moved = reached.offset > self.high_watermark.offset
+        if reached.position < 0:
+            if reached.offset == before:
+                return False
+            reached = self.log.position_of(reached.offset)
         # Also where the offset is the same: after a roll it lies in another segment.
         self.high_watermark = reached
         self.log.producers.replicated_to(reached.offset)
-        return moved
+        return reached.offset > before

@@ -22,7 +22,8 @@ class Uncommitted(NamedTuple):
     """One appended batch that is not committed, and the place of its answer, which says that it is."""
 
     replica: Replica
-    leader_epoch: int
+    term: int
+    """Of the leader that appended it."""
     next_offset: int
     """What the high watermark must reach."""
     partition: int
@@ -89,10 +90,10 @@ class CommitWait:
 def _decide(each: Uncommitted) -> int | None:
     """The error code of a batch's answer, NONE if it is committed; None while nothing can be said."""
     leader = each.replica.leader
-    if leader is None or leader.epoch != each.leader_epoch:
+    if leader is None or leader.term != each.term:
         return error_codes.NOT_LEADER_OR_FOLLOWER
     if leader.high_watermark.offset < each.next_offset:
         return None
-    if not leader.has_enough_in_sync(each.replica.topic.config.min_insync_replicas):
+    if not leader.has_reached_enough(each.replica.topic.config.min_insync_replicas):
         return error_codes.NOT_ENOUGH_REPLICAS_AFTER_APPEND
     return error_codes.NONE

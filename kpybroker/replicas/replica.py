@@ -11,7 +11,8 @@ from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import Entry
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.topic_name import INTERNAL
-from kpybroker.partition.leader import Leader
+from kpybroker.partition.in_sync import Rules
+from kpybroker.partition.leader import NO_RULES, Leader
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -71,8 +72,10 @@ class Replica:
     """
 
     __slots__ = (
+        "_monotonic_ms",
         "_node_id",
         "_open_log",
+        "_rules",
         "checkpointed_high_watermark",
         "commit_waits",
         "gone",
@@ -85,8 +88,17 @@ class Replica:
     )
 
     def __init__(
-        self, topic: HeldTopic, index: int, partition: Partition, node_id: int, open_log: "Callable[[Replica], Log]"
+        self,
+        topic: HeldTopic,
+        index: int,
+        partition: Partition,
+        node_id: int,
+        open_log: "Callable[[Replica], Log]",
+        *,
+        monotonic_ms: Callable[[], float] = float,
+        rules: Rules = NO_RULES,
     ) -> None:
+        """``rules`` are those by which a leader tells who is in sync."""
         self.topic = topic
         self.index = index
         self.partition = partition
@@ -98,6 +110,8 @@ class Replica:
         self.commit_waits: dict[Waiter, None] = {}
         self._node_id = node_id
         self._open_log = open_log
+        self._monotonic_ms = monotonic_ms
+        self._rules = rules
 
     def __str__(self) -> str:
         return f"{self.topic.name}-{self.index}"
@@ -127,6 +141,9 @@ class Replica:
             partition.replicas,
             partition.isr,
             self.checkpointed_high_watermark,
+            rules=self._rules,
+            min_isr=self.topic.config.min_insync_replicas,
+            now_ms=self._monotonic_ms(),
         )
         return leader
 
@@ -141,19 +158,22 @@ class Replica:
         return None if self.leader is None else self.leader.log
 
     def update(self, partition: Partition) -> None:
-        """The metadata say something new: another epoch is another role, which begins at its first use."""
+        """The metadata say something new: another leader is another role, which begins at its first use."""
         leader = self.leader
-        before, self.partition = self.partition, partition
+        self.partition = partition
         if leader is None:
             return
-        if partition.leader_epoch != before.leader_epoch or partition.leader != before.leader:
+        if partition.leader != self._node_id:
             self.checkpointed_high_watermark = leader.high_watermark.offset
             self.leader = None
         else:
-            leader.partition_epoch = partition.partition_epoch
-            leader.replicas = partition.replicas
-            leader.change_isr(partition.isr)
-            leader.advance_high_watermark()
+            leader.update(
+                partition.leader_epoch,
+                partition.partition_epoch,
+                partition.replicas,
+                partition.isr,
+                self._monotonic_ms(),
+            )
         self.changed()
 
     def changed(self) -> None:

@@ -15,6 +15,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.partition.in_sync import Rules
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.replica import HeldTopic, Replica
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from kpybroker.replicas.moves import Moves
 
 log = logging.getLogger("kpybroker.replicas")
+
+DEFAULT_LAG_MS = 30_000
 
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
@@ -43,6 +46,8 @@ class Replicas:
         self.directories = directories
         self.scheduler = scheduler
         self.topic_config = topic_config
+        self.rules = Rules(DEFAULT_LAG_MS)
+        """By which all leaders here tell who is in sync."""
         self.assignments: Assignments | None = None
         self.moves: Moves | None = None
         self.topics: dict[str, HeldTopic] = {}
@@ -82,6 +87,7 @@ class Replicas:
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""
         first, self._image = self._image is None, image
+        self.rules.brokers = image.brokers
         if first:
             self.directories.deleted_topic_ids = frozenset(delta.removed_topic_ids)
             self.directories.keep_one_of_each(self._assigned_directory, self._topic_id)
@@ -135,7 +141,15 @@ class Replicas:
         if replica is not None:
             replica.update(partition)
             return
-        replica = held.replicas[index] = Replica(held, index, partition, self.node_id, self.open_log)
+        replica = held.replicas[index] = Replica(
+            held,
+            index,
+            partition,
+            self.node_id,
+            self.open_log,
+            monotonic_ms=self.scheduler.monotonic_ms,
+            rules=self.rules,
+        )
         if topic.name in self._leaving or self.find_log(replica) is None:
             self._create_later(replica)
 
@@ -148,6 +162,11 @@ class Replicas:
             found = self.find_log(replica)
             if found is not None:
                 found.configure(changed)
+            leader = replica.leader
+            if leader is not None and leader.require_in_sync(
+                held.config.min_insync_replicas, self.scheduler.monotonic_ms()
+            ):
+                replica.changed()
 
     def configure_all(self) -> None:
         """The broker's defaults for topics changed."""

@@ -18,9 +18,9 @@ class FakeReplica:
         self.topic = SimpleNamespace(config=SimpleNamespace(min_insync_replicas=2))
         self.enough = True
         self.leader: Any = SimpleNamespace(
-            epoch=epoch,
+            term=epoch,
             high_watermark=SimpleNamespace(offset=0),
-            has_enough_in_sync=lambda _minimum: self.enough,
+            has_reached_enough=lambda _minimum: self.enough,
         )
 
     def reach(self, offset: int) -> None:

@@ -300,8 +300,9 @@ def test_answers_wait_for_the_high_watermark() -> None:
     assert isinstance(pending, Pending)
     assert isinstance(reading, Pending)
     replica = world.replica()
-    replica.led().follower_ends[OTHER_NODE] = replica.led().log.end
-    assert replica.led().advance_high_watermark()
+    leader = replica.led()
+    follower = leader.check_follower(OTHER_NODE, -1, knows_epoch=True)
+    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0)
     replica.changed()
     assert (resolved(pending), resolved(reading)) == (1, 1)
 

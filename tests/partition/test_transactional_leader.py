@@ -185,12 +185,12 @@ def test_a_coordinator_writes_without_sequences(leader: Leader) -> None:
 def test_a_marker_counts_when_all_replicas_have_it(leader: Leader) -> None:
     verify(leader)
     append(leader, 0)
-    leader.change_isr([1, 2])
-    leader.follower_ends[2] = leader.log.end
+    leader.update(0, 1, [1, 2], [1, 2], 0)
+    follower = leader.check_follower(2, -1, knows_epoch=True)
+    leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0)
     end(leader)
     assert ends(leader) == (0, 1)
-    leader.follower_ends[2] = leader.log.end
-    assert leader.advance_high_watermark()
+    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 1)
     assert ends(leader) == (2, 2)
 
 

@@ -1,0 +1,351 @@
+"""Which replicas of a partition are in sync, by what their leader sees of them. Not who asks the controller.
+
+The in-sync set is the controller's to change. A leader proposes: without a follower that has not been caught up for
+``replica.lag.time.max.ms``, or with one that reached the high watermark and the start of the leader's epoch and may
+join. Until it has an answer it counts with the larger of both sets. (Kafka: ``Partition``, ``PartitionState``,
+``Replica``; KIP-497, KIP-841, KIP-903.)
+
+Invariant: the committed set is one the controller has granted; nobody counts as out of it who may be in it.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import inf
+from typing import Final, Protocol
+
+from kpybroker.errors import KafkaError
+from kpystorage.log_offset import LogOffset
+from kpywire import error_codes
+
+UNKNOWN_OFFSET: Final = -1
+UNKNOWN_EPOCH: Final = -1
+"""What a follower sends that knows nothing of broker epochs: it is not compared."""
+_UNKNOWN_END: Final = LogOffset(UNKNOWN_OFFSET)
+
+BACK_TO_COMMITTED: Final = frozenset({error_codes.OPERATION_NOT_ATTEMPTED, error_codes.INELIGIBLE_REPLICA})
+"""With these the controller says that the proposal was not and will not be granted."""
+WAIT_FOR_METADATA: Final = frozenset(
+    {
+        error_codes.UNKNOWN_TOPIC_OR_PARTITION,
+        error_codes.UNKNOWN_TOPIC_ID,
+        error_codes.FENCED_LEADER_EPOCH,
+        error_codes.INVALID_UPDATE_VERSION,
+        error_codes.INVALID_REQUEST,
+        error_codes.NEW_LEADER_ELECTED,
+    }
+)
+"""After these only the metadata can tell what holds: a retried request may have been granted."""
+
+
+class RegisteredBroker(Protocol):
+    """A broker as the metadata have it."""
+
+    epoch: int
+    fenced: bool
+
+    @property
+    def is_active(self) -> bool:
+        """Neither fenced nor shutting down."""
+
+
+class Rules:
+    """What all leaders of a node go by."""
+
+    __slots__ = ("brokers", "lag_max_ms")
+
+    def __init__(self, lag_max_ms: float, brokers: Mapping[int, RegisteredBroker] | None = None) -> None:
+        """``lag_max_ms``: so long a follower may have been behind; ``brokers``: those registered, by their ids."""
+        self.lag_max_ms = lag_max_ms
+        self.brokers: Mapping[int, RegisteredBroker] = {} if brokers is None else brokers
+
+    def may_join(self, broker_id: int, broker_epoch: int | None) -> bool:
+        """Whether the metadata let a replica into the in-sync set: its broker is not fenced, does not shut down, and
+        the life of it that fetches is the one that is registered. None: it never fetched."""
+        broker = self.brokers.get(broker_id)
+        if broker is None or broker_epoch is None or not broker.is_active:
+            return False
+        return broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
+
+    def is_alive(self, broker_id: int) -> bool:
+        """Whether a broker is registered and not fenced."""
+        broker = self.brokers.get(broker_id)
+        return broker is not None and not broker.fenced
+
+    def is_of_an_earlier_life(self, broker_id: int, broker_epoch: int) -> bool:
+        """Whether a broker has registered again since it had this epoch."""
+        broker = self.brokers.get(broker_id)
+        known = broker is not None and not broker.fenced and broker_epoch != UNKNOWN_EPOCH
+        return known and broker is not None and broker.epoch > broker_epoch
+
+
+class FetchClock:
+    """When a follower's session last fetched: one for all partitions that it is caught up with, so that a fetch that
+    does not name them costs nothing for them."""
+
+    __slots__ = ("ms",)
+
+    def __init__(self) -> None:
+        self.ms = -inf
+
+
+class FollowerState:
+    """What the leader knows of one follower (Kafka's ``ReplicaState``). Times are of a clock that never goes back."""
+
+    __slots__ = (
+        "_caught_up_ms",
+        "_clock",
+        "_fetched_ms",
+        "broker_epoch",
+        "id",
+        "leader_end_at_fetch",
+        "log_end",
+        "log_start_offset",
+    )
+
+    def __init__(self, broker_id: int, caught_up_ms: float = -inf) -> None:
+        self.id = broker_id
+        self.log_end = _UNKNOWN_END
+        self.log_start_offset = UNKNOWN_OFFSET
+        self.leader_end_at_fetch = UNKNOWN_OFFSET
+        self.broker_epoch: int | None = None
+        self._fetched_ms = -inf
+        self._caught_up_ms = caught_up_ms
+        self._clock: FetchClock | None = None
+        """Set while every fetch of its session finds it at the end that the leader had at the last one noted here."""
+
+    @property
+    def fetched_ms(self) -> float:
+        """When it last fetched."""
+        return self._fetched_ms if self._clock is None else max(self._fetched_ms, self._clock.ms)
+
+    @property
+    def caught_up_ms(self) -> float:
+        """The last time at which it had all that the leader had."""
+        return self._caught_up_ms if self._clock is None else max(self._caught_up_ms, self._clock.ms)
+
+    def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_max_ms: float) -> bool:
+        """Whether it is at the leader's end, or was within the last ``lag_max_ms``."""
+        return self.log_end.offset == leader_end_offset or now_ms - self.caught_up_ms <= lag_max_ms
+
+    def note_fetch(
+        self,
+        log_end: LogOffset,
+        log_start_offset: int,
+        broker_epoch: int,
+        leader_end_offset: int,
+        now_ms: float,
+        clock: FetchClock | None,
+    ) -> None:
+        """It asks for what lies from ``log_end`` on, so it has what is before."""
+        fetched_ms, caught_up_ms = self.fetched_ms, self.caught_up_ms
+        if log_end.offset >= leader_end_offset:
+            caught_up_ms = max(caught_up_ms, now_ms)
+        elif log_end.offset >= self.leader_end_at_fetch:
+            caught_up_ms = max(caught_up_ms, fetched_ms)
+        self._caught_up_ms, self._fetched_ms = caught_up_ms, now_ms
+        self._clock = clock if log_end.offset >= leader_end_offset else None
+        self.log_end = log_end
+        self.log_start_offset = log_start_offset
+        self.leader_end_at_fetch = max(leader_end_offset, self.leader_end_at_fetch)
+        self.broker_epoch = broker_epoch
+
+    def begin_epoch(self, leader_end_offset: int, now_ms: float, *, in_sync: bool) -> None:
+        """The same leader goes on in another epoch (``Replica.resetReplicaState``)."""
+        self._clock = None
+        self.leader_end_at_fetch = leader_end_offset
+        self._fetched_ms = self._caught_up_ms = now_ms if in_sync else -inf
+
+
+class IsrChange:
+    """An in-sync set that was proposed to the controller. One is the same as another only if it is that very one."""
+
+    __slots__ = ("added", "isr", "leader_epoch", "partition_epoch", "removed")
+
+    def __init__(
+        self,
+        isr: tuple[int, ...],
+        leader_epoch: int,
+        partition_epoch: int,
+        *,
+        added: int | None,
+        removed: Sequence[int],
+    ) -> None:
+        """One replica is ``added``, or some are ``removed``."""
+        self.isr = isr
+        self.leader_epoch = leader_epoch
+        self.partition_epoch = partition_epoch
+        self.added = added
+        self.removed = tuple(removed)
+
+
+class InSync:
+    """The replicas of a partition as its leader sees them. ``isr`` is the set that was granted last."""
+
+    __slots__ = ("followers", "isr", "min_isr", "node_id", "partition_epoch", "pending", "replicas", "rules")
+
+    def __init__(
+        self,
+        node_id: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        rules: Rules,
+        now_ms: float,
+        min_isr: int,
+    ) -> None:
+        """Nothing is known of the followers; who is in the set has ``lag_max_ms`` from now to show itself."""
+        self.node_id = node_id
+        self.partition_epoch = partition_epoch
+        self.replicas = tuple(replicas)
+        self.isr = tuple(isr)
+        self.rules = rules
+        self.min_isr = min_isr
+        self.pending: IsrChange | None = None
+        self.followers = {
+            broker_id: FollowerState(broker_id, now_ms if broker_id in self.isr else -inf)
+            for broker_id in self.replicas
+            if broker_id != node_id
+        }
+
+    @property
+    def maximal_isr(self) -> tuple[int, ...]:
+        """All that are in sync or may be by now: the granted set, and who was proposed."""
+        pending = self.pending
+        return self.isr if pending is None or pending.added is None else pending.isr
+
+    @property
+    def effective_min_isr(self) -> int:
+        """How many have to be in sync; a partition with fewer replicas than the minimum needs them all."""
+        return min(self.min_isr, len(self.replicas))
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether nothing more is committed, since too few would have it (KIP-966)."""
+        return len(self.isr) < self.effective_min_isr
+
+    # What the metadata say
+
+    def assign(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> bool:
+        """Take over what is committed; False if the controller has already told more than that."""
+        if partition_epoch < self.partition_epoch:
+            return False
+        self.partition_epoch = partition_epoch
+        self.isr, self.pending = tuple(isr), None
+        if tuple(replicas) != self.replicas:
+            self.replicas = tuple(replicas)
+            known = self.followers
+            self.followers = {
+                broker_id: known.get(broker_id) or FollowerState(broker_id)
+                for broker_id in self.replicas
+                if broker_id != self.node_id
+            }
+        return True
+
+    def begin_epoch(self, leader_end_offset: int, now_ms: float) -> None:
+        """This leader goes on in another epoch."""
+        for follower in self.followers.values():
+            follower.begin_epoch(leader_end_offset, now_ms, in_sync=follower.id in self.isr)
+
+    # What followers show
+
+    def follower(self, broker_id: int, *, knows_epoch: bool) -> FollowerState:
+        """The state of a replica that fetches.
+
+        Raises:
+            KafkaError: it is none, as far as this leader knows: UNKNOWN_LEADER_EPOCH where the epochs are the same, so
+                that one of both has to learn of the other's replicas (KIP-841), else NOT_LEADER_OR_FOLLOWER.
+        """
+        follower = self.followers.get(broker_id)
+        if follower is None:
+            code = error_codes.UNKNOWN_LEADER_EPOCH if knows_epoch else error_codes.NOT_LEADER_OR_FOLLOWER
+            raise KafkaError(code)
+        return follower
+
+    def check_life(self, broker_id: int, broker_epoch: int) -> None:
+        """Refuse a fetch that a broker sent before it was registered anew (KIP-903)."""
+        if self.rules.is_of_an_earlier_life(broker_id, broker_epoch):
+            raise KafkaError(
+                error_codes.NOT_LEADER_OR_FOLLOWER, f"Received stale fetch state update. broker epoch={broker_epoch}"
+            )
+
+    def holding_back(self, leader_end_offset: int, now_ms: float) -> tuple[FollowerState, ...]:
+        """Whose log ends bound the high watermark: those of the maximal set, and of who is about to join, which
+        could not reach a high watermark that runs ahead of it."""
+        isr, rules = self.maximal_isr, self.rules
+        return tuple(
+            follower
+            for follower in self.followers.values()
+            if follower.id in isr
+            or (
+                follower.is_caught_up(leader_end_offset, now_ms, rules.lag_max_ms)
+                and rules.may_join(follower.id, follower.broker_epoch)
+            )
+        )
+
+    def low_watermark(self, own_log_start_offset: int) -> int:
+        """The smallest log start of all replicas whose brokers are alive; -1 while one of them is unknown."""
+        alive = (each.log_start_offset for each in self.followers.values() if self.rules.is_alive(each.id))
+        return min((own_log_start_offset, *alive))
+
+    # What is proposed
+
+    def out_of_sync(self, leader_end_offset: int, now_ms: float) -> list[int]:
+        """Who has not been caught up for too long."""
+        followers, lag_max_ms = self.followers, self.rules.lag_max_ms
+        return [
+            broker_id
+            for broker_id in self.isr
+            if broker_id != self.node_id
+            and not (
+                broker_id in followers and followers[broker_id].is_caught_up(leader_end_offset, now_ms, lag_max_ms)
+            )
+        ]
+
+    def shrink(self, leader_epoch: int, leader_end_offset: int, now_ms: float) -> IsrChange | None:
+        """Propose the set without those that are out of sync, if there are any and nothing else is proposed."""
+        if self.pending is not None:
+            return None
+        removed = self.out_of_sync(leader_end_offset, now_ms)
+        if not removed:
+            return None
+        isr = tuple(broker_id for broker_id in self.isr if broker_id not in removed)
+        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, None, removed)
+        return self.pending
+
+    def expand(self, broker_id: int, leader_epoch: int, needed_offset: int) -> IsrChange | None:
+        """Propose the set with a follower that has everything below ``needed_offset``, if it may join."""
+        if self.pending is not None or broker_id in self.isr:
+            return None
+        follower = self.followers.get(broker_id)
+        if follower is None or follower.log_end.offset < needed_offset:
+            return None
+        if not self.rules.may_join(broker_id, follower.broker_epoch):
+            return None
+        isr = (*self.isr, broker_id)
+        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, broker_id, ())
+        return self.pending
+
+    def with_epochs(self, broker_ids: Iterable[int], own_epoch: int) -> list[tuple[int, int]]:
+        """Brokers with the epochs of the lives that were seen here, -1 where none was (KIP-903)."""
+        seen = {each.id: each.broker_epoch for each in self.followers.values() if each.broker_epoch is not None}
+        seen[self.node_id] = own_epoch
+        return [(broker_id, seen.get(broker_id, UNKNOWN_EPOCH)) for broker_id in broker_ids]
+
+    # What is answered
+
+    def granted(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: Sequence[int]) -> bool:
+        """The controller answered with the set that holds; whether that is news."""
+        if self.pending is not change or leader_epoch != change.leader_epoch:
+            return False
+        if partition_epoch < self.partition_epoch:
+            return False
+        self.isr, self.partition_epoch, self.pending = tuple(isr), partition_epoch, None
+        return True
+
+    def refused(self, change: IsrChange, error_code: int) -> bool:
+        """The controller refused a change; whether it has to be asked again."""
+        if self.pending is not change:
+            return False
+        if error_code in BACK_TO_COMMITTED:
+            self.pending = None
+            return False
+        return error_code not in WAIT_FOR_METADATA
