@@ -10,6 +10,7 @@ import socket
 import struct
 import time
 from collections.abc import Callable, Sequence
+from heapq import heappop, heappush
 from typing import Final, NamedTuple
 
 import crc32c
@@ -128,9 +129,9 @@ class Producer:
         whole, self.received = self.received, b""
         return whole
 
-    def begin(self) -> None:
-        """The first step: add the partitions."""
-        self.began_s = time.perf_counter()
+    def begin(self, since_s: float) -> None:
+        """The first step: add the partitions. ``since_s``: when it was to begin, on the clock of ``perf_counter``."""
+        self.began_s = since_s
         self.add()
 
     def add(self) -> None:
@@ -182,48 +183,82 @@ class Producer:
         self.connection.close()
 
 
-ADDING, PRODUCING, COMMITTING = range(3)
+IDLE, ADDING, PRODUCING, COMMITTING = range(4)
 
 
-def transact(producers: Sequence[Producer], value: bytes, seconds: float) -> list[Took]:
+class Run:
+    """Producers that do one transaction after the other, at once or in so many seconds' time each."""
+
+    def __init__(self, producers: Sequence[Producer], value: bytes, interval_s: float) -> None:
+        self.producers = producers
+        self.value = value
+        self.interval_s = interval_s
+        self.took: list[Took] = []
+        self._steps = dict.fromkeys(producers, IDLE)
+        self._later: list[tuple[float, int]] = []
+        """When which producer begins, or asks once more: a heap."""
+
+    def play(self, seconds: float) -> None:
+        """Until each has ended its last transaction."""
+        until_s = time.perf_counter() + seconds
+        with selectors.DefaultSelector() as selector:
+            for number, producer in enumerate(self.producers):
+                selector.register(producer.connection, selectors.EVENT_READ, number)
+                share = number / len(self.producers)
+                heappush(self._later, (time.perf_counter() + self.interval_s * share, number))
+            busy = len(self.producers)
+            while True:
+                now_s = time.perf_counter()
+                while self._later and self._later[0][0] <= now_s:
+                    due_s, number = heappop(self._later)
+                    busy -= not self._go_on(self.producers[number], due_s, until_s)
+                if not busy:
+                    return
+                for key, _ in selector.select(max(0.0, self._later[0][0] - now_s) if self._later else None):
+                    producer = self.producers[key.data]
+                    answer = producer.take()
+                    again_s = None if answer is None else self._answered(producer, answer)
+                    if again_s is not None:
+                        heappush(self._later, (again_s, key.data))
+
+    def _go_on(self, producer: Producer, due_s: float, until_s: float) -> bool:
+        """What was to be done now; whether it has not done its last transaction."""
+        if self._steps[producer] == ADDING:
+            producer.add()
+        elif due_s < until_s:
+            self._steps[producer] = ADDING
+            producer.begin(due_s)
+        else:
+            return False
+        return True
+
+    def _answered(self, producer: Producer, answer: bytes) -> float | None:
+        """Does the next step; when it is to be done, if not now."""
+        step = self._steps[producer]
+        if step == ADDING:
+            if not producer.added(answer):
+                return time.perf_counter() + AGAIN_S
+            producer.produce(self.value)
+        elif step == PRODUCING:
+            producer.produced(answer)
+            producer.commit()
+        else:
+            self.took.append(producer.committed(answer))
+            self._steps[producer] = IDLE
+            return producer.began_s + self.interval_s if self.interval_s else time.perf_counter()
+        self._steps[producer] = step + 1
+        return None
+
+
+def transact(producers: Sequence[Producer], value: bytes, seconds: float, per_second: float = 0.0) -> list[Took]:
     """Each producer one transaction after the other for so long; what each took.
+
+    ``per_second``: so many of all together, at even distances, instead of as many as can be. Who is late begins its
+    next one at once; what that took is counted from when it was to begin.
 
     Raises:
         TransactionError, OSError: the broker refuses a step, or leaves.
     """
-    took: list[Took] = []
-    steps = dict.fromkeys(producers, ADDING)
-    again: list[tuple[float, Producer]] = []
-    with selectors.DefaultSelector() as selector:
-        for producer in producers:
-            selector.register(producer.connection, selectors.EVENT_READ, producer)
-            producer.begin()
-        until_s = time.perf_counter() + seconds
-        while steps:
-            now_s = time.perf_counter()
-            while again and again[0][0] <= now_s:
-                again.pop(0)[1].add()
-            for key, _ in selector.select(max(0.0, again[0][0] - now_s) if again else None):
-                producer = key.data
-                answer = producer.take()
-                if answer is None:
-                    continue
-                step = steps[producer]
-                if step == ADDING:
-                    if producer.added(answer):
-                        steps[producer] = PRODUCING
-                        producer.produce(value)
-                    else:
-                        again.append((time.perf_counter() + AGAIN_S, producer))
-                elif step == PRODUCING:
-                    producer.produced(answer)
-                    steps[producer] = COMMITTING
-                    producer.commit()
-                else:
-                    took.append(producer.committed(answer))
-                    if time.perf_counter() < until_s:
-                        steps[producer] = ADDING
-                        producer.begin()
-                    else:
-                        del steps[producer]
-    return took
+    run = Run(producers, value, len(producers) / per_second if per_second else 0.0)
+    run.play(seconds)
+    return run.took

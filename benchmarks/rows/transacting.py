@@ -32,12 +32,16 @@ ABORTED_OF = 5
 ASKED_IDS = 300
 """Some on every partition of the coordinator's topic."""
 LOAD_TIMEOUT_S = 300.0
+SOUNDINGS = 2
+"""Rounds that tell how many transactions a second there can be: the first warms up."""
+LEAST_KEPT = 0.8
+"""Of the transactions a second that were asked for; with fewer it was not paced."""
 
 
 class Transactions(Row):
     """So many producers, each of which writes a record to so many partitions in one transaction after the other."""
 
-    figures = (RATE, WHOLE_P50, WHOLE_P99, COMMIT_P50, COMMIT_P99, CPU)
+    figures: tuple[Figure, ...] = (RATE, WHOLE_P50, WHOLE_P99, COMMIT_P50, COMMIT_P99, CPU)
 
     def __init__(self, effort: Effort, producers: int, partitions: int) -> None:
         super().__init__(effort)
@@ -55,9 +59,13 @@ class Transactions(Row):
         ]
 
     def play(self, side: Side) -> dict[str, float]:
+        return self.transact(side, 0.0)
+
+    def transact(self, side: Side, per_second: float) -> dict[str, float]:
+        """So many a second, or as many as can be."""
         meter = Meter(side)
         try:
-            took = transacting.transact(self.producers[side], VALUE, self.effort.load_s)
+            took = transacting.transact(self.producers[side], VALUE, self.effort.load_s, per_second)
         except transacting.TransactionError as error:
             raise RoundError(str(error)) from error
         wall_s, cpu_s = meter.end()
@@ -77,6 +85,35 @@ class Transactions(Row):
         for producer in producers:
             producer.close()
         side.delete_topic(producers[0].topic)
+
+
+class PacedTransactions(Transactions):
+    """The same producers as many transactions on both sides: a share of what the side that is opened first can do.
+
+    How long a commit takes can be compared here. Where each does as many as it can, a broker that answers one request
+    sooner lets the others wait longer.
+    """
+
+    figures: tuple[Figure, ...] = (WHOLE_P50, WHOLE_P99, COMMIT_P50, COMMIT_P99, CPU)
+
+    def __init__(self, effort: Effort, producers: int, partitions: int, percent: int) -> None:
+        super().__init__(effort, producers, partitions)
+        self.key = f"transactions-{producers}-{partitions}-paced-{percent}"
+        self.title = f"{self.title}, at {percent} % of what A can"
+        self.share = percent / 100
+        self.per_second = 0.0
+
+    def open(self, side: Side) -> None:
+        super().open(side)
+        if not self.per_second:
+            best = [self.transact(side, 0.0)[RATE.name] for _ in range(SOUNDINGS)]
+            self.per_second = max(best) * self.share
+
+    def play(self, side: Side) -> dict[str, float]:
+        seen = self.transact(side, self.per_second)
+        if seen[RATE.name] < self.per_second * LEAST_KEPT:
+            raise RoundError(f"{seen[RATE.name]:.0f} transactions/s where {self.per_second:.0f} were due")
+        return {figure.name: seen[figure.name] for figure in self.figures}
 
 
 class ReadCommitted(Consume):
@@ -149,8 +186,14 @@ def identify(conversation: Conversation, transactional_id: str) -> None:
 
 
 def transaction_rows(effort: Effort) -> list[Row]:
-    """One, ten and a hundred producers, with one and with twenty partitions; a reader of what was committed."""
+    """One, ten and a hundred producers, with one and with twenty partitions; ten and a hundred of them as fast on both
+    sides; a reader of what was committed."""
     rows: list[Row] = [
         Transactions(effort, producers, partitions) for producers in (1, 10, 100) for partitions in (1, 20)
+    ]
+    rows += [
+        PacedTransactions(effort, producers, partitions, percent)
+        for producers, partitions in ((10, 20), (100, 1), (100, 20))
+        for percent in (50, 80)
     ]
     return [*rows, ReadCommitted(effort, Shape(record_bytes=100))]
