@@ -3,9 +3,11 @@
 import logging
 import os
 import shutil
+import signal
 import sys
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import TYPE_CHECKING
 
 import click
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
+DEFAULT_PORT = 9092
+EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
 
 
 @click.command(name="start")
@@ -28,42 +32,34 @@ USUAL_HTTP_PORT = 9404
 @click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
 @click.option("--environment", is_flag=True, help="Read KAFKA_... variables over the file, as Kafka's images do.")
 @click.option("--container", is_flag=True, help="Also say, once ready, what scripts for Kafka's images wait for.")
-@click.option("--data", metavar="DIR", help="Where to keep the data (log.dirs).")
+@click.option("--brokers", type=int, metavar="N", help="Start a cluster of N brokers, each a process of its own.")
+@click.option("--data", "--data-dir", metavar="DIR", help="Where to keep the data (log.dirs); ./cluster for a cluster.")
 @click.option("--listen", metavar="HOST:PORT", help="Where to serve clients (listeners, PLAINTEXT).")
+@click.option("--port", type=int, help="The same on 127.0.0.1; of a cluster the first broker's, others follow.")
 @click.option("--http", metavar="HOST:PORT", help="Where to serve /metrics, /live and /ready; 'off' for nowhere.")
 @click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+@click.option("--member", is_flag=True, hidden=True, help="A node of a cluster on this machine; ends with its input.")
 def command(
     properties: Path | None,
     overrides: tuple[str, ...],
     environment: bool,
     container: bool,
+    brokers: int | None,
     data: str | None,
     listen: str | None,
+    port: int | None,
     http: str | None,
     log_level: str,
+    member: bool,
 ) -> None:
     """Start a broker with Kafka's configuration keys.
 
     Without PROPERTIES it is a single node on 127.0.0.1:9092 with its data in ./data. Stop it with Ctrl-C or SIGTERM.
     """
-    level = logging.getLevelNamesMapping().get(log_level.upper())
-    if level is None:
-        raise click.BadParameter(f"{log_level} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(LineFormatter())
-    logging.basicConfig(level=level, handlers=[handler])
-    settings = from_environment(os.environ) if environment else {}
-    for override in overrides:
-        key, separator, value = override.partition("=")
-        if not separator or not key.strip():
-            raise click.BadParameter(f"'{override}' is not KEY=VALUE", param_hint="--override")
-        settings[key.strip()] = value.strip()
-    if data is not None:
-        settings["log.dirs"] = data
-    if listen is not None:
-        settings["listeners"] = _listener(listen)
-    if http is not None:
-        settings[HTTP_LISTENER] = "" if http == "off" else http
+    _log(log_level)
+    settings = _settings(overrides, environment, data, listen, port, http, of_cluster=brokers is not None)
+    if brokers is not None:
+        sys.exit(_run_cluster(brokers, properties, settings, data, listen, port, log_level))
     try:
         config = BrokerConfig.load(properties, settings)
     except (ConfigError, OSError) as error:
@@ -73,7 +69,83 @@ def command(
         logging.getLogger("kpybroker.config").warning("%s", warning)
     from kpybroker.node import run
 
-    sys.exit(run(config, partial(_announce, container)))
+    if member:
+        _end_with_input()
+    sys.exit(run(config, _announce_member if member else partial(_announce, container)))
+
+
+def _log(level_name: str) -> None:
+    level = logging.getLevelNamesMapping().get(level_name.upper())
+    if level is None:
+        raise click.BadParameter(f"{level_name} is none of DEBUG, INFO, WARNING, ERROR", param_hint="--log-level")
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(LineFormatter())
+    logging.basicConfig(level=level, handlers=[handler])
+
+
+def _settings(
+    overrides: tuple[str, ...],
+    environment: bool,
+    data: str | None,
+    listen: str | None,
+    port: int | None,
+    http: str | None,
+    *,
+    of_cluster: bool,
+) -> dict[str, str]:
+    """The configs that options name; a cluster's places are not among them."""
+    settings = from_environment(os.environ) if environment else {}
+    for override in overrides:
+        key, separator, value = override.partition("=")
+        if not separator or not key.strip():
+            raise click.BadParameter(f"'{override}' is not KEY=VALUE", param_hint="--override")
+        settings[key.strip()] = value.strip()
+    if listen is not None and port is not None:
+        raise click.UsageError("Give one of --listen and --port.")
+    if data is not None and not of_cluster:
+        settings["log.dirs"] = data
+    if not of_cluster and (listen is not None or port is not None):
+        settings["listeners"] = _listener(listen if listen is not None else f"127.0.0.1:{port}")
+    if http is not None:
+        if of_cluster and http != "off":
+            raise click.UsageError("Of a cluster, --http takes off only: each node takes a free port.")
+        settings[HTTP_LISTENER] = "" if http == "off" else http
+    return settings
+
+
+def _run_cluster(
+    count: int,
+    properties: Path | None,
+    settings: dict[str, str],
+    data: str | None,
+    listen: str | None,
+    port: int | None,
+    log_level: str,
+) -> int:
+    from kpybroker.cli.start_cluster import DEFAULT_DIRECTORY, RunningCluster, lay_out
+
+    host, first_port = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    directory = Path(data or DEFAULT_DIRECTORY)
+    nodes = lay_out(directory, host, first_port, count, properties, settings)
+    shown = "localhost" if host in EVERY_INTERFACE else host
+    addresses = [f"{shown}:{node.clients.port}" for node in nodes]
+
+    def ready() -> None:
+        click.echo(f"kpybroker: {count} brokers serve {','.join(addresses)}, data in {directory}")
+        click.echo("\n".join(["", *_paste_next(_program(), addresses[0])]))
+
+    return RunningCluster(nodes, ("--log-level", log_level), ready).run()
+
+
+def _end_with_input() -> None:
+    """A clean stop when nobody holds the other end of the standard input any more."""
+
+    def wait() -> None:
+        while os.read(sys.stdin.fileno(), 1):
+            pass
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    Thread(target=wait, name="input", daemon=True).start()
 
 
 def _listener(address: str) -> str:
@@ -81,25 +153,40 @@ def _listener(address: str) -> str:
     host, colon, port = address.rpartition(":")
     if not colon:
         raise click.BadParameter(f"{address} is not HOST:PORT", param_hint="--listen")
-    return f"PLAINTEXT://{'' if host in ('0.0.0.0', '[::]', '*') else host}:{port}"
+    return f"PLAINTEXT://{'' if host in EVERY_INTERFACE else host}:{port}"
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, _, port = address.rpartition(":")
+    if not port.isascii() or not port.isdecimal():
+        raise click.BadParameter(f"{address} is not HOST:PORT", param_hint="--listen")
+    return "" if host in EVERY_INTERFACE else host.removeprefix("[").removesuffix("]"), int(port)
+
+
+def _announce_member(node: "Node") -> None:
+    click.echo(_started(node))
+
+
+def _started(node: "Node") -> str:
+    return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
 def _announce(container: bool, node: "Node") -> None:
     """Say that clients are served, in the words people and scripts wait for, and what to paste next."""
     config = node.config
-    listener = config.broker_listeners[0]
+    lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
+    listener = (config.broker_listeners or config.controller_listeners)[0]
     host = listener.host if listener.host not in ("", "0.0.0.0", "::") else "localhost"
     address = f"{host}:{node.ports[listener.name]}"
-    lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
-    lines += [
-        f"[KafkaRaftServer nodeId={config.node_id}] Kafka Server started",
-        f"kpybroker serves {address}, data in {', '.join(config.log_dirs)}",
-    ]
+    serves = address if config.is_broker else f"brokers and controllers at {address}"
+    lines += [_started(node), f"kpybroker serves {serves}, data in {', '.join(config.log_dirs)}"]
     if node.http_port is not None:
         moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
         instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
-    click.echo("\n".join([*lines, "", *_paste_next(_program(), address)]))
+    if config.is_broker:
+        lines += ["", *_paste_next(_program(), address)]
+    click.echo("\n".join(lines))
 
 
 def _program() -> str:

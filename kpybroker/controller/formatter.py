@@ -249,11 +249,16 @@ def _check_directory_id(directory_id: bytes | None, directory: str, owners: dict
         raise StartRefused(f"Duplicate directory ID {text} found. It was the ID of {other}, but also of {directory}")
 
 
-def is_empty(disk: Disk, directory: str) -> bool:
-    """Whether a directory holds nothing, or nothing but what an interrupted format left."""
+def is_empty(disk: Disk, directory: str, *, or_formatted: bool = False) -> bool:
+    """Whether a directory holds nothing, or nothing but what an interrupted format left.
+
+    ``or_formatted``: or but what a whole format left, where no node was ever started.
+    """
     if disk.status(directory) is None:
         return True
     names = set(disk.list_directory(directory)) - _LEFT_BY_ANYBODY
+    if or_formatted:
+        names.discard("meta.properties")
     if not names <= _LEFT_BY_AN_INTERRUPTED_FORMAT:
         return False
     log_path = metadata_log_path(directory)

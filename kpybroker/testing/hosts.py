@@ -5,7 +5,6 @@ ends when its standard input ends, so none is left behind by a test run that die
 """
 
 import asyncio
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,15 +12,14 @@ import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from pathlib import Path
 from typing import Any, Protocol
 
+from kpybroker.local_cluster.child import python_path
 from kpybroker.testing.embedded import EmbeddedNode, Settings
 from kpybroker.testing.snapshot import Snapshot
 
 START_TIMEOUT_S = 30.0
 STOP_TIMEOUT_S = 10.0
-_PACKAGES = ("kpybroker", "kpywire", "kpystorage")
 _LONGEST_LINE_BYTES = 1 << 20
 
 
@@ -109,7 +107,7 @@ class InChildProcess:
             json.dumps(self._settings),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": _python_path()},
+            env={**os.environ, "PYTHONPATH": python_path()},
             limit=_LONGEST_LINE_BYTES,
         )
         try:
@@ -171,13 +169,3 @@ class InChildProcess:
 
     def forget_sockets(self) -> None:
         """The child's sockets are not in this process."""
-
-
-def _python_path() -> str:
-    """Where our packages are, before what the environment says: the child finds them, however this process did."""
-    places = []
-    for name in _PACKAGES:
-        spec = importlib.util.find_spec(name)
-        if spec is not None and spec.origin is not None:
-            places.append(str(Path(spec.origin).parent.parent))
-    return os.pathsep.join(dict.fromkeys([*places, *filter(None, [os.environ.get("PYTHONPATH")])]))

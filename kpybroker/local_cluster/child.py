@@ -1,0 +1,122 @@
+"""One node in a process of its own: ``python -m kpybroker start``, with what it says handed on line by line.
+
+The child ends cleanly when its standard input ends, so none is left behind by whoever started it, however that one
+ended. It is in a process group of its own: Ctrl-C in a terminal is for its parent.
+"""
+
+import importlib.util
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Thread
+from typing import IO, Final
+
+READY: Final = "Kafka Server started"
+"""What a node says once it serves clients."""
+_PACKAGES = ("kpybroker", "kpywire", "kpystorage")
+
+
+class Child:
+    """A node's process. ``said`` gets its lines and ``ended`` its exit code, both from a thread."""
+
+    def __init__(
+        self,
+        properties: Path,
+        said: Callable[[str], object],
+        ended: Callable[[int], object],
+        options: Sequence[str] = (),
+    ) -> None:
+        """``options`` are more of ``kpybroker start``."""
+        self._command = [sys.executable, "-P", "-m", "kpybroker", "start", str(properties), "--member", *options]
+        self._said = said
+        self._ended = ended
+        self._process: subprocess.Popen[str] | None = None
+        self._reader: Thread | None = None
+
+    @property
+    def pid(self) -> int:
+        """Of the process that was started last."""
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the process is there, be it stopped."""
+        return self._process is not None and self._process.poll() is None
+
+    def start(self) -> None:
+        """Start the process; whether it comes up is told by what it says."""
+        self._process = subprocess.Popen(
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, "PYTHONPATH": python_path(), "PYTHONUNBUFFERED": "1"},
+            text=True,
+            encoding="utf-8",
+            errors="replace",
+            process_group=0,
+        )
+        self._reader = Thread(target=self._read, args=(self._process,), name="kpybroker-child", daemon=True)
+        self._reader.start()
+
+    def signal(self, number: int) -> None:
+        """Send a signal; nothing happens if the process is gone."""
+        if self._process is not None:
+            with suppress(ProcessLookupError):
+                self._process.send_signal(number)
+
+    def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether the process is gone within that time, and all it said handed on."""
+        process, reader = self._process, self._reader
+        if process is None or reader is None:
+            return True
+        try:
+            process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            return False
+        reader.join(timeout_s)
+        return True
+
+    def end(self, timeout_s: float) -> None:
+        """A clean stop; by force when it takes longer than that."""
+        self.signal(signal.SIGCONT)
+        self.signal(signal.SIGTERM)
+        if not self.wait(timeout_s):
+            self.signal(signal.SIGKILL)
+            self.wait()
+
+    def _read(self, process: subprocess.Popen[str]) -> None:
+        output: IO[str] | None = process.stdout
+        assert output is not None
+        with output:
+            for line in output:
+                self._said(line.rstrip("\n"))
+        code = process.wait()
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        self._ended(code)
+
+
+def fate(code: int) -> str:
+    """How a process ended, in words."""
+    if code >= 0:
+        return f"ended with exit code {code}"
+    with suppress(ValueError):
+        return f"was ended by {signal.Signals(-code).name}"
+    return f"was ended by signal {-code}"
+
+
+def python_path(environment: Mapping[str, str] = os.environ) -> str:
+    """Where our packages are, before what the environment says: the child finds them, however this process did."""
+    places = []
+    for name in _PACKAGES:
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.origin is not None:
+            places.append(str(Path(spec.origin).parent.parent))
+    return os.pathsep.join(dict.fromkeys([*places, *filter(None, [environment.get("PYTHONPATH")])]))
