@@ -98,7 +98,7 @@ class BrokerProcess(ABC):
     def start(self) -> None:
         """Start and return once the broker answers; raises BrokerProcessError with its last lines otherwise."""
         self.launch()
-        self._wait_until_it_answers()
+        self.wait_until_it_answers()
 
     def launch(self) -> None:
         """Start and return at once, whatever becomes of it."""
@@ -184,7 +184,8 @@ class BrokerProcess(ABC):
             raise RuntimeError(f"{self.program} is not running")
         return self.process
 
-    def _wait_until_it_answers(self) -> None:
+    def wait_until_it_answers(self) -> None:
+        """After `launch`; raises BrokerProcessError with its last lines if it ends, or does not answer in time."""
         process, deadline = self._running(), time.monotonic() + self.start_timeout_s
         while not _answers(self.port):
             if process.poll() is not None:
