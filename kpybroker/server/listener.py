@@ -94,7 +94,8 @@ class Server:
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.line = Line(scheduler, lambda: self.poller.events)
         self.slices = Slices(self.line)
-        self.connections: set[Connection] = set()
+        self.connections: dict[Connection, None] = {}
+        """In the order of their coming, which no address decides."""
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0
         self.refused_connections = 0
@@ -220,11 +221,11 @@ class Server:
         self.quotas.add(host, listening.name)
         self.accepted_connections += 1
         self._make_room()
-        self.connections.add(Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch))
+        self.connections[Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch)] = None
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
-        self.connections.discard(connection)
+        self.connections.pop(connection, None)
         self.quotas.remove(connection.client_host, connection.listener_name)
         if self._full:
             self._accept_again()
