@@ -1,0 +1,15 @@
+"""``python -m tests.sim``: run seeds, or one with everything that happened."""
+
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "wire"), str(ROOT / "storage"), str(ROOT / "compat-tests")]
+
+from . import processor  # noqa: E402
+
+processor.install()
+
+from .program import main  # noqa: E402
+
+main()

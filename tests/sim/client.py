@@ -1,0 +1,172 @@
+"""A simulated Kafka client: finds leaders and coordinators, asks, and says what came of it. Not what to ask for.
+
+It speaks through the production's own connections to other nodes, over the simulated network.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.network.peer import Peer, Unanswered
+from kpybroker.network.peers import Peers, connect_over
+from kpywire import error_codes
+from kpywire.messages.api_versions import ApiVersionsRequest
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.metadata import MetadataRequest
+
+from .loop import SimulatedLoop
+from .network import Host, Network
+
+if TYPE_CHECKING:
+    from .world import World
+
+GROUP, TRANSACTION = 0, 1
+PORT = 9092
+
+
+class NoAnswer(Exception):
+    """A request whose outcome nobody knows: it may have had an effect or not."""
+
+
+class Refused(Exception):
+    """Kafka's error, which says that nothing was done."""
+
+    def __init__(self, code: int, where: str = "") -> None:
+        super().__init__(f"{error_codes.name(code)} {where}")
+        self.code = code
+
+
+class Topic(NamedTuple):
+    """What the metadata say of a topic."""
+
+    id: bytes
+    leaders: dict[int, int]
+
+
+class ClientScheduler:
+    """What a `Peer` needs of a scheduler."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self.call_soon = loop.call_soon
+        self.monotonic_ms = loop.host.monotonic_ms
+        self._loop = loop
+
+    def call_later(self, delay_ms: float, call: Any, *arguments: Any) -> Any:
+        """As a loop, in ms."""
+        return self._loop.call_later(delay_ms / 1000.0, call, *arguments)
+
+
+class Client:
+    """One client on a host of its own."""
+
+    def __init__(
+        self, world: "World", network: Network, name: str, nodes: Sequence[int], request_timeout_ms: float
+    ) -> None:
+        self.world = world
+        self.name = name
+        self.rng = world.stream(f"client {name}")
+        self.host = network.hosts[name] = Host(world, name, self._defect)
+        self.loop = SimulatedLoop(world, network, self.host, lambda: None)
+        scheduler: Any = ClientScheduler(self.loop)
+        self._peers = Peers(scheduler, connect_over(self.loop), name, request_timeout_ms)
+        self.nodes = list(nodes)
+        self.topics: dict[str, Topic] = {}
+        self.is_over = False
+        """Whether it is told to come to an end."""
+
+    def _defect(self, what: str, _error: Any) -> None:
+        self.world.violated(f"client {self.name}: {what}")
+
+    def run(self, work: Any) -> None:
+        """Do something until its end."""
+
+        def ended(task: "asyncio.Task[None]") -> None:
+            error = None if task.cancelled() else task.exception()
+            if error is not None:
+                from traceback import format_exception
+
+                for line in "".join(format_exception(error)).splitlines():
+                    self.world.tell(line)
+                self.world.violated(f"client {self.name}: {error!r}")
+
+        self.loop.create_task(work).add_done_callback(ended)
+
+    @property
+    def now_s(self) -> float:
+        """The time of the world, which is that of all histories."""
+        return self.world.now_ms / 1000.0
+
+    # Asking
+
+    def peer(self, node_id: int) -> Peer:
+        """The connection to a node."""
+        return self._peers.at(f"n{node_id}", PORT)
+
+    async def ask(self, node_id: int, request: Any, *, newest: int | None = None) -> Any:
+        """The answer. Raises NoAnswer."""
+        answered: asyncio.Future[Any] = self.loop.create_future()
+
+        def done(answer: Any) -> None:
+            if not answered.done():
+                answered.set_result(answer)
+
+        self.peer(node_id).send(request, done, newest=newest)
+        answer = await answered
+        if isinstance(answer, Unanswered):
+            raise NoAnswer(answer.reason)
+        return answer
+
+    async def tell(self, node_id: int, request: Any) -> None:
+        """Send what is not answered. Raises NoAnswer if there is no connection."""
+        peer = self.peer(node_id)
+        await self.ask(node_id, ApiVersionsRequest(client_software_name="sim", client_software_version="1"))
+        peer.send(request, lambda _answer: None)
+        if peer._sent:
+            unanswered = peer._sent.pop()
+            if unanswered.timer is not None:
+                unanswered.timer.cancel()
+
+    async def pause(self, most_ms: float) -> None:
+        """Wait for a while."""
+        await asyncio.sleep(self.rng.random() * most_ms / 1000.0)
+
+    # Finding
+
+    def any_node(self) -> int:
+        """One of the nodes."""
+        return self.rng.choice(self.nodes)
+
+    async def look(self) -> None:
+        """Ask some node for the metadata. Raises NoAnswer."""
+        answer = await self.ask(self.any_node(), MetadataRequest(topics=None))
+        self.topics = {
+            topic.name: Topic(topic.topic_id, {each.partition_index: each.leader_id for each in topic.partitions})
+            for topic in answer.topics
+            if topic.name is not None and topic.error_code == error_codes.NONE
+        }
+
+    async def leader(self, topic: str, partition: int) -> int:
+        """Who leads a partition, as far as this client knows. Raises NoAnswer or Refused."""
+        if topic not in self.topics:
+            await self.look()
+        found = self.topics.get(topic)
+        if found is None:
+            raise Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, topic)
+        leader = found.leaders.get(partition, -1)
+        if leader < 0:
+            self.topics.clear()
+            raise Refused(error_codes.LEADER_NOT_AVAILABLE, topic)
+        return leader
+
+    def forget(self) -> None:
+        """What it knew is out of date."""
+        self.topics.clear()
+
+    async def coordinator(self, key: str, kind: int) -> int:
+        """Who coordinates. Raises NoAnswer or Refused."""
+        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        answer = await self.ask(self.any_node(), request)
+        (found,) = answer.coordinators
+        if found.error_code:
+            raise Refused(found.error_code, key)
+        return int(found.node_id)

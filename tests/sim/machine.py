@@ -1,0 +1,237 @@
+"""One machine that runs a node: starts it, kills it, stops it, takes its power, and starts it from what its disk holds.
+
+The node is the production's, from its configuration to its files. What the process of a node does around it
+(`kpybroker.node.run`) is done here: whatever ends a node, its supervisor starts it again after a while.
+"""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.recovery import StartRefused
+from kpybroker.io.scheduler import LoopScheduler, Pieces
+from kpybroker.metadata.image import InvalidMetadata
+from kpybroker.node import Node
+from kpystorage.errors import StorageError
+from kpystorage.sim_disk import SimDisk, SimulatedCrash
+from kpywire.errors import Malformed
+
+from .loop import SimulatedLoop
+from .network import Host, Network, SimulatedSockets
+
+if TYPE_CHECKING:
+    from .world import World
+
+DIRECTORY = "/data"
+RESTART_MS = 100.0
+REFUSALS = (StartRefused, StorageError, InvalidMetadata, Malformed, OSError)
+_CONFIGS: dict[tuple[tuple[str, str], ...], BrokerConfig] = {}
+
+
+class SimulatedScheduler(LoopScheduler):
+    """A node's scheduler: its host's clocks, and threads whose work is done at some moment between call and answer."""
+
+    def __init__(self, loop: SimulatedLoop, machine: "Machine") -> None:
+        self.loop = loop
+        self.monotonic_ms = loop.host.monotonic_ms
+        self.call_soon = loop.call_soon
+        self.call_soon_threadsafe = loop.call_soon
+        self._pieces = Pieces(loop.call_soon)
+        self.in_pieces = self._pieces.begin
+        self._machine = machine
+        self._under_way = 0
+        self._idle: asyncio.Future[None] | None = None
+
+    def now_ms(self) -> int:
+        return self._machine.host.now_ms()
+
+    def submit_blocking(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        self._under_way += 1
+        self._machine.world.later(self._machine.thread_delay_ms(), self._work, work, done)
+
+    def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        if not self.loop.is_alive:  # type: ignore[attr-defined]
+            return
+        result, failed = None, None
+        try:
+            result = work()
+        except SimulatedCrash:
+            self._machine.died()
+            return
+        except Exception as error:
+            failed = error
+        self._machine.world.later(self._machine.thread_delay_ms(), self._worked, done, result, failed)
+
+    def _worked(self, done: Callable[[Any, BaseException | None], object], result: Any, error: Any) -> None:
+        self.loop.call_soon(self._tell, done, result, error)
+
+    def _tell(self, done: Callable[[Any, BaseException | None], object], result: Any, error: Any) -> None:
+        self._under_way -= 1
+        try:
+            done(result, error)
+        finally:
+            if not self._under_way and self._idle is not None and not self._idle.done():
+                self._idle.set_result(None)
+
+    async def close(self) -> None:
+        while self._under_way:
+            self._idle = self.loop.create_future()
+            await self._idle
+        self._pieces.stop()
+
+
+class Machine:
+    """A node's machine, with its disk and its clocks; with or without a node that runs."""
+
+    def __init__(self, world: "World", network: Network, node_id: int, settings: Mapping[str, str]) -> None:
+        self.world = world
+        self.network = network
+        self.node_id = node_id
+        self.host = network.hosts[f"n{node_id}"] = Host(world, f"n{node_id}", self._defect)
+        self.settings = dict(settings)
+        self.rng = world.stream(f"machine {node_id}")
+        self.disk = SimDisk(self.rng)
+        self.node: Node | None = None
+        self.loop: SimulatedLoop | None = None
+        self.is_up = False
+        """Whether its node has said that it is ready."""
+        self.is_stopping = False
+        self.lives = 0
+        self.slowest_thread_ms = 2.0
+        self.when_dead: Callable[[Machine], None] = lambda _machine: None
+        self.restarts = True
+
+    def __str__(self) -> str:
+        return self.host.name
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether there is a process."""
+        return self.loop is not None
+
+    def thread_delay_ms(self) -> float:
+        """How long a thread's work takes to begin, and its answer to arrive."""
+        rng = self.rng
+        return rng.random() * (self.slowest_thread_ms if rng.random() < 0.1 else 0.3)
+
+    # Life
+
+    def start(self) -> None:
+        """Begin a process that runs the node."""
+        if self.loop is not None or not self.host.is_powered:
+            return
+        self.lives += 1
+        loop = self.loop = SimulatedLoop(self.world, self.network, self.host, self.died)
+        self.is_up = self.is_stopping = False
+        self.world.tell(f"{self} starts, life {self.lives}")
+        node = self.node = Node(
+            _config(self.settings),
+            loop,
+            lambda line: loop.call_soon(self._gave_up, loop, line),
+            scheduler=SimulatedScheduler(loop, self),
+            sockets=SimulatedSockets(self.network, self.host),
+            rng=self.world.stream(f"node {self.node_id}"),
+        )
+        starting = loop.create_task(node.start(self.disk))
+        starting.add_done_callback(lambda task: self._started(loop, task))
+
+    def _started(self, loop: SimulatedLoop, task: "asyncio.Task[None]") -> None:
+        if self.loop is not loop or task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self.is_up = True
+            self.world.tell(f"{self} is up")
+        elif isinstance(error, SimulatedCrash):
+            self.died()
+        elif isinstance(error, REFUSALS):
+            self._gave_up(loop, f"does not start: {error}")
+        else:
+            self._defect(f"{self} does not start: {error!r}", error)
+
+    def _gave_up(self, loop: SimulatedLoop, line: str) -> None:
+        if self.loop is loop:
+            self.world.tell(f"{self} gives up: {line}")
+            self.stop()
+
+    def stop(self) -> None:
+        """A clean stop, as after SIGTERM."""
+        loop, node = self.loop, self.node
+        if loop is None or node is None or self.is_stopping:
+            return
+        self.is_stopping = True
+        self.world.tell(f"{self} stops")
+        loop.create_task(node.stop()).add_done_callback(lambda task: self._stopped(loop, task))
+
+    def _stopped(self, loop: SimulatedLoop, task: "asyncio.Task[None]") -> None:
+        if self.loop is not loop or task.cancelled():
+            return
+        error = task.exception()
+        if error is not None and not isinstance(error, (SimulatedCrash, *REFUSALS)):
+            self._defect(f"{self} does not stop: {error!r}", error)
+        self._end_process("has stopped")
+
+    def kill(self) -> None:
+        """The process dies between two of its steps."""
+        if self.loop is not None:
+            self._end_process("is killed")
+
+    def died(self) -> None:
+        """The process died in the middle of a call to the disk."""
+        if self.loop is not None:
+            self._end_process("died at a write")
+
+    def kill_at_a_write(self, calls: int) -> None:
+        """Let it die at its so many changes of the disk from now on."""
+        self.disk.crash_at = self.disk.calls + calls
+
+    def _end_process(self, how: str) -> None:
+        assert self.loop is not None
+        self.world.tell(f"{self} {how}")
+        self.loop.end()
+        self.network.process_died(self.host)
+        self._let_go(self.disk.after_process_death())
+
+    def lose_power(self) -> None:
+        """The machine is off: what was not synced may be lost, and nobody hears of it."""
+        self.world.tell(f"{self} loses its power")
+        if self.loop is not None:
+            self.loop.end()
+        self.network.power_failed(self.host)
+        self._let_go(self.disk.after_power_failure())
+
+    def _let_go(self, disk: SimDisk) -> None:
+        self.disk.crash_at = self.disk.calls + 1  # whatever is left of the process changes nothing any more
+        self.disk = disk
+        self.loop = self.node = None
+        self.is_up = False
+        self.when_dead(self)
+
+    def power_back(self) -> None:
+        """The machine starts, and its node with it."""
+        if not self.host.is_powered:
+            self.network.power_back(self.host)
+        self.start()
+
+    def wipe(self) -> None:
+        """Somebody replaced the disk by an empty one."""
+        assert self.loop is None
+        self.world.tell(f"{self} has an empty disk")
+        self.disk = SimDisk(self.rng)
+
+    def _defect(self, what: str, error: Any) -> None:
+        """Something that production would have lost in a log."""
+        from traceback import format_exception
+
+        for line in "".join(format_exception(error)).splitlines() if error is not None else ():
+            self.world.tell(line)
+        self.world.violated(what)
+
+
+def _config(settings: Mapping[str, str]) -> BrokerConfig:
+    key = tuple(sorted(settings.items()))
+    found = _CONFIGS.get(key)
+    if found is None:
+        found = _CONFIGS[key] = BrokerConfig.load(None, dict(settings))
+    return found

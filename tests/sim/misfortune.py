@@ -1,0 +1,133 @@
+"""What goes wrong in a world, drawn from its seed: in each some things happen often and others never.
+
+Nodes are killed at any moment or at a write, stopped, paused, cut off in one direction or both; disks are slow; clocks
+drift and jump; packets are lost and connections reset. Power fails where replicas are left that have everything.
+"""
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from .network import Conditions, Network
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from .machine import Machine
+    from .world import World
+
+EVERY_MS = 50.0
+
+
+class Rates(NamedTuple):
+    """How often things happen: probabilities of each 50 ms."""
+
+    kill: float = 0.0
+    kill_at_a_write: float = 0.0
+    stop: float = 0.0
+    pause: float = 0.0
+    cut: float = 0.0
+    mend: float = 0.1
+    jump: float = 0.0
+    restart_ms: float = 500.0
+
+    @classmethod
+    def drawn(cls, rng: "Random") -> "Rates":
+        """A kind of world."""
+        return cls(
+            kill=rng.choice((0.0, 0.005, 0.03)),
+            kill_at_a_write=rng.choice((0.0, 0.005, 0.03)),
+            stop=rng.choice((0.0, 0.01)),
+            pause=rng.choice((0.0, 0.01, 0.05)),
+            cut=rng.choice((0.0, 0.01, 0.05)),
+            mend=rng.choice((0.02, 0.2)),
+            jump=rng.choice((0.0, 0.02)),
+            restart_ms=rng.choice((20.0, 500.0, 3_000.0)),
+        )
+
+
+class Misfortune:
+    """Goes over the world again and again until it ends."""
+
+    def __init__(self, world: "World", network: Network, machines: "list[Machine]") -> None:
+        self.world = world
+        self.network = network
+        self.machines = machines
+        self.rng = world.stream("misfortune")
+        self.rates = Rates.drawn(self.rng)
+        self.is_on = False
+        for machine in machines:
+            machine.when_dead = self._died
+
+    def begin(self) -> None:
+        """From now on things go wrong."""
+        rng = self.rng
+        self.is_on = True
+        self.network.conditions = Conditions(
+            latency_ms=rng.choice((0.1, 1.0, 10.0)),
+            jitter_ms=rng.choice((0.1, 5.0, 50.0)),
+            loss=rng.choice((0.0, 0.0, 0.01)),
+            reset=rng.choice((0.0, 0.0, 0.002)),
+            tear=rng.choice((0.0, 0.2)),
+            window_bytes=rng.choice((512, 1 << 16, 1 << 18)),
+        )
+        for machine in self.machines:
+            machine.slowest_thread_ms = rng.choice((1.0, 20.0, 300.0))
+            machine.host.drift(rng.choice((0.97, 1.0, 1.0, 1.03)))
+        self.world.tell(f"{self.rates}")
+        self.world.tell(f"{self.network.conditions}")
+        self._look()
+
+    def end(self) -> None:
+        """Nothing goes wrong any more, and everybody comes back."""
+        self.is_on = False
+        self.network.conditions = Conditions()
+        self.network.heal()
+        for machine in self.machines:
+            machine.disk.crash_at = 0
+            machine.slowest_thread_ms = 2.0
+            machine.host.drift(1.0)
+            if not machine.is_alive:
+                self.world.later(10.0, machine.power_back)
+
+    def _look(self) -> None:
+        if not self.is_on:
+            return
+        rng, rates = self.rng, self.rates
+        machine = rng.choice(self.machines)
+        if rng.random() < rates.kill:
+            machine.kill()
+        if rng.random() < rates.kill_at_a_write:
+            machine.kill_at_a_write(rng.randint(1, 40))
+        if rng.random() < rates.stop:
+            machine.stop()
+        if rng.random() < rates.pause and machine.loop is not None:
+            duration_ms = rng.choice((5.0, 200.0, 3_000.0))
+            self.world.tell(f"{machine} stands still for {duration_ms:.0f} ms")
+            machine.loop.pause(duration_ms)
+        if rng.random() < rates.jump:
+            jump_ms = rng.choice((-5_000.0, -50.0, 50.0, 60_000.0))
+            self.world.tell(f"the clock of {machine} jumps by {jump_ms:.0f} ms")
+            machine.host.wall_ms += jump_ms
+        if rng.random() < rates.cut:
+            self._cut(machine)
+        if self.network.cut and rng.random() < rates.mend:
+            self.world.tell("the network heals")
+            self.network.heal()
+        self.world.later(EVERY_MS, self._look)
+
+    def _cut(self, machine: "Machine") -> None:
+        """Cut one node off: from everybody, from the other nodes, or from one; in both directions or one."""
+        rng = self.rng
+        nodes = [other.host.name for other in self.machines if other is not machine]
+        everybody = [name for name in self.network.hosts if name != machine.host.name]
+        others = rng.choice((everybody, nodes, nodes[:1]))
+        directions = rng.choice(("to", "from", "both"))
+        self.world.tell(f"{machine} is cut off {directions} {' '.join(others)}")
+        for other in others:
+            if directions != "from":
+                self.network.isolate(machine.host.name, other)
+            if directions != "to":
+                self.network.isolate(other, machine.host.name)
+
+    def _died(self, machine: "Machine") -> None:
+        restart_ms = self.rng.random() * self.rates.restart_ms if self.is_on else 10.0
+        self.world.later(restart_ms, machine.power_back)

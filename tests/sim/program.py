@@ -1,0 +1,49 @@
+"""What the command line of the simulation does."""
+
+import gc
+import json
+import sys
+
+import click
+
+from .processor import REAL_NS
+from .simulation import Outcome, simulate
+
+SHOWN = 60
+
+
+@click.command()
+@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199.")
+@click.option("--nodes", default=1, help="How many nodes.")
+@click.option("--trace", is_flag=True, help="Show everything that happened.")
+@click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
+def main(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
+    """Simulate whole nodes. The exit code is 1 if a seed fails."""
+    first, _, last = seeds.partition("-")
+    gc.disable()
+    began_ns, ran, failed = REAL_NS(), 0, 0
+    for seed in range(int(first), int(last or first) + 1):
+        outcome = simulate(seed, nodes=nodes, records_everything=trace)
+        ran += 1
+        if ran % 8 == 0:
+            gc.collect()
+        if digests:
+            print(json.dumps(outcome[:-1]), flush=True)
+        if trace and not outcome.violation:
+            print("\n".join(outcome.told))
+        if outcome.violation:
+            failed += 1
+            _show(outcome, nodes, trace=trace)
+            if not digests:
+                break
+    if not digests:
+        took_s = (REAL_NS() - began_ns) / 1e9
+        print(f"{ran} seeds in {took_s:.1f} s, {1000 * took_s / ran:.0f} ms each; {failed} failed")
+    sys.exit(1 if failed else 0)
+
+
+def _show(outcome: Outcome, nodes: int, *, trace: bool) -> None:
+    for line in outcome.told if trace else outcome.told[-SHOWN:]:
+        print(line)
+    print(f"seed {outcome.seed}: {outcome.violation}")
+    print(f"again: make sim SEEDS={outcome.seed} OPTIONS='--nodes {nodes} --trace'")

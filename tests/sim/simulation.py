@@ -1,0 +1,213 @@
+"""One seed: nodes, clients and misfortune for a while, then everything heals, and what must hold is looked at.
+
+What kind of world it is (how bad the network is, how slow the disks, how often nodes die) is drawn from the seed too.
+"""
+
+import logging
+from typing import Any, NamedTuple
+
+from exactly_once.history import Seen
+from kpywire import error_codes
+from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
+
+from .client import PORT, Client, NoAnswer
+from .consuming import consume, read_to_the_end
+from .invariants import Invariants
+from .machine import DIRECTORY, Machine
+from .misfortune import Misfortune
+from .network import Network
+from .producing import Producer
+from .records import Records
+from .world import Violation, World
+
+START_MS = 60_000.0
+HEAL_MS = 120_000.0
+DRAIN_MS = 60_000.0
+NODE = {
+    "kpybroker.http.listener": "",
+    "kpybroker.loop.lag.warn.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "log.dirs": DIRECTORY,
+}
+
+
+class Outcome(NamedTuple):
+    """What became of a seed."""
+
+    seed: int
+    violation: str
+    digest: int
+    events: int
+    virtual_ms: float
+    acknowledged: int
+    told: list[str]
+
+
+class Simulation:
+    """The world of a seed with everything in it."""
+
+    def __init__(self, seed: int, *, nodes: int = 1, records_everything: bool = False) -> None:
+        self.world = World(seed, records_everything=records_everything)
+        self.network = Network(self.world)
+        self.rng = self.world.stream("simulation")
+        ids = list(range(1, nodes + 1))
+        self.machines = [Machine(self.world, self.network, node_id, settings(node_id)) for node_id in ids]
+        self.records = Records(self.world)
+        self.topics = {"one": self.rng.randint(1, 3), "two": 1}
+        self.clients: list[Client] = []
+        self.node_ids = ids
+        self.misfortune = Misfortune(self.world, self.network, self.machines)
+        self.invariants = Invariants(self.world, self.machines)
+
+    @property
+    def partitions(self) -> list[tuple[str, int]]:
+        """All that clients write to."""
+        return [(topic, index) for topic, count in self.topics.items() for index in range(count)]
+
+    def client(self, name: str) -> Client:
+        """A new client."""
+        client = Client(self.world, self.network, name, self.node_ids, self.rng.choice((400.0, 2_000.0)))
+        self.clients.append(client)
+        return client
+
+    # The course of it
+
+    def run(self) -> str:
+        """What does not hold, in a line; nothing if everything does."""
+        self.world.after_event = self.invariants.look
+        try:
+            self._start()
+            self._clients()
+            self.misfortune.begin()
+            self.world.run(self.rng.choice((3_000.0, 8_000.0)))
+            self._heal()
+            return self.records.verdict(self._read_everything())
+        except Violation as violation:
+            return str(violation)
+
+    def _start(self) -> None:
+        for machine in self.machines:
+            machine.start()
+        self._within(START_MS, self._all_up, "all nodes are up")
+        creator = self.client("creator")
+        created: list[bool] = []
+        creator.run(self._create(creator, created))
+        self._within(START_MS, lambda: bool(created), "topics can be created")
+
+    async def _create(self, client: Client, created: list[bool]) -> None:
+        replicas = min(3, len(self.machines))
+        topics = [
+            CreatableTopic(
+                name=name,
+                num_partitions=count,
+                replication_factor=replicas,
+                assignments=[],
+                configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(min(2, replicas)))],
+            )
+            for name, count in self.topics.items()
+        ]
+        while True:
+            try:
+                answer = await client.ask(client.any_node(), CreateTopicsRequest(topics=topics))
+            except NoAnswer:
+                await client.pause(100)
+                continue
+            codes = {topic.error_code for topic in answer.topics}
+            if codes <= {error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS}:
+                created.append(True)
+                return
+            await client.pause(100)
+
+    def _clients(self) -> None:
+        plain, idempotent, transactional = (self.client(name) for name in ("plain", "idempotent", "transactional"))
+        plain.run(Producer(plain, self.records, self.topics).plainly())
+        idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
+        transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
+        for number in range(2):
+            consumer = self.client(f"consumer{number}")
+            consumer.run(consume(consumer, self.records, self.partitions))
+
+    def _heal(self) -> None:
+        self.world.tell("everything heals")
+        self.misfortune.end()
+        self._within(HEAL_MS, self._all_up, "all nodes are up again")
+        self.invariants.expects_liveness = True
+        before = len(self.records.transactions)
+        self._within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
+        for client in self.clients:
+            client.is_over = True
+
+    def _read_everything(self) -> list[Seen]:
+        reader = self.client("reader")
+        log: list[Seen] = []
+        is_read: list[bool] = []
+
+        async def read() -> None:
+            log.extend(await read_to_the_end(reader, self.partitions))
+            is_read.append(True)
+
+        self.world.run(15_000.0)  # transactions without a client are aborted
+        reader.run(read())
+        self._within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
+        return log
+
+    def _all_up(self) -> bool:
+        return all(machine.is_up for machine in self.machines)
+
+    def _within(self, limit_ms: float, holds: Any, what: str) -> None:
+        if not self.world.run(limit_ms, holds):
+            raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
+
+
+def settings(node_id: int) -> dict[str, str]:
+    """The configuration of a node."""
+    return {
+        **NODE,
+        "node.id": str(node_id),
+        "listeners": f"PLAINTEXT://n{node_id}:{PORT}",
+        "advertised.listeners": f"PLAINTEXT://n{node_id}:{PORT}",
+    }
+
+
+class Complaints(logging.Handler):
+    """What nodes log as errors, which they should not."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.INFO)
+        self.world = world
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line = record.getMessage()
+        if record.exc_info and record.exc_info[1] is not None:
+            from traceback import format_exception
+
+            for each in "".join(format_exception(record.exc_info[1])).splitlines():
+                self.world.tell(f"    {each}")
+            self.world.violated(f"logged with a traceback: {line}: {record.exc_info[1]!r}")
+        else:
+            self.world.tell(f"{record.levelname.lower()}: {line}")
+
+
+def simulate(seed: int, *, nodes: int = 1, records_everything: bool = False) -> Outcome:
+    """Run a seed to its end."""
+    simulation = Simulation(seed, nodes=nodes, records_everything=records_everything)
+    world = simulation.world
+    handler = Complaints(world)
+    root = logging.getLogger("kpybroker")
+    root.setLevel(logging.INFO)
+    root.propagate = False
+    root.addHandler(handler)
+    try:
+        violation = simulation.run()
+    finally:
+        root.removeHandler(handler)
+    for machine in simulation.machines:
+        if machine.loop is not None:
+            machine.loop.end()
+    for client in simulation.clients:
+        client.loop.end()
+    acknowledged = sum(1 for each in simulation.records.transactions if each.outcome.name == "COMMITTED")
+    return Outcome(seed, violation, world.digest, world.events, world.now_ms, acknowledged, list(world.told))

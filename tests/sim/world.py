@@ -1,0 +1,114 @@
+"""Virtual time: what is due when, one event after the other; what happened, for people and as one number.
+
+All that is random comes from streams that follow from the seed and a name. A violation of what must hold ends the
+simulation where it is found.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from heapq import heappop, heappush
+from random import Random
+from typing import Any
+from zlib import crc32
+
+from .processor import PROCESSOR
+
+NS_PER_MS = 1_000_000
+LAST_EVENTS = 400
+MOST_EVENTS = 3_000_000
+
+
+class Violation(AssertionError):
+    """Something does not hold that must."""
+
+
+class Timer:
+    """Something that is due, and may be called off."""
+
+    __slots__ = ("arguments", "call")
+
+    def __init__(self, call: Callable[..., object] | None, arguments: tuple[Any, ...]) -> None:
+        self.call = call
+        self.arguments = arguments
+
+    def cancel(self) -> None:
+        self.call = None
+        self.arguments = ()
+
+
+class World:
+    """The one of a seed."""
+
+    def __init__(self, seed: int, *, records_everything: bool = False) -> None:
+        self.seed = seed
+        self.records_everything = records_everything
+        self.now_ms = 0.0
+        self.events = 0
+        self.digest = 0
+        """Of everything that happened so far."""
+        self.violation: Violation | None = None
+        self.after_event: Callable[[], None] | None = None
+        self.told: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
+        self._due: list[tuple[float, int, Timer]] = []
+        self._numbers = 0
+        self._streams: dict[str, Random] = {}
+        PROCESSOR.reset(self.stream("processor").choice((100, 2_000, 20_000, 60_000)))
+
+    def stream(self, name: str) -> Random:
+        """The random numbers of one purpose."""
+        found = self._streams.get(name)
+        if found is None:
+            found = self._streams[name] = Random(f"{self.seed}/{name}")
+        return found
+
+    # Time
+
+    def later(self, delay_ms: float, call: Callable[..., object], *arguments: Any) -> Timer:
+        """Have something done after ``delay_ms``."""
+        timer = Timer(call, arguments)
+        self._numbers += 1
+        heappush(self._due, (self.now_ms + delay_ms, self._numbers, timer))
+        return timer
+
+    def run(self, duration_ms: float, until: Callable[[], bool] | None = None) -> bool:
+        """Let time pass; whether ``until`` came true. Raises Violation."""
+        end_ms = self.now_ms + duration_ms
+        due = self._due
+        while due and due[0][0] <= end_ms:
+            self.now_ms, _, timer = heappop(due)
+            call = timer.call
+            if call is None:
+                continue
+            PROCESSOR.set_time(int(self.now_ms * NS_PER_MS))
+            self.events += 1
+            call(*timer.arguments)
+            if self.after_event is not None:
+                self.after_event()
+            if self.violation is not None:
+                raise self.violation
+            if self.events > MOST_EVENTS:
+                raise Violation("it does not come to rest")
+            if until is not None and until():
+                return True
+        self.now_ms = max(self.now_ms, end_ms)
+        return until is not None and until()
+
+    # What happened
+
+    def tell(self, line: str) -> None:
+        """Something happened that a reader of the trace wants to see; all of it is part of the digest."""
+        line = f"{self.now_ms:12.3f} {line}"
+        self.digest = crc32(line.encode(), self.digest)
+        self.told.append(line)
+
+    def note(self, data: bytes, what: str) -> None:
+        """Something happened that only the digest knows, and who wants to see everything."""
+        self.digest = crc32(data, self.digest)
+        if self.records_everything:
+            self.told.append(f"{self.now_ms:12.3f}     {what} {len(data)} bytes {self.digest:08x} {data[:12].hex()}")
+
+    def violated(self, what: str) -> None:
+        """Something does not hold: the simulation ends after this event."""
+        self.tell(f"VIOLATION {what}")
+        if self.violation is None:
+            self.violation = Violation(what)
