@@ -1,4 +1,5 @@
-"""The pytest plugin: a broker for the session, a fresh topic for each test, more brokers on demand, readable diffs.
+"""The pytest plugin: a broker for the session, a fresh topic for each test, more brokers and a cluster on demand,
+readable diffs.
 
 Loaded into every pytest run where kpybroker is installed, so it imports nothing of the broker until a fixture of it is
 asked for, adds no option to the command line, and touches no test that does not ask.
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
-    from kpybroker.testing import Broker
+    from kpybroker.testing import Broker, Cluster
 
 SCOPE = "kpybroker_scope"
 MARKER = "kafka_topic"
@@ -82,6 +83,27 @@ def kpybroker_factory() -> "Iterator[Callable[..., Broker]]":
     yield start
     for broker in reversed(started):
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kafka_cluster_options() -> dict[str, Any]:
+    """How the shared cluster is started: keywords of `kpybroker.testing.Cluster`. Override it in a conftest.py."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def _shared_cluster(kafka_cluster_options: dict[str, Any]) -> "Iterator[Cluster]":
+    from kpybroker.testing import Cluster
+
+    with Cluster(**kafka_cluster_options) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def kafka_cluster(_shared_cluster: "Cluster") -> "Cluster":
+    """Three brokers in processes of their own, shared by tests; those that a test ended run again for the next."""
+    _shared_cluster.heal()
+    return _shared_cluster
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from kpybroker.testing.async_broker import AsyncBroker
     from kpybroker.testing.broker import Broker
+    from kpybroker.testing.cluster import Cluster
     from kpybroker.testing.container import KafkaContainer
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
@@ -21,6 +22,7 @@ __all__ = [
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
+    "Cluster",
     "Group",
     "KafkaContainer",
     "Member",
@@ -36,6 +38,7 @@ _HOMES = {
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
+    "Cluster": "cluster",
     "Group": "groups",
     "KafkaContainer": "container",
     "Member": "groups",
