@@ -1,0 +1,59 @@
+"""``python -m failover --fault kill-leader`` (PYTHONPATH=.:compat-tests): see `failover`."""
+
+import tempfile
+import time
+from pathlib import Path
+from typing import Final
+
+import click
+from rich.progress import Progress
+
+from clusters import PROGRAMS, Cluster, KpyNode
+from failover.faults import FAULTS
+from failover.producing import WRITERS
+from failover.run import run
+
+SHOWN: Final = 20
+
+
+@click.command()
+@click.option("--program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
+@click.option("--kpybroker", type=click.Path(path_type=Path), help="The command to start, if not this environment's.")
+@click.option("--fault", "faults", type=click.Choice(list(FAULTS)), multiple=True, help="Only these.")
+@click.option("--client", "clients", type=click.Choice(list(WRITERS)), multiple=True, help="Only these.")
+@click.option("--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="Of each fault.")
+@click.option("--seed", type=int, default=1, show_default=True)
+def main(
+    program: str, kpybroker: Path | None, faults: tuple[str, ...], clients: tuple[str, ...], records: int, seed: int
+) -> None:
+    """Writers of several clients at a cluster of three while its nodes fail; ends with code 1 if anything is wrong."""
+    if kpybroker is not None:
+        KpyNode.path = kpybroker
+    wrong = False
+    for fault in faults or tuple(FAULTS):
+        began_s = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="failover-") as directory, Progress(transient=True) as progress:
+            task = progress.add_task(fault, total=records)
+            with Cluster(PROGRAMS[program], Path(directory)) as cluster:
+                outcome = run(
+                    cluster, fault, records=records, seed=seed, clients=clients or tuple(WRITERS),
+                    progress=lambda done, task=task, progress=progress: progress.update(task, completed=done),
+                )  # fmt: skip
+        verdict = outcome.verdict
+        gaps = ", ".join(f"{name} {gap_s * 1000:.0f} ms" for name, gap_s in outcome.gaps_s.items())
+        click.echo(
+            f"{program} {fault}: {verdict.acknowledged} acknowledged, {len(verdict.lost)} lost, "
+            f"{len(verdict.doubled)} doubled, {len(verdict.reordered)} reordered, {len(outcome.failures)} given up, "
+            f"{outcome.faults} faults in {time.monotonic() - began_s:.0f} s; longest without an answer: {gaps}"
+        )
+        for kind in ("lost", "doubled", "reordered"):
+            for place, number in getattr(verdict, kind)[:SHOWN]:
+                click.echo(f"  {kind}: {number} of {place[0]} in partition {place[1]}")
+        for failure in outcome.failures[:SHOWN]:
+            click.echo(f"  {failure}")
+        wrong = wrong or not verdict.is_clean or bool(outcome.failures)
+    raise SystemExit(1 if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,103 @@
+"""What is done to a cluster while others write to it, by name. Each ends with all nodes running."""
+
+import random
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from confluent_kafka.admin import AdminClient
+
+from clusters import Cluster
+
+AWAY_S: Final = 2.0
+PAUSE_S: Final = 12.0
+"""Longer than a broker's session of 9 s: others must lead meanwhile."""
+
+
+def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
+    """The node that leads a partition now; -1 if nobody does."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    return int(admin.list_topics(topic, timeout=30).topics[topic].partitions[partition].leader)
+
+
+def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float = 120.0) -> None:
+    """Wait until all partitions have so many replicas in sync; raises TimeoutError."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    deadline_s = time.monotonic() + timeout_s
+    while time.monotonic() < deadline_s:
+        partitions = admin.list_topics(topic, timeout=30).topics[topic].partitions.values()
+        if partitions and all(len(each.isrs) == size and each.leader >= 0 for each in partitions):
+            return
+        time.sleep(0.1)
+    raise TimeoutError(f"{topic} has not {size} replicas in sync everywhere after {timeout_s} s")
+
+
+def kill_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """SIGKILL of the leader of a partition."""
+    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    node.kill()
+    time.sleep(AWAY_S)
+    node.start()
+
+
+def stop_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """SIGTERM of the leader of a partition."""
+    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    node.stop()
+    time.sleep(AWAY_S)
+    node.start()
+
+
+def pause_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """SIGSTOP of the leader of a partition, for longer than its session: then it wakes and thinks that it leads."""
+    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    node.pause()
+    time.sleep(PAUSE_S)
+    node.resume()
+
+
+def rolling(cluster: Cluster, topic: str, _rng: random.Random) -> None:
+    """Each node is stopped and started, one after the other, as for an upgrade."""
+    for node in cluster.nodes.values():
+        node.restart()
+        wait_for_in_sync(cluster, topic, len(cluster.nodes))
+
+
+def kill_all(cluster: Cluster, _topic: str, _rng: random.Random) -> None:
+    """SIGKILL of all nodes at once."""
+    for node in cluster.nodes.values():
+        node.kill()
+    cluster.start()
+
+
+def wipe(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """SIGKILL of a node whose disk is then empty."""
+    node_id = rng.choice(sorted(cluster.nodes))
+    cluster.nodes[node_id].kill()
+    cluster.wipe(node_id)
+    cluster.nodes[node_id].start()
+    wait_for_in_sync(cluster, topic, len(cluster.nodes))
+
+
+def nothing(_cluster: Cluster, _topic: str, _rng: random.Random) -> None:
+    """No fault: what is measured without one."""
+    time.sleep(AWAY_S)
+
+
+def _some_leader(cluster: Cluster, topic: str, rng: random.Random) -> int:
+    while True:
+        leader = leader_of(cluster, topic, rng.randrange(3))
+        if leader >= 0:
+            return leader
+        time.sleep(0.1)
+
+
+FAULTS: Final[Mapping[str, Callable[[Cluster, str, random.Random], None]]] = {
+    "none": nothing,
+    "kill-leader": kill_leader,
+    "stop-leader": stop_leader,
+    "pause-leader": pause_leader,
+    "rolling": rolling,
+    "kill-all": kill_all,
+    "wipe": wipe,
+}

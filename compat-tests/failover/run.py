@@ -1,0 +1,103 @@
+"""One run: a cluster, writers, the same fault again and again, and what came of it."""
+
+import random
+import time
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple
+
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from clusters import Cluster
+from failover.faults import FAULTS, wait_for_in_sync
+from failover.producing import WRITERS
+from failover.verdict import Place, Verdict, judge, longest_gap_s
+
+TOPIC: Final = "failover"
+PARTITIONS: Final = 3
+CALM_S: Final = 2.0
+READ_TIMEOUT_S: Final = 60.0
+
+
+class Outcome(NamedTuple):
+    """What one run came to."""
+
+    verdict: Verdict
+    faults: int
+    gaps_s: dict[str, float]
+    """By writer: the longest time without an acknowledgement."""
+    failures: list[str]
+    """What clients gave up."""
+
+
+def run(
+    cluster: Cluster,
+    fault: str,
+    *,
+    records: int,
+    seed: int,
+    clients: Sequence[str] = tuple(WRITERS),
+    progress: Callable[[int], object] = lambda _records: None,
+) -> Outcome:
+    """Write with each of the clients until so many records are acknowledged, with the fault again and again."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    config = {"min.insync.replicas": "2"}
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(cluster.nodes), config=config)])[TOPIC].result(60)
+    wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
+    writers = [WRITERS[name](name, cluster.bootstrap_servers, TOPIC, PARTITIONS) for name in clients]
+    rng = random.Random(seed)
+    for writer in writers:
+        writer.start()
+    faults = 0
+    try:
+        while (done := sum(writer.count for writer in writers)) < records and not any(w.failures for w in writers):
+            progress(done)
+            time.sleep(CALM_S)
+            FAULTS[fault](cluster, TOPIC, rng)
+            wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
+            faults += 1
+        time.sleep(CALM_S)
+    finally:
+        for writer in writers:
+            writer.stop()
+    acknowledged = {place: numbers for writer in writers for place, numbers in writer.acknowledged.items()}
+    return Outcome(
+        judge(acknowledged, read_all(cluster.bootstrap_servers)),
+        faults,
+        {writer.name: longest_gap_s(writer.times_s) for writer in writers},
+        [failure for writer in writers for failure in writer.failures],
+    )
+
+
+def read_all(bootstrap_servers: str) -> dict[Place, list[int]]:
+    """The numbers in the log, by producer and partition, in the order of offsets."""
+    found: dict[Place, list[int]] = defaultdict(list)
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "failover-reader", "log_level": 0,
+         "auto.offset.reset": "earliest", "enable.auto.commit": False}
+    )  # fmt: skip
+    try:
+        ends = {
+            index: consumer.get_watermark_offsets(TopicPartition(TOPIC, index), timeout=READ_TIMEOUT_S)[1]
+            for index in range(PARTITIONS)
+        }
+        consumer.assign([TopicPartition(TOPIC, index, 0) for index in ends])
+        left = {index for index, end in ends.items() if end > 0}
+        deadline_s = time.monotonic() + READ_TIMEOUT_S
+        while left:
+            messages = consumer.consume(10_000, 1.0)
+            if messages:
+                deadline_s = time.monotonic() + READ_TIMEOUT_S
+            elif time.monotonic() > deadline_s:
+                raise TimeoutError(f"partitions {left} cannot be read to their ends")
+            for message in messages:
+                if message.error() is None:
+                    producer, number, _ = message.value().split(b":", 2)
+                    found[producer.decode(), message.partition()].append(int(number))
+                    if message.offset() + 1 >= ends[message.partition()]:
+                        left.discard(message.partition())
+    finally:
+        consumer.close()
+    return found
