@@ -1,4 +1,4 @@
-"""Compaction of the logs this node leads: which log is next, what a cleaner is told, what becomes of its answer.
+"""Compaction of the logs this node holds: which log is next, what a cleaner is told, what becomes of its answer.
 
 As in Kafka the log of which most is dirty comes first, ``log.cleaner.threads`` of them at a time; when none is dirty
 enough, they are looked at again after ``log.cleaner.backoff.ms``, a few in a turn. A log that nobody has used since the
@@ -144,7 +144,7 @@ class Compaction:
             self.cleaners.rest()
         self._forget_gone()
         self._candidates = []
-        self._looking = deque(each for each in self.replicas if each.topic.config.compact and each.is_led_here)
+        self._looking = deque(each for each in self.replicas if each.topic.config.compact and each.is_here)
         self._look_at_some()
 
     def _look_at_some(self) -> None:
@@ -166,7 +166,7 @@ class Compaction:
         try:
             self._candidates.append(self._measure(replica))
         except KafkaError:
-            pass  # it is not led here, or gone by now
+            pass  # it is gone by now
         except DiskFailure as failure:
             self.replicas.directory_failed(failure)
         except Exception:
@@ -191,10 +191,10 @@ class Compaction:
         return True
 
     def _measure(self, replica: Replica) -> Candidate:
-        leader = replica.led()
-        found = leader.log
+        role = replica.held()
+        found = role.log
         directory, key = found.directory, (found.topic, found.partition)
-        bounds = Bounds(found.log_start_offset, found.end.offset, leader.last_stable_offset().offset)
+        bounds = Bounds(found.log_start_offset, found.end.offset, role.last_stable_offset().offset)
         with directory.failing():
             cleaned_to = directory.cleaner_offsets.get(key)
             dirt = measure(found.segments, bounds, cleaned_to, found.config, self.scheduler.now_ms())
@@ -261,7 +261,7 @@ class Compaction:
 
     def _compact_now(self, replica: Replica, done: Asked) -> None:
         try:
-            found = replica.led().log
+            found = replica.held().log
             if found.active.size:
                 with found.directory.failing():
                     found.roll(self.scheduler.now_ms())

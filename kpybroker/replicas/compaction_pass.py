@@ -189,9 +189,9 @@ class Pass:
 
     def _place_high_watermark(self, group: CleanedSegments) -> None:
         """Of a segment that has just been sealed, the high watermark may still name the end; it is another one now."""
-        leader = self.replica.leader
-        if leader is not None and leader.high_watermark.segment_base_offset in group.replaced:
-            leader.high_watermark = self.log.position_of(leader.high_watermark.offset)
+        role = self.replica.role
+        if role is not None and role.high_watermark.segment_base_offset in group.replaced:
+            role.high_watermark = self.log.position_of(role.high_watermark.offset)
 
     def _make_durable(self) -> None:
         self._is_swapping = True

@@ -99,6 +99,8 @@ class Move:
         self.assignment = Assignment.NOT_ASKED
         self.is_over = False
         self._around = around
+        self._is_reading = self._is_stale = False
+        """What is being read is no longer in the log."""
         self._noted_start = -1
         """The log start that is on disk in the copy's directory."""
 
@@ -113,6 +115,11 @@ class Move:
     def assigned(self) -> None:
         """The controller has noted the new directory. What follows comes with the next step, which is on its way."""
         self.assignment = Assignment.DONE
+
+    def source_was_cut(self) -> None:
+        """The log has lost its end, which its leader does not have: the copy loses it too."""
+        self._is_stale = self._is_reading
+        self._guarded(lambda: keep_common(self.copy, self.source, self._around.scheduler.now_ms()))
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
@@ -143,6 +150,7 @@ class Move:
         most = self._around.throttle.at_once(CHUNK_BYTES)
         found = self._missing(most)
         if found is not None:
+            self._is_reading = True
             scheduler.submit_blocking(found.read, self._got)
         elif self.assignment is Assignment.NOT_ASKED:
             self._reach_end()
@@ -181,6 +189,7 @@ class Move:
         return source.read(offset, most, source.end, min_one_batch=True)
 
     def _got(self, data: bytes | None, error: BaseException | None) -> None:
+        is_stale, self._is_stale, self._is_reading = self._is_stale, False, False
         if self.is_over:
             return
 
@@ -188,7 +197,8 @@ class Move:
             if isinstance(error, OSError):
                 raise self.source.directory.fail(error) from error
             assert data is not None, error
-            self._append(data)
+            if not is_stale:
+                self._append(data)
             self._around.scheduler.call_soon(self.step)
 
         self._guarded(append)

@@ -204,9 +204,9 @@ class Moves:
             target.high_watermarks[key] = source.directory.high_watermarks[key]
         if key in source.directory.cleaner_offsets:  # nothing was compacted since the move began
             target.cleaner_offsets[key] = source.directory.cleaner_offsets[key]
-        leader = replica.leader
-        if leader is not None and leader.log is source:
-            leader.relocate(copy)
+        role = replica.role
+        if role is not None and role.log is source:
+            role.relocate(copy)
         log.info("moved %s", move)
         self.directories.delete(source, replica.topic.config.file_delete_delay_ms)
 

@@ -11,8 +11,10 @@ from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import Entry
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.topic_name import INTERNAL
+from kpybroker.partition.follower import Follower
 from kpybroker.partition.in_sync import Rules
 from kpybroker.partition.leader import NO_RULES, Leader
+from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -78,6 +80,8 @@ class Replica:
         "_rules",
         "checkpointed_high_watermark",
         "commit_waits",
+        "following",
+        "follower",
         "gone",
         "index",
         "leader",
@@ -103,10 +107,14 @@ class Replica:
         self.index = index
         self.partition = partition
         self.leader: Leader | None = None
+        self.follower: Follower | None = None
         self.gone = False
         self.offline = False
         self.checkpointed_high_watermark = 0
         self.watchers: dict[Entry, None] = {}
+        """What consumers read here, in sessions and waiting requests."""
+        self.following: dict[Entry, None] = {}
+        """What other replicas fetch here."""
         self.commit_waits: dict[Waiter, None] = {}
         self._node_id = node_id
         self._open_log = open_log
@@ -126,10 +134,7 @@ class Replica:
         leader = self.leader
         if leader is not None and not self.offline:
             return leader
-        if self.gone:
-            raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
-        if self.offline:
-            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+        self._check_here()
         partition = self.partition
         if partition.leader != self._node_id:
             raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
@@ -147,6 +152,38 @@ class Replica:
         )
         return leader
 
+    def followed(self) -> Follower:
+        """The follower's role, also while nobody leads; taken up at the first need. Raises as `led` does."""
+        follower = self.follower
+        if follower is not None and not self.offline:
+            return follower
+        self._check_here()
+        if self.partition.leader == self._node_id:
+            raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
+        found = self._open_log(self)
+        self.follower = follower = Follower(found, self.partition.leader_epoch, self.checkpointed_high_watermark)
+        return follower
+
+    def held(self) -> Role:
+        """Whichever role this node has, taken up at the first need. Raises as `led` does."""
+        return self.led() if self.partition.leader == self._node_id else self.followed()
+
+    def _check_here(self) -> None:
+        if self.gone:
+            raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+        if self.offline:
+            raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
+
+    @property
+    def role(self) -> Role | None:
+        """The role that has begun, None before its first need."""
+        return self.follower if self.leader is None else self.leader
+
+    @property
+    def is_here(self) -> bool:
+        """Whether the partition is here and its disk works: :meth:`held` gives the role."""
+        return not self.gone and not self.offline
+
     @property
     def is_led_here(self) -> bool:
         """Whether this node leads the partition and can: :meth:`led` gives the role."""
@@ -155,18 +192,16 @@ class Replica:
     @property
     def log(self) -> Log | None:
         """The log, if it was needed yet."""
-        return None if self.leader is None else self.leader.log
+        role = self.role
+        return None if role is None else role.log
 
     def update(self, partition: Partition) -> None:
         """The metadata say something new: another leader is another role, which begins at its first use."""
-        leader = self.leader
+        leader, role, before = self.leader, self.role, self.partition
         self.partition = partition
-        if leader is None:
+        if role is None:
             return
-        if partition.leader != self._node_id:
-            self.checkpointed_high_watermark = leader.high_watermark.offset
-            self.leader = None
-        else:
+        if leader is not None and partition.leader == self._node_id:
             leader.update(
                 partition.leader_epoch,
                 partition.partition_epoch,
@@ -174,26 +209,49 @@ class Replica:
                 partition.isr,
                 self._monotonic_ms(),
             )
+        elif leader is not None or partition.leader_epoch != before.leader_epoch:
+            self.checkpointed_high_watermark = role.high_watermark.offset
+            self.leader = self.follower = None
         self.changed()
 
     def changed(self) -> None:
         """Records, high watermark or leadership changed: tell sessions and waiting requests."""
+        for entry in list(self.following):
+            entry.touch()
+        self.committed()
+
+    def appended(self) -> None:
+        """The leader has more records: followers want them at once, others when they are committed."""
+        for entry in list(self.following):
+            entry.touch()
+        leader = self.leader
+        if leader is None or leader.high_watermark.offset == leader.log.end.offset:
+            self.committed()
+
+    def committed(self) -> None:
+        """The high watermark moved, of which followers learn by the way."""
         for entry in list(self.watchers):
             entry.touch()
+        self.check_waits()
+
+    def check_waits(self) -> None:
+        """What requests wait for may have come."""
         for waiter in list(self.commit_waits):
             waiter.check()
 
     def log_start_moved(self) -> None:
-        """Old records are gone: tell sessions. No waiting request is answered for that."""
+        """Old records are gone: tell sessions. No waiting request of a consumer is answered for that."""
         for entry in self.watchers:
             entry.mark()
+        for entry in list(self.following):
+            entry.touch()
 
     def forget(self) -> None:
         """The partition is gone from this node."""
         self.gone = True
-        self.leader = None
+        self.leader = self.follower = None
         self.changed()
-        for entry in list(self.watchers):
+        for entry in [*self.watchers, *self.following]:
             entry.unwatch()  # a session that nobody continues would keep all of this
 
     def fail(self) -> None:

@@ -14,7 +14,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
-from kpybroker.metadata.topic import Partition, Topic
+from kpybroker.metadata.topic import NO_LEADER, Partition, Topic
 from kpybroker.partition.in_sync import Rules
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
@@ -26,6 +26,7 @@ from kpystorage.log import Log
 from kpywire import error_codes
 
 if TYPE_CHECKING:
+    from kpybroker.replicas.fetchers import Fetchers
     from kpybroker.replicas.moves import Moves
 
 log = logging.getLogger("kpybroker.replicas")
@@ -50,6 +51,8 @@ class Replicas:
         """By which all leaders here tell who is in sync."""
         self.assignments: Assignments | None = None
         self.moves: Moves | None = None
+        self.fetchers: Fetchers | None = None
+        """None in a node that knows no others."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._to_create: deque[Replica] = deque()
@@ -97,6 +100,8 @@ class Replicas:
             topic = image.topics_by_id[topic_id]
             for index in partitions:
                 self._hold(image, topic, index, topic.partitions[index])
+        if delta.brokers and self.fetchers is not None:
+            self.fetchers.brokers_changed()
         for resource_type, name in delta.configs:
             if resource_type == TOPIC_RESOURCE and name in self.topics:
                 self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))
@@ -140,6 +145,7 @@ class Replicas:
         replica = held.replicas.get(index)
         if replica is not None:
             replica.update(partition)
+            self._follow(replica)
             return
         replica = held.replicas[index] = Replica(
             held,
@@ -152,6 +158,21 @@ class Replicas:
         )
         if topic.name in self._leaving or self.find_log(replica) is None:
             self._create_later(replica)
+        self._follow(replica)
+
+    def _follow(self, replica: Replica) -> None:
+        """Have the partition fetched from the broker that leads it, if there is one and it is another."""
+        if self.fetchers is not None:
+            if replica.is_here and replica.partition.leader not in (self.node_id, NO_LEADER):
+                self.fetchers.follow(replica)
+            else:
+                self.fetchers.forget(replica)
+
+    def log_start_moved(self, replica: Replica) -> None:
+        """Old records of a partition are gone: its readers hear of it, and its leader."""
+        replica.log_start_moved()
+        if self.fetchers is not None:
+            self.fetchers.log_start_moved(replica)
 
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
         """A topic's configuration changed, or a default below it."""
@@ -185,7 +206,8 @@ class Replicas:
             if replica.watchers or replica.commit_waits:
                 replica.forget()
             else:
-                replica.gone, replica.leader = True, None
+                replica.gone, replica.leader, replica.follower = True, None, None
+            self._follow(replica)
         for earlier in self._leaving.get(topic.name, {}).copy():
             self._forget_leaving(topic.name, earlier)
         self._leaving[topic.name], held.replicas = held.replicas, {}  # they hold their topic
@@ -223,6 +245,7 @@ class Replicas:
         found = self.find_log(replica)
         if not replica.gone:
             replica.forget()
+            self._follow(replica)
         if found is not None:
             self.directories.delete(found, replica.topic.config.file_delete_delay_ms)
             log.debug("deleted the log of %s", replica)
@@ -280,10 +303,10 @@ class Replicas:
         try:
             while self._to_create:
                 replica = self._to_create.popleft()
-                if replica.gone or replica.offline or replica.leader is not None:
+                if replica.gone or replica.offline or replica.role is not None:
                     continue
                 try:
-                    replica.led()
+                    replica.held()
                 except DiskFailure as failure:
                     self.directory_failed(failure)
                 except KafkaError as error:
@@ -303,11 +326,12 @@ class Replicas:
             # Of one that has just moved away from there the log is found elsewhere.
             if (replica.topic.name, replica.index) in directory.logs and self.find_log(replica) is None:
                 replica.fail()
+                self._follow(replica)
 
     def checkpoint_high_watermarks(self) -> None:
         """Bring what the directories will write down up to date."""
         for replica in self:
-            leader = replica.leader
-            if leader is not None:
+            role = replica.role
+            if role is not None:
                 key = (replica.topic.name, replica.index)
-                leader.log.directory.high_watermarks[key] = leader.high_watermark.offset
+                role.log.directory.high_watermarks[key] = role.high_watermark.offset

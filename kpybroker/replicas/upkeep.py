@@ -181,12 +181,12 @@ class Upkeep:
         for _ in range(min(LOGS_PER_TURN, len(self._aging))):
             replica = self._aging.popleft()
             try:
-                leader = replica.led()
-                if leader.log.delete_old_segments(now_ms, leader.high_watermark.offset):
-                    self._shortened.add(leader.log.directory)
-                    replica.log_start_moved()
+                role = replica.held()
+                if role.log.delete_old_segments(now_ms, role.high_watermark.offset):
+                    self._shortened.add(role.log.directory)
+                    self.replicas.log_start_moved(replica)
             except KafkaError:
-                continue  # it is not led here, or gone by now
+                continue  # it is gone by now
             except DiskFailure as failure:
                 self.replicas.directory_failed(failure)
         if self._aging:
@@ -224,10 +224,11 @@ class Upkeep:
         now_ms = self.scheduler.now_ms()
         expiration_ms = self.config().producer_id_expiration_ms
         for replica in self.replicas:
-            leader = replica.leader
-            if leader is not None and leader.log.is_open:
-                leader.log.producers.expire(now_ms, expiration_ms)
+            found, leader = replica.log, replica.leader
+            if found is not None and found.is_open:
+                found.producers.expire(now_ms, expiration_ms)
+            if leader is not None:
                 leader.verifications.expire(now_ms, expiration_ms)
 
     def _open_logs(self) -> list[Log]:
-        return [replica.leader.log for replica in self.replicas if replica.leader and replica.leader.log.is_open]
+        return [role.log for replica in self.replicas if (role := replica.role) is not None and role.log.is_open]
