@@ -16,6 +16,7 @@ BENCHED := build/bench-venv
 DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
 TARGET ?= kpybroker
+PROGRAM ?= kpybroker
 SECONDS ?= 3600
 OPTIONS ?=
 SPARK ?= 4.0.0
@@ -120,6 +121,10 @@ parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and 
 .PHONY: exactly-once
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET)
+
+.PHONY: failover
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
 
 .PHONY: hostile
 hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, with other requests each time; what an honest client notices
