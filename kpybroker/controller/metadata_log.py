@@ -10,10 +10,11 @@ from kpybroker.raft.roles import ElectionState
 from kpystorage import quorum_state, snapshot
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
 from kpystorage.flush import Flush
+from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.quorum_state import QuorumState
-from kpystorage.snapshot import SnapshotId
+from kpystorage.snapshot import SnapshotId, SnapshotWriter
 from kpywire.batch import BatchHeader, batch_headers, check_crc, parse_header
 from kpywire.errors import Malformed
 from kpywire.uuid import ONE_UUID
@@ -66,10 +67,9 @@ class MetadataLog:
         """The first offset that is still there; a snapshot stands for what was before it."""
         return self._log.log_start_offset
 
-    @property
-    def last_epoch(self) -> int:
-        """The leader epoch of the last batch; -1 in an empty log."""
-        return self._log.epochs.latest
+    def epochs(self) -> LeaderEpochs:
+        """Which epoch began where, a copy."""
+        return LeaderEpochs(self._log.epochs.entries())
 
     def append(self, batches: Sequence[bytes], now_ms: int) -> None:
         """Write batches, not yet durably. Does not block for long. May raise DiskFailure; then the log is offline."""
@@ -117,6 +117,26 @@ class MetadataLog:
                 remedy = "Restore it from a copy; `kpybroker check` says what else is wrong"
                 raise Malformed(f"{self._path}, offset {offset}: {error}. {remedy}") from None
 
+    def read(self, offset: int, max_bytes: int) -> bytes:
+        """Whole batches from ``offset`` on, at least one if there is one. DiskFailure, OffsetOutOfRange."""
+        log = self._log
+        found = log.read(offset, max_bytes, log.end, min_one_batch=True)
+        if found is None:
+            return b""
+        data = found.read()
+        whole = 0
+        for position, header in batch_headers(data):
+            whole = position + header.size
+        return data[:whole]
+
+    def truncate_to(self, offset: int, now_ms: int) -> None:
+        """Cut off what is at ``offset`` and behind it. May raise DiskFailure."""
+        self._log.truncate_to(offset, now_ms)
+
+    def start_at(self, offset: int, now_ms: int) -> None:
+        """Remove everything, since a snapshot stands for it; the log goes on there. May raise DiskFailure."""
+        self._log.truncate_fully_and_start_at(offset, now_ms)
+
     def truncate_below(self, offset: int, now_ms: int) -> None:
         """Forget what a snapshot stands for. May raise DiskFailure."""
         self._log.advance_log_start(offset)
@@ -135,6 +155,22 @@ class MetadataLog:
     def snapshot_size_bytes(self, wanted: SnapshotId) -> int:
         """How large a snapshot is."""
         return snapshot.open_snapshot(self._disk, self._path, wanted).size()
+
+    def read_snapshot_part(self, wanted: SnapshotId, position: int, max_bytes: int) -> tuple[int, bytes] | None:
+        """The size of a snapshot and the bytes from ``position`` on; None if it is not there. May raise OSError."""
+        if wanted not in self.snapshots():
+            return None
+        file = snapshot.open_snapshot(self._disk, self._path, wanted)
+        try:
+            size = file.size()
+            length = max(min(max_bytes, size - position), 0) if position >= 0 else 0
+            return size, file.descriptor().pread(length, position) if length else b""
+        finally:
+            file.release()
+
+    def receive_snapshot(self, new: SnapshotId) -> SnapshotWriter:
+        """Begin to write a snapshot as parts of it come. OSError."""
+        return SnapshotWriter(self._disk, f"{self._path}/{snapshot.snapshot_name(new)}")
 
     def write_snapshot(self, new: SnapshotId, batches: Sequence[bytes]) -> None:
         """Write a snapshot durably. May run in a thread; may raise OSError."""

@@ -1,7 +1,8 @@
 """What the disk holds of the metadata, read at the start: newest snapshot, log behind it, ``quorum-state``.
 
-Everything in the log is taken, since the only voter of a quorum commits what it has; a node that lacks a finalised
-feature stops here with one line.
+The only voter of a quorum commits what it has, so everything in its log is taken. Of several voters each takes its
+snapshot, and of the log who votes; the rest waits until the leader tells what is committed. A node that lacks a
+finalised feature stops here with one line.
 """
 
 from collections.abc import Sequence
@@ -33,19 +34,57 @@ class Recovered(NamedTuple):
     """It holds the image; its first publication tells the subscribers all of it."""
     history: VoterHistory
     election: ElectionState
+    loaded_offset: int
+    """What is below it is in the image."""
     bytes_since_snapshot: int
-    """How much of the log follows the newest snapshot."""
+    """How much of the log behind the newest snapshot is in the image."""
     last_timestamp_ms: int
     """When the last record was appended."""
 
 
 def recover(
-    log: MetadataLog, cluster_id: str, static_voters: Sequence[Voter], bootstrap_records: Sequence[Any]
+    log: MetadataLog,
+    cluster_id: str,
+    static_voters: Sequence[Voter],
+    bootstrap_records: Sequence[Any],
+    local: Voter | None,
+    now_ms: int,
 ) -> Recovered:
-    """Read it all. ``bootstrap_records`` are what an empty log will begin with.
+    """Read it all. ``bootstrap_records`` are what an empty log will begin with; ``local`` may vote.
 
     Blocks; raises StartRefused, Malformed, InvalidMetadata, DiskFailure.
     """
+    recovered = _read(log, cluster_id, static_voters, local, now_ms, takes_all=True)
+    if recovered.loaded_offset > _snapshot_end(log) and not _is_alone(local, recovered.history):
+        recovered = _read(log, cluster_id, static_voters, local, now_ms, takes_all=False)  # it has grown meanwhile
+    finalized = recovered.loader.image.finalized_features or bootstrap_levels(bootstrap_records)
+    levels = {**finalized, KRAFT_VERSION: recovered.history.kraft_version}
+    refusal = features.refusal(levels)
+    if refusal is not None:
+        raise StartRefused(f"{refusal} {features.remedy(levels)}")
+    return recovered
+
+
+def _is_alone(local: Voter | None, history: VoterHistory) -> bool:
+    """Whether a node is its whole quorum."""
+    if local is None or list(history.voters) != [local.id]:
+        return False
+    return history.kraft_version == 0 or history.voters[local.id].directory_id == local.directory_id
+
+
+def _snapshot_end(log: MetadataLog) -> int:
+    return max([snapshot.end_offset for snapshot in log.snapshots()], default=0)
+
+
+def _read(
+    log: MetadataLog,
+    cluster_id: str,
+    static_voters: Sequence[Voter],
+    local: Voter | None,
+    now_ms: int,
+    *,
+    takes_all: bool,
+) -> Recovered:
     loader = Loader(MetadataImage(cluster_id))
     history = VoterHistory(static_voters)
     snapshots = log.snapshots()
@@ -57,6 +96,9 @@ def recover(
         raise StartRefused(
             f"The metadata log begins at offset {log.start_offset}, and no snapshot holds what was before."
         )
+    takes_all = takes_all and _is_alone(local, history)
+    if log.next_offset < offset and not takes_all:
+        log.start_at(offset, now_ms)  # a snapshot of the leader was installed, and then this node died
     if log.next_offset < offset:
         raise StartRefused(
             f"The metadata log ends at offset {log.next_offset}, before its newest snapshot, which ends at {offset}: "
@@ -64,18 +106,15 @@ def recover(
         )
     size_bytes, last_timestamp_ms = 0, 0
     for header, batch in log.batches(offset):
-        size_bytes += header.size
-        last_timestamp_ms = header.max_timestamp
         if header.is_control:
             control_records.read_control_batch(header, batch, history)
-        else:
-            loader.load(_records(header, batch), header.base_offset, header.partition_leader_epoch)
-    finalized = loader.image.finalized_features or bootstrap_levels(bootstrap_records)
-    levels = {**finalized, KRAFT_VERSION: history.kraft_version}
-    refusal = features.refusal(levels)
-    if refusal is not None:
-        raise StartRefused(f"{refusal} {features.remedy(levels)}")
-    return Recovered(loader, history, log.read_election(), size_bytes, last_timestamp_ms)
+        if takes_all:
+            size_bytes += header.size
+            last_timestamp_ms = header.max_timestamp
+            records = () if header.is_control else _records(header, batch)
+            loader.load(records, header.base_offset, header.partition_leader_epoch)
+    loaded_offset = log.next_offset if takes_all else offset
+    return Recovered(loader, history, log.read_election(), loaded_offset, size_bytes, last_timestamp_ms)
 
 
 def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, history: VoterHistory) -> None:

@@ -30,8 +30,10 @@ class SnapshotWriter:
         history: VoterHistory,
         policy: SnapshotPolicy,
         bytes_since_snapshot: int,
+        written: Callable[[SnapshotId, int], object],
         failed: Callable[[BaseException], None],
     ) -> None:
+        """``written`` gets each new snapshot, with where the log begins then."""
         self._scheduler = scheduler
         self._log = log
         self._history = history
@@ -39,6 +41,7 @@ class SnapshotWriter:
         self._new_bytes = bytes_since_snapshot
         self._last_ms = scheduler.monotonic_ms()
         self._born_ms: dict[SnapshotId, float] = {}
+        self._note_written = written
         self._failed = failed
         snapshots = log.snapshots()
         self._last_bytes = log.snapshot_size_bytes(snapshots[-1]) if snapshots else 0
@@ -65,7 +68,8 @@ class SnapshotWriter:
         self._new_bytes = 0
         self._last_ms = self._scheduler.monotonic_ms()
         snapshot = SnapshotId(image.next_offset, image.epoch)
-        batches = snapshot_batches(image.copy(), self._history, last_timestamp_ms, self._scheduler.now_ms())
+        history = self._history.as_of(image.next_offset)
+        batches = snapshot_batches(image.copy(), history, last_timestamp_ms, self._scheduler.now_ms())
         self._encode(snapshot, batches, [])
 
     def _encode(self, snapshot: SnapshotId, batches: Iterator[bytes], done: list[bytes]) -> None:
@@ -94,6 +98,8 @@ class SnapshotWriter:
             self._retain()
         except (DiskFailure, OSError) as failure:
             self._failed(failure)
+            return
+        self._note_written(snapshot, self._log.start_offset)
 
     def _retain(self) -> None:
         """Let snapshots go that retention does not keep, and the log that the oldest one left stands for."""

@@ -10,6 +10,7 @@ from typing import Any
 
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.replacement import replace
 from kpybroker.metadata.units import Unit
 
 UNITS_TOGETHER = 64
@@ -54,6 +55,14 @@ class Loader:
         for record in records:
             self.image.apply(record, next_offset - 1, self._delta)
         self.image.epoch = epoch
+
+    def replace(self, image: MetadataImage) -> None:
+        """A snapshot took the place of records that are not there any more: go on with what it holds.
+
+        Nobody is told yet; what differs is in the next delta.
+        """
+        self._delta.from_snapshot = True
+        replace(self.image, image, self._delta)
 
     def publish(self, next_offset: int) -> None:
         """Tell everybody what was loaded. ``next_offset`` is what is committed, control records among it."""

@@ -88,12 +88,15 @@ class Quorum(Standing):
         timing: Timing = DEFAULT_TIMING,
         draw: Callable[[int], int] = lambda below: below // 2,
         bootstrap: Sequence[int] = (),
+        may_vote: bool = True,
     ) -> None:
         """``history``, ``election`` and ``log`` are what the disk holds. ``draw`` gives a random number below its
         argument: with the same one, two nodes would stand for election at the same time for ever. ``bootstrap`` are
-        ids, below -1, that stand for places where somebody may know the leader.
+        ids, below -1, that stand for places where somebody may know the leader. Without ``may_vote`` this node is an
+        observer whatever the voters are.
         """
         super().__init__(local, history, election, log, timing, draw)
+        self._may_vote = may_vote
         self.high_watermark: int | None = None
         """What is known to be committed; None before anything is."""
         self.leaders_high_watermark: int | None = None

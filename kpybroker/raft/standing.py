@@ -50,6 +50,7 @@ class Standing:
             election = ElectionState(log.end.epoch)  # of that epoch quorum-state says nothing
         self.role: Role = Unattached(election)
         self._draw = draw
+        self._may_vote = True
         self._unsaved_election: ElectionState | None = None
         self._saving: ElectionState | None = None
         self._talks = Conversations()
@@ -80,7 +81,7 @@ class Standing:
     @property
     def is_voter(self) -> bool:
         """Whether this node, with this disk, may vote and be elected."""
-        return self.is_voting(self.me)
+        return self._may_vote and self.is_voting(self.me)
 
     @property
     def is_only_voter(self) -> bool:

@@ -92,6 +92,10 @@ class SnapshotWriter:
         self._file.pwrite(data, self.size)
         self.size += len(data)
 
+    def read(self) -> bytes:
+        """What was written so far. OSError."""
+        return self._disk.read(self._path + PARTIAL)
+
     def freeze(self) -> None:
         """It is complete: flush it and give it its name. OSError."""
         self._file.fsync()

@@ -41,13 +41,11 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     assert state.voted_directory_id == world.identity.voter.directory_id
 
 
-def test_requests_that_come_before_the_controller_are_answered_when_it_is_there() -> None:
+def test_who_asks_before_the_controller_is_there_is_told_so() -> None:
     world = HostWorld()
-    answers = world.send(world.registration())
-    world.scheduler.run()
-    assert answers == []
-    world.start()
-    assert answers[0].error_code == 0
+    (answer,) = world.send(world.registration())
+    assert answer.error_code == error_codes.NOT_CONTROLLER
+    assert world.start().ask(world.registration()).error_code == error_codes.NONE
 
 
 def test_nothing_leaves_before_the_disk_has_it() -> None:
@@ -61,6 +59,8 @@ def test_nothing_leaves_before_the_disk_has_it() -> None:
         assert not world.host.is_active
         scheduler.finish()
     assert world.host.is_active
+    while scheduler.blocked:
+        scheduler.finish()
     answers = world.send(world.registration())
     scheduler.run()
     while scheduler.blocked:
@@ -256,7 +256,7 @@ def test_a_snapshot_alone_is_the_whole_image() -> None:
     for number in range(20):
         world.create(f"topic-{number}")
     newest = world.metadata_log.snapshots()[-1]
-    recovered = recover(world.metadata_log, world.identity.cluster_id, (), ())
+    recovered = recover(world.metadata_log, world.identity.cluster_id, (), (), world.identity.voter, 0)
     assert recovered.loader.image.state() == world.image.state()
     assert recovered.history.voters == {1: world.identity.voter}
     assert newest.end_offset <= world.image.next_offset
@@ -283,10 +283,10 @@ def test_a_directory_that_is_not_the_voters_lost_its_vote() -> None:
 
 def test_a_log_with_features_that_are_missing_here_is_refused_in_one_line() -> None:
     world = HostWorld().start()
-    journal = world.host._journal
-    assert journal is not None
+    reign = world.host._reign
+    assert reign is not None
     record = FeatureLevelRecord(name="group.version", feature_level=1)
-    world.host._append([record], None, 0)
+    reign._append([record], None, 0)
     world.scheduler.run()
     with pytest.raises(StartRefused, match=r"^kpybroker does not have .*: group.version=1\. Turn them off with "):
         world.again()

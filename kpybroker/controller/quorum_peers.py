@@ -1,0 +1,98 @@
+"""The other nodes of the quorum, over the network: by their ids, in the messages of `kpybroker.raft`.
+
+It knows where each of them listens: as the voters' records or the configuration say, or as the nodes told one another.
+Nothing is tried again here.
+
+Invariant: every request is answered once, with a response and what came with it, or with None.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.network.peer import Unanswered
+from kpybroker.raft.messages import FetchResponse, Request, Response
+from kpybroker.raft.voters import VoterEndpoint, VoterHistory
+from kpybroker.raft.wire_form import endpoints_in, response_from_wire, to_wire
+from kpywire.batch import batch_headers
+from kpywire.errors import Malformed
+
+if TYPE_CHECKING:
+    from kpybroker.network.peers import Peers
+
+FIRST_BOOTSTRAP_ID = -2
+"""Places to ask for the leader have ids below this one, as in Kafka."""
+Done = Callable[[Response | None], object]
+
+
+class Whereabouts(NamedTuple):
+    """What this node says and knows of where the quorum is."""
+
+    cluster_id: str
+    listener_name: str
+    """Of the controllers."""
+    local: tuple[VoterEndpoint, ...]
+    bootstrap: Sequence[tuple[str, int]] = ()
+    """``controller.quorum.bootstrap.servers``."""
+
+    @property
+    def bootstrap_ids(self) -> list[int]:
+        """The ids that stand for the bootstrap servers."""
+        return [FIRST_BOOTSTRAP_ID - number for number in range(len(self.bootstrap))]
+
+
+class QuorumPeers:
+    """Sends what the quorum says."""
+
+    def __init__(self, peers: "Peers", where: Whereabouts, local_id: int, history: VoterHistory) -> None:
+        self._peers = peers
+        self._where = where
+        self._local_id = local_id
+        self._history = history
+        self._told: dict[int, VoterEndpoint] = {}
+        """What nodes said of where others listen."""
+
+    def learn(self, message: Any) -> None:
+        """Note what a request or response says of where nodes listen."""
+        self._told.update(endpoints_in(message))
+
+    def endpoint(self, node_id: int) -> VoterEndpoint | None:
+        """Where a node listens for other nodes; None if nobody has said so."""
+        if node_id <= FIRST_BOOTSTRAP_ID:
+            host, port = self._where.bootstrap[FIRST_BOOTSTRAP_ID - node_id]
+            return VoterEndpoint(self._where.listener_name, host, port)
+        told = self._told.get(node_id)
+        if told is not None:
+            return told
+        voter = self._history.voters.get(node_id)
+        endpoints = self._where.local if node_id == self._local_id else () if voter is None else voter.endpoints
+        named = [endpoint for endpoint in endpoints if endpoint.name == self._where.listener_name]
+        return next(iter(named or endpoints), None)
+
+    def send(self, node_id: int, request: Request, done: Done) -> bool:
+        """Ask a node; False, and ``done`` is not called, if nobody knows where it is."""
+        endpoint = self.endpoint(node_id)
+        if endpoint is None:
+            return False
+        message = to_wire(request, self._where.cluster_id, self._where.local)
+        self._peers.at(endpoint.host, endpoint.port).send(message, lambda answer: self._answered(node_id, answer, done))
+        return True
+
+    def _answered(self, node_id: int, answer: Any, done: Done) -> None:
+        if isinstance(answer, Unanswered):
+            self._told.pop(node_id, None)
+            done(None)
+            return
+        self.learn(answer)
+        response, records = response_from_wire(answer)
+        if records and isinstance(response, FetchResponse):
+            try:
+                batches = [records[start : start + header.size] for start, header in batch_headers(records)]
+            except Malformed:
+                done(None)
+                return
+            response = response._replace(batches=batches)
+        done(response)
+
+    def close(self) -> None:
+        """End all connections; whoever was asked is not listened to any more."""
+        self._peers.close()

@@ -1,0 +1,319 @@
+"""The shell that runs this node's part of the quorum: files, other nodes, time.
+
+It does what `Ready` asks for, in its order: `quorum-state` saved, the log cut or begun anew, batches at its end, and
+then what is said. The log is flushed beside that, and the quorum told how far it is durable. What the records mean is
+not known here.
+
+Everything runs on the caller's scheduler; threads run fsync, `quorum-state` and snapshot files only.
+
+Invariant: nothing is said before the `quorum-state` it rests on is durable, and what is read for others is in the file.
+"""
+
+from collections.abc import Callable, Sequence
+from math import ceil
+from typing import TYPE_CHECKING, Any
+
+from kpybroker.controller.metadata_log import MetadataLog
+from kpybroker.controller.quorum_peers import QuorumPeers
+from kpybroker.controller.snapshot_install import SnapshotInstaller
+from kpybroker.raft.events import (
+    Answer,
+    Answered,
+    Asked,
+    ElectionPersisted,
+    LogSynced,
+    LogTruncated,
+    Message,
+    Ready,
+    Send,
+    Tick,
+    Unanswered,
+)
+from kpybroker.raft.messages import FetchSnapshot, FetchSnapshotResponse, Response
+from kpybroker.raft.quorum import Quorum
+from kpybroker.raft.roles import NEVER, ElectionState
+from kpybroker.raft.voters import VoterEndpoint
+from kpybroker.raft.wire_form import Refused, from_wire, refusal, response_to_wire
+from kpystorage.errors import DiskFailure
+from kpystorage.flush import Flush
+from kpystorage.snapshot import SnapshotId
+from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
+
+Reply = Callable[[Any], object]
+FETCH_MAX_BYTES = 8 << 20
+
+
+class QuorumShell:
+    """One node's quorum while it runs."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        metadata_log: MetadataLog,
+        quorum: Quorum,
+        peers: QuorumPeers | None,
+        cluster_id: str,
+        changed: Callable[[], object],
+        disk_failed: Callable[[BaseException], object],
+        broken: Callable[[Exception], object],
+        linger_ms: float = 0,
+    ) -> None:
+        """``peers`` is None for a node that is its whole quorum. ``changed`` is called when the quorum took a step.
+
+        ``linger_ms``: how long an append waits for others to be written with it; 0 for one turn of the loop.
+        """
+        self.quorum = quorum
+        self.peers = peers
+        self._scheduler = scheduler
+        self._log = metadata_log
+        self._cluster_id = cluster_id
+        self._changed = changed
+        self._disk_failed = disk_failed
+        self._broken = broken
+        self._linger_ms = linger_ms
+        self._installer = SnapshotInstaller(scheduler, metadata_log, self.step, disk_failed)
+        self._is_stopped = self._is_saving = self._is_flushing = False
+        self._pump_wanted = False
+        self._linger: Timer | None = None
+        self._tick: Timer | None = None
+        self._tick_ms = NEVER
+
+    def start(self) -> None:
+        """Take part."""
+        self.quorum.start(self._scheduler.monotonic_ms())
+        self._wake()
+        if not self.quorum.is_only_voter and self._log.synced_offset < self._log.next_offset:
+            self._flush()
+
+    def step(self, message: Message) -> None:
+        """Tell the quorum something, and everybody what came of it."""
+        if self._is_stopped:
+            return
+        try:
+            self.quorum.step(message, self._scheduler.monotonic_ms(), self._scheduler.now_ms())
+            self._changed()
+        except Exception as error:
+            self._broken(error)
+            return
+        self._wake()
+
+    def asked(self, message: Any, reply: Reply) -> None:
+        """Another node asks; it is answered now or later, or not at all once this node has stopped."""
+        request = from_wire(message, self._cluster_id)
+        if isinstance(request, Refused):
+            reply(refusal(message, request))
+            return
+        if self.peers is not None:
+            self.peers.learn(message)
+        self.step(Asked((message, reply), request))
+
+    def append(self, records: Sequence[bytes], timestamp_ms: int) -> tuple[int, int]:
+        """One batch of a leader; its offsets. Raises NotLeader, RecordsTooLarge."""
+        offsets = self.quorum.append(records, timestamp_ms)
+        self._wake_after_append()
+        return offsets
+
+    def append_section(self, section: bytes, count: int, timestamp_ms: int) -> tuple[int, int]:
+        """As `append`, of the section of a batch."""
+        offsets = self.quorum.append_section(section, count, timestamp_ms)
+        self._wake_after_append()
+        return offsets
+
+    def resign(self) -> None:
+        """Lead no more, and tell the others at once."""
+        self.quorum.resign()
+        if not self._is_stopped and not self._is_saving:
+            self._pump()
+
+    def stop(self) -> None:
+        """Do nothing any more. What was appended but not synced may or may not survive, as after a crash."""
+        if self._is_stopped:
+            return
+        self.resign()
+        self._is_stopped = True
+        for timer in (self._tick, self._linger):
+            if timer is not None:
+                timer.cancel()
+        if self.peers is not None:
+            self._scheduler.call_soon(self.peers.close)
+
+    # What is to be done.
+
+    def _wake(self) -> None:
+        if not self._pump_wanted and not self._is_saving:
+            self._pump_wanted = True
+            self._scheduler.call_soon(self._pump)
+
+    def _wake_after_append(self) -> None:
+        if self._linger_ms <= 0:
+            self._wake()
+        elif self._linger is None:
+            self._linger = self._scheduler.call_later(self._linger_ms, self._lingered)
+
+    def _lingered(self) -> None:
+        self._linger = None
+        self._wake()
+
+    def _pump(self) -> None:
+        self._pump_wanted = False
+        if self._is_saving or self._is_stopped:
+            return
+        ready = self.quorum.ready()
+        if ready is None:
+            self._arm()
+        elif ready.election is None:
+            self._carry_out(ready)
+        else:
+            self._save(ready.election, ready)
+
+    def _save(self, election: ElectionState, ready: Ready) -> None:
+        self._is_saving = True
+        history = self.quorum.history
+        kraft_version, voters = history.kraft_version, sorted(history.voters)
+
+        def save() -> None:
+            self._log.write_election(election, kraft_version, voters)
+
+        def saved(_result: None, error: BaseException | None) -> None:
+            self._is_saving = False
+            if error is not None:
+                self._disk_failed(error)
+            elif not self._is_stopped and self._carry_out(ready):
+                self.step(ElectionPersisted(election))
+
+        self._scheduler.submit_blocking(save, saved)
+
+    def _carry_out(self, ready: Ready) -> bool:
+        """All of it but the election; False if the disk failed."""
+        now_ms = self._scheduler.now_ms()
+        try:
+            if ready.truncate_to is not None:
+                self._log.truncate_to(ready.truncate_to, now_ms)
+            if ready.start_at is not None:
+                self._log.start_at(ready.start_at, now_ms)
+            if ready.batches:
+                self._log.append(ready.batches, now_ms)
+        except DiskFailure as error:
+            self._disk_failed(error)
+            return False
+        was_cut = ready.truncate_to is not None or ready.start_at is not None
+        if was_cut:
+            self.step(LogTruncated())
+        if was_cut or ready.batches:
+            self._flush()
+        for part in ready.snapshot_parts:
+            self._installer.take(part)
+        for said in ready.said:
+            if isinstance(said, Send):
+                self._send(said)
+            else:
+                self._answer(said)
+        if ready.batches:
+            self._file_grew()
+        self._wake()
+        return not self._is_stopped
+
+    def _file_grew(self) -> None:
+        """A follower may know of what it has just written that it is committed."""
+        if not self.quorum.is_leader and not self._is_stopped:
+            try:
+                self._changed()
+            except Exception as error:
+                self._broken(error)
+
+    # What is said.
+
+    def _send(self, said: Send) -> None:
+        def answered(response: Response | None) -> None:
+            if response is None:
+                self.step(Unanswered(said.node_id, said.request))
+            else:
+                self.step(Answered(said.node_id, said.request, response))
+
+        if self.peers is None or not self.peers.send(said.node_id, said.request, answered):
+            self._scheduler.call_soon(answered, None)
+
+    def _answer(self, said: Answer) -> None:
+        message, reply = said.ticket
+        response, records = said.response, None
+        if isinstance(said.read_from, FetchSnapshot):
+            assert isinstance(response, FetchSnapshotResponse)
+            response = self._read_snapshot(response, said.read_from)
+        elif said.read_from is not None:
+            try:
+                records = self._log.read(said.read_from, FETCH_MAX_BYTES)
+            except DiskFailure as error:
+                self._disk_failed(error)
+                return
+        leader_id = response.known.leader_id
+        endpoint = None if self.peers is None else self.peers.endpoint(leader_id)
+        endpoints: dict[int, VoterEndpoint] = {} if endpoint is None else {leader_id: endpoint}
+        reply(response_to_wire(message, response, endpoints, records))
+
+    def _read_snapshot(self, response: FetchSnapshotResponse, asked: FetchSnapshot) -> FetchSnapshotResponse:
+        try:
+            found = self._log.read_snapshot_part(SnapshotId(*asked.snapshot), asked.position, asked.max_bytes)
+        except OSError as error:
+            self._disk_failed(error)
+            found = None
+        if found is None:
+            return response._replace(known=response.known._replace(error_code=error_codes.SNAPSHOT_NOT_FOUND))
+        size_bytes, data = found
+        if not 0 <= asked.position < size_bytes:
+            return response._replace(known=response.known._replace(error_code=error_codes.POSITION_OUT_OF_RANGE))
+        return response._replace(size_bytes=size_bytes, data=data)
+
+    # Durability.
+
+    def _flush(self) -> None:
+        if self._is_flushing or self._is_stopped:
+            return
+        try:
+            flush = self._log.begin_flush()
+        except DiskFailure as error:
+            self._disk_failed(error)
+            return
+        if flush is not None:
+            self._is_flushing = True
+            self._scheduler.submit_blocking(flush.run, lambda _, error: self._flushed(flush, error))
+        elif self._log.synced_offset < self._log.next_offset:
+            self._scheduler.call_later(1, self._flush)  # somebody else is at it, with less
+        else:
+            self.step(LogSynced(self._log.synced_offset))
+
+    def _flushed(self, flush: Flush, error: BaseException | None) -> None:
+        self._is_flushing = False
+        if self._is_stopped:
+            return
+        if isinstance(error, OSError):
+            self._log.fail(error)
+        try:
+            if error is not None:
+                raise error
+            self._log.finish_flush(flush)
+        except Exception as failure:
+            self._disk_failed(failure)
+            return
+        self.step(LogSynced(self._log.synced_offset))
+        if self._log.synced_offset < self._log.next_offset:
+            self._flush()
+
+    # Time.
+
+    def _arm(self) -> None:
+        """Have the quorum's next deadline noticed."""
+        due_ms = self.quorum.deadline_ms
+        if due_ms >= self._tick_ms:
+            return
+        if self._tick is not None:
+            self._tick.cancel()
+        self._tick_ms = due_ms
+        delay_ms = ceil(max(due_ms - self._scheduler.monotonic_ms(), 0))
+        self._tick = self._scheduler.call_later(delay_ms, self._ticked)
+
+    def _ticked(self) -> None:
+        self._tick, self._tick_ms = None, NEVER
+        self.step(Tick())

@@ -1,0 +1,209 @@
+"""One reign of this node's controller: from the commit of its epoch's first batch to the end of its leadership.
+
+State, journal, decisions and timers of one active controller; nothing of them outlives it, and the next reign, on
+whatever node, begins from the committed image.
+
+Invariant: an answer leaves when the log has committed what it speaks of; whoever waits when the reign ends is told
+NOT_CONTROLLER.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.controller.activation import bootstrap_level
+from kpybroker.controller.committed import Committed
+from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.controller import (
+    Activate,
+    Controller,
+    ElectPreferredLeaders,
+    ElectUncleanLeaders,
+    FenceStaleBrokers,
+    Idle,
+)
+from kpybroker.controller.decisions import Decisions
+from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.controller.large_batch import LargeBatch
+from kpybroker.controller.quorum_shell import QuorumShell
+from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.metadata.image_records import record_version
+from kpybroker.raft.errors import NotLeader, RecordsTooLarge
+from kpywire import error_codes
+from kpywire.metadata_records import encode_record
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
+
+log = logging.getLogger("kpybroker.controller")
+
+Reply = Callable[[Any], object]
+
+
+class Timings(NamedTuple):
+    """How often the controller does what nobody asks it for; 0 is never."""
+
+    max_idle_interval_ms: int = 500
+    fence_interval_ms: int = 1_125
+    preferred_election_interval_ms: int = 300_000
+    unclean_election_interval_ms: int = 300_000
+
+
+DEFAULT_TIMINGS = Timings()
+
+
+class Call:
+    """A request with the way back."""
+
+    __slots__ = ("_api_version", "_reply", "_request")
+
+    def __init__(self, request: Any, api_version: int, reply: Reply) -> None:
+        self._request = request
+        self._api_version = api_version
+        self._reply = reply
+
+    def answer(self, message: Any) -> None:
+        """Send the response."""
+        self._reply(message)
+
+    def fail(self, error_code: int) -> None:
+        """Send the response that says only this error."""
+        self._reply(plain_error_response(self._request, self._api_version, error_code))
+
+
+class Constitution(NamedTuple):
+    """What every reign on this node begins with."""
+
+    settings: Settings
+    rules: ConfigRules
+    rng: Random
+    bootstrap_records: Sequence[Any]
+    """Written to an empty log."""
+    timings: Timings
+
+
+class Reign:
+    """The active controller."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        shell: QuorumShell,
+        committed: Committed,
+        image: MetadataImage,
+        constitution: Constitution,
+        broken: Callable[[Exception], object],
+    ) -> None:
+        """``image`` is the committed one; it is copied. ``broken`` is told of what must end the node."""
+        self._scheduler = scheduler
+        self._shell = shell
+        self._quorum = shell.quorum
+        self._committed = committed
+        self._constitution = constitution
+        self._broken = broken
+        self.epoch = self._quorum.epoch
+        self.state = ControllerState(
+            image.copy(),
+            constitution.settings,
+            constitution.rules,
+            constitution.rng,
+            lambda: self._quorum.next_offset,
+            self._quorum.history.kraft_version,
+            int(scheduler.monotonic_ms()),
+        )
+        controller = Controller(self.state)
+        self._journal = Journal(controller, self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report)
+        self._decisions = Decisions(scheduler, controller, self._decide, self._failed)
+        self._timers: dict[type, Timer] = {}
+        self._is_over = False
+
+    def begin(self, committed_offset: int) -> None:
+        """Take requests. Everything below ``committed_offset`` is in the image, and nothing is above it."""
+        self._journal.open(committed_offset, committed_offset)
+        self._decide(Activate(list(self._constitution.bootstrap_records)), int(self._scheduler.monotonic_ms()))
+        log.info("This node's controller is active in epoch %d", self.epoch)
+        timings = self._constitution.timings
+        for event, interval_ms in (
+            (FenceStaleBrokers(), timings.fence_interval_ms),
+            (Idle(), timings.max_idle_interval_ms),
+            (ElectPreferredLeaders(), timings.preferred_election_interval_ms),
+            (ElectUncleanLeaders(), timings.unclean_election_interval_ms),
+        ):
+            if interval_ms > 0:
+                self._repeat(event, interval_ms, self._quorum.next_offset)
+
+    def submit(self, request: ControllerRequest) -> None:
+        """Have a request decided."""
+        self._decisions.ask(request)
+
+    def committed(self, next_offset: int) -> None:
+        """The log is committed and published up to there: whoever waited for it is answered."""
+        self._journal.committed(next_offset, int(self._scheduler.monotonic_ms()))
+
+    def end(self) -> None:
+        """This node does not lead any more."""
+        self._is_over = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        self._journal.drop(error_codes.NOT_CONTROLLER)
+        self._decisions.close()
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_over:
+            self._broken(error)
+
+    def _decide(self, event: Any, now_ms: int, **options: Any) -> None:
+        """Feed the journal. If what was decided cannot be applied, it is not written either: the node stops."""
+        try:
+            self._journal.submit(event, now_ms, **options)
+        except InvalidMetadata as error:
+            self._failed(error)
+
+    def _append(self, records: Sequence[Any], _producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
+        batch = records[0]
+        now_ms = self._scheduler.now_ms()
+        if self._quorum.epoch != self.epoch:
+            raise AppendRefused(error_codes.NOT_CONTROLLER)
+        try:
+            if isinstance(batch, LargeBatch):
+                size_bytes = len(batch.section)
+                offsets = self._shell.append_section(batch.section, batch.records, now_ms)
+            else:
+                level = self._level_for(records)
+                encoded = [encode_record(record, record_version(record, level)) for record in records]
+                size_bytes = sum(map(len, encoded))
+                offsets = self._shell.append(encoded, now_ms)
+        except RecordsTooLarge:
+            raise BatchTooLarge from None
+        except NotLeader:
+            raise AppendRefused(error_codes.NOT_CONTROLLER) from None
+        self._committed.note_appended(*offsets, records, size_bytes, self.epoch)
+        self._committed.last_timestamp_ms = now_ms
+        return offsets
+
+    def _level_for(self, records: Sequence[Any]) -> int:
+        known = self.state.image.metadata_version
+        return known if known is not None else bootstrap_level(records)
+
+    def _repeat(self, event: Any, interval_ms: int, next_offset: int) -> None:
+        """Feed an event again and again; the idle one only if nothing was appended in between."""
+
+        def due() -> None:
+            now_ms = int(self._scheduler.monotonic_ms())
+            self._journal.expire(now_ms)
+            if not isinstance(event, Idle) or self._quorum.next_offset == next_offset:
+                self._decide(event, now_ms)
+            if not self._is_over:
+                self._repeat(event, interval_ms, self._quorum.next_offset)
+
+        self._timers[type(event)] = self._scheduler.call_later(interval_ms, due)
+
+
+def _report(failed: DecisionFailed) -> None:
+    # Its name only: a request may hold secrets, and whatever else somebody wants to see in this log.
+    event = getattr(failed.event, "message", failed.event)
+    log.error("A defect kept the controller from deciding on a %s", type(event).__name__, exc_info=failed.error)

@@ -1,0 +1,102 @@
+"""Takes a snapshot of the leader as parts of it come, and makes it one of this node's.
+
+Not here: which snapshot, and what follows from it; the quorum decides that, and the log begins anew behind it.
+
+Invariant: nothing has a snapshot's name that was not checked to its footer and flushed.
+"""
+
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from kpybroker.controller.metadata_log import MetadataLog, read_checkpoint
+from kpybroker.raft.control_records import read_control_batch
+from kpybroker.raft.events import SnapshotBroken, SnapshotInstalled, SnapshotPart
+from kpybroker.raft.messages import OffsetAndEpoch
+from kpybroker.raft.voters import VoterHistory
+from kpystorage.snapshot import SnapshotId, SnapshotWriter, snapshot_name
+from kpywire.errors import Malformed
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler
+
+log = logging.getLogger("kpybroker.controller")
+
+
+class SnapshotInstaller:
+    """At most one snapshot at a time."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        metadata_log: MetadataLog,
+        settled: Callable[[SnapshotInstalled | SnapshotBroken], object],
+        failed: Callable[[BaseException], object],
+    ) -> None:
+        """``settled`` gets what became of a whole snapshot; ``failed`` is called when the disk fails."""
+        self._scheduler = scheduler
+        self._log = metadata_log
+        self._settled = settled
+        self._failed = failed
+        self._snapshot: OffsetAndEpoch | None = None
+        self._writer: SnapshotWriter | None = None
+
+    def take(self, part: SnapshotPart) -> None:
+        """Write one part; the last one begins the rest."""
+        try:
+            if part.position == 0:
+                self.abandon()
+                self._snapshot = part.snapshot
+                self._writer = self._log.receive_snapshot(SnapshotId(*part.snapshot))
+            writer = self._writer
+            if writer is None or self._snapshot != part.snapshot or writer.size != part.position:
+                self._settled(SnapshotBroken(part.snapshot))
+                return
+            writer.append(part.data)
+        except OSError as error:
+            self._failed(error)
+            return
+        if part.is_last:
+            self._writer = None
+            self._scheduler.submit_blocking(
+                writer.read, lambda data, error: self._read(part.snapshot, writer, data, error)
+            )
+
+    def abandon(self) -> None:
+        """Another one comes, or none: remove what there is of the last one. OSError."""
+        writer, self._writer = self._writer, None
+        if writer is not None:
+            writer.abandon()
+
+    def _read(
+        self, snapshot: OffsetAndEpoch, writer: SnapshotWriter, data: bytes | None, error: BaseException | None
+    ) -> None:
+        if error is not None or data is None:
+            self._failed(error or OSError("nothing was read"))
+        else:
+            self._scheduler.in_pieces(self._check(snapshot, writer, data))
+
+    def _check(self, snapshot: OffsetAndEpoch, writer: SnapshotWriter, data: bytes) -> Iterator[None]:
+        history, is_whole = VoterHistory(), False
+        try:
+            for header, batch in read_checkpoint(data, snapshot_name(SnapshotId(*snapshot))):
+                if header.is_control:
+                    is_whole = read_control_batch(header, batch, history, snapshot.offset - 1)
+                yield
+        except Malformed as error:
+            log.warning("The leader's snapshot cannot be used: %s", error)
+            is_whole = False
+        if not is_whole:
+            with suppress(OSError):
+                writer.abandon()
+            self._settled(SnapshotBroken(snapshot))
+            return
+        self._scheduler.submit_blocking(writer.freeze, lambda _, error: self._frozen(snapshot, history, error))
+
+    def _frozen(self, snapshot: OffsetAndEpoch, history: VoterHistory, error: BaseException | None) -> None:
+        if error is not None:
+            self._failed(error)
+            return
+        log.info("Installed the leader's snapshot %s", snapshot_name(SnapshotId(*snapshot)))
+        self._settled(SnapshotInstalled(snapshot, history))
