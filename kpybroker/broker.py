@@ -18,6 +18,7 @@ from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter
 from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
@@ -51,6 +52,7 @@ class Broker:
     producer_ids: ProducerIds
     groups: Coordinator
     transactions: Coordinator
+    transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     marker_writer: MarkerWriter
     compaction: Compaction
@@ -114,6 +116,8 @@ class Broker:
             if warning not in known:
                 log.warning("%s", warning)
         self.replicas.configure_all()
+        if self.replicas.fetchers is not None:
+            self.replicas.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.report_directories()
         self.when_reconfigured(self.config)

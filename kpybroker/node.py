@@ -33,6 +33,7 @@ from kpybroker.hosting.groups import group_coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.transactions import transaction_coordinator
+from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.collector import Collector
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import (
@@ -54,6 +55,7 @@ from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.cleaners import Processes, Threads
 from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.fetchers import Fetchers
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
@@ -252,7 +254,10 @@ class Node:
         broker.replicas.assignments = Assignments(self.scheduler, channel.send, config.node_id, lambda: broker.epoch)
         moves = broker.replicas.moves = Moves(broker.replicas, lambda: broker.config)
         directories.when_failed(lambda _directory: broker.report_directories())
-        self._ends += [nodes.close, moves.stop]
+        fetchers = broker.replicas.fetchers = Fetchers(
+            self.scheduler, self._connect, broker.replicas, nodes.address, lambda: broker.config, lambda: broker.epoch
+        )
+        self._ends += [nodes.close, moves.stop, fetchers.stop]
         self._build_coordinators(broker)
         broker.producer_ids = ProducerIds(channel.send, config.node_id, lambda: broker.epoch)
         cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)
@@ -276,6 +281,9 @@ class Node:
             lambda: broker.image.features.get(TRANSACTION_VERSION, 0),
             lambda: broker.producer_ids.at_once(),
             broker.marker_writer.send,
+        )
+        broker.transactions_elsewhere = TransactionsElsewhere(
+            self.config.node_id, self.scheduler, lambda: broker.image, broker.nodes
         )
         self._ends += [broker.marker_writer.stop, broker.transactions.stop, broker.groups.stop]
 
