@@ -131,8 +131,12 @@ class BrokerConfig:
 
     @property
     def move_bytes_per_second(self) -> int:
-        """``replica.alter.log.dirs.io.max.bytes.per.second``, which no file can set."""
-        key = QUOTA_CONFIGS["replica.alter.log.dirs.io.max.bytes.per.second"]
+        """``replica.alter.log.dirs.io.max.bytes.per.second``."""
+        return self.bytes_per_second("replica.alter.log.dirs.io.max.bytes.per.second")
+
+    def bytes_per_second(self, name: str) -> int:
+        """A limit of replication or of moves, which no file can set."""
+        key = QUOTA_CONFIGS[name]
         text = self.dynamic_broker.get(key.name, self.dynamic_default.get(key.name))
         parse: Callable[[str], Any] = key.parse
         return LONG_MAX if text is None else int(parse(text))

@@ -104,7 +104,7 @@ class Fetchers:
 
     @property
     def _rate(self) -> int:
-        return int(self._config()[RATE])
+        return self._config().bytes_per_second(RATE)
 
     def _limits(self) -> Limits:
         config = self._config()
