@@ -51,6 +51,7 @@ from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import Peers, connect_over
 from kpybroker.producer_ids import ProducerIds
+from kpybroker.raft.timing import Timing
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.cleaners import Processes, Threads
 from kpybroker.replicas.compaction import Compaction
@@ -196,10 +197,11 @@ class Node:
         self._monitoring = Monitoring(broker, (broker.dispatcher, controllers))
         await self._monitoring.start()
 
-    def _peers(self, purpose: str) -> Peers:
+    def _peers(self, purpose: str, request_timeout_ms: int | None = None) -> Peers:
         """Connections to other nodes that nobody else's requests delay."""
         config = self.config
-        return Peers(self.scheduler, self._connect, f"{config.node_id}-to-{purpose}", config.request_timeout_ms)
+        timeout_ms = config.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
+        return Peers(self.scheduler, self._connect, f"{config.node_id}-to-{purpose}", timeout_ms)
 
     def _build_controllers_dispatcher(self, replica: ControllerHost) -> Dispatcher:
         """What serves the controller's listeners."""
@@ -222,13 +224,24 @@ class Node:
             broker_session_timeout_ms=config["broker.session.timeout.ms"],
             bootstrap_min_insync_replicas=config["min.insync.replicas"],
         )
+        identity = Identity(
+            stored.identity.cluster_id,
+            stored.identity.voter,
+            stored.identity.static_voters,
+            config.quorum_bootstrap_servers,
+            next(iter(config.controller_listener_names), ""),
+            config.is_controller,
+        )
         return ControllerHost(
             self.scheduler,
             metadata_log,
-            Identity(stored.identity.cluster_id, stored.identity.voter, stored.identity.static_voters),
+            identity,
             settings,
             BrokerConfigRules(config),
             self.rng,
+            peers=self._peers("quorum", config["controller.quorum.request.timeout.ms"]),
+            timing=quorum_timing(config),
+            linger_ms=_asked(config, "controller.quorum.append.linger.ms"),
             bootstrap_records=stored.identity.bootstrap_records,
             timings=Timings(max_idle_interval_ms=config["metadata.max.idle.interval.ms"]),
             snapshot_policy=SnapshotPolicy(
@@ -413,6 +426,17 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
         receive_buffer_bytes=_asked(config, "socket.receive.buffer.bytes"),
         backlog=asked if (asked := _asked(config, "socket.listen.backlog.size")) > 0 else DEFAULT_BACKLOG,
         max_unread_files=descriptors_for_replies(files),
+    )
+
+
+def quorum_timing(config: BrokerConfig) -> Timing:
+    """Kafka's ``controller.quorum.*`` as the quorum takes them."""
+    return Timing(
+        election_timeout_ms=config["controller.quorum.election.timeout.ms"],
+        fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
+        retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
+        election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
+        fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
     )
 
 
