@@ -10,6 +10,7 @@ from kpybroker.handlers.expected_topics import ExpectedTopics
 from kpybroker.handlers.topic_answers import TopicAnswers
 from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
@@ -72,6 +73,7 @@ class Context(Protocol):
     producer_ids: ProducerIds
     groups: Coordinator
     transactions: Coordinator
+    transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
     nodes: Nodes

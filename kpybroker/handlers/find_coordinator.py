@@ -106,7 +106,7 @@ def _coordinator(broker: Context, key_type: int, key: str) -> int:
     if topic is None:
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
     leader = topic.partitions[partition_for(key, len(topic.partitions))].leader
-    if leader < 0:
+    if leader not in broker.alive_brokers:
         raise KafkaError(error_codes.COORDINATOR_NOT_AVAILABLE)
     return leader
 

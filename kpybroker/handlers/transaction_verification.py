@@ -181,23 +181,42 @@ class Verifying:
                 verify_only=not adds,
                 topics=[AddPartitionsToTxnTopic(name=topic, partitions=part) for topic, part in by_topic.items()],
             )
-            answer = broker.transactions.submit(
-                self._id,
-                transaction_request(broker, message, API_VERSION),
-                lambda code: refused(message, coordinator_error(code)),
-                writes=adds,
-            )
-            if isinstance(answer, Pending):
-                answer.when_resolved(self._answered)
-            else:
-                self._answered(answer)
+            self._ask_coordinator(message)
+
+    def _ask_coordinator(self, message: AddPartitionsToTxnTransaction) -> None:
+        """Here or wherever it is."""
+        broker = self._broker
+        elsewhere = broker.transactions_elsewhere.coordinator(self._id)
+        if elsewhere is not None:
+            broker.transactions_elsewhere.ask(elsewhere, message, self._answered_elsewhere)
+            return
+        answer = broker.transactions.submit(
+            self._id,
+            transaction_request(broker, message, API_VERSION),
+            lambda code: refused(message, coordinator_error(code)),
+            writes=not message.verify_only,
+        )
+        if isinstance(answer, Pending):
+            answer.when_resolved(self._answered)
+        else:
+            self._answered(answer)
+
+    def _answered_elsewhere(self, answer: AddPartitionsToTxnResult | int) -> None:
+        if isinstance(answer, int):
+            self._settle(dict.fromkeys(self._guards, answer))
+        else:
+            self._answered(answer)
 
     def _answered(self, result: AddPartitionsToTxnResult) -> None:
-        codes = {
-            (topic.name, each.partition_index): each.partition_error_code
-            for topic in result.topic_results
-            for each in topic.results_by_partition
-        }
+        self._settle(
+            {
+                (topic.name, each.partition_index): each.partition_error_code
+                for topic in result.topic_results
+                for each in topic.results_by_partition
+            }
+        )
+
+    def _settle(self, codes: Errors) -> None:
         if self._operation == ADDS and error_codes.CONCURRENT_TRANSACTIONS in codes.values() and self._may_ask_again():
             backoff_ms = self._broker.config["add.partitions.to.txn.retry.backoff.ms"]
             self._broker.scheduler.call_later(backoff_ms, self.ask)
