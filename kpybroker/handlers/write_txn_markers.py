@@ -71,7 +71,11 @@ class _Writing:
         elif marker.producer_id < 0 or marker.producer_epoch < 0:
             done(error_codes.UNKNOWN_SERVER_ERROR)
         else:
-            self._broker.markers.write(topic, result.partition_index, marker, self._timeout_ms, done)
+            outcome = self._broker.markers.write(topic, result.partition_index, marker)
+            if isinstance(outcome, int):
+                done(outcome)
+            else:
+                outcome.wait(self._timeout_ms, done)
 
     def all_begun(self) -> None:
         """No more will come; the answer leaves when the last is done."""

@@ -142,8 +142,12 @@ class MarkerWriter:
             if topic is None or index not in topic.partitions:
                 self._arrived(ending, partition, error_codes.NONE)
                 continue
-            under_way.add(partition)
-            write(name, index, marker, timeout_ms, partial(self._answered, ending, partition))
+            outcome = write(name, index, marker)
+            if isinstance(outcome, int):
+                self._arrived(ending, partition, outcome)
+            else:
+                under_way.add(partition)
+                outcome.wait(timeout_ms, partial(self._answered, ending, partition))
 
     def _begin_anew(self, ending: _Ending) -> None:
         """Some marker could not be written, nobody knows whose."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.coordinator import Coordinator
-from kpybroker.io.scheduler import Scheduler
+from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.partition.leader import Leader, Marker
 from kpybroker.replicas.replica import Replica
@@ -23,6 +23,37 @@ Done = Callable[[int], object]
 """Takes the error code of one partition."""
 
 
+class Uncommitted:
+    """A marker that other replicas do not have yet."""
+
+    def __init__(self, scheduler: Scheduler, replica: Replica, leader: Leader, next_offset: int) -> None:
+        self._scheduler = scheduler
+        self._replica = replica
+        self._leader = leader
+        self._next_offset = next_offset
+        self._done: Done = lambda _code: None
+        self._timer: Timer | None = None
+
+    def wait(self, timeout_ms: int, done: Done) -> None:
+        """``done`` gets the outcome within ``timeout_ms``: also NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT."""
+        self._done = done
+        self._timer = self._scheduler.call_later(timeout_ms, self._finish, error_codes.REQUEST_TIMED_OUT)
+        self._replica.commit_waits[self] = None
+
+    def check(self) -> None:
+        """High watermark or leadership changed."""
+        if self._replica.leader is not self._leader:
+            self._finish(error_codes.NOT_LEADER_OR_FOLLOWER)
+        elif self._leader.high_watermark.offset >= self._next_offset:
+            self._finish(error_codes.NONE)
+
+    def _finish(self, code: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._replica.commit_waits.pop(self, None)
+        self._done(code)
+
+
 class Markers:
     """The way of a marker into a log."""
 
@@ -31,12 +62,11 @@ class Markers:
         self._replicas = replicas
         self._groups = groups
 
-    def write(self, topic: str, index: int, marker: Marker, timeout_ms: int, done: Done) -> None:
-        """End a transaction in one partition; ``done`` gets the outcome, at once or within ``timeout_ms``.
+    def write(self, topic: str, index: int, marker: Marker) -> int | Uncommitted:
+        """End a transaction in one partition; the outcome, or what tells it when the marker is committed.
 
         Besides NONE: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (also while a group coordinator loads),
-        KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED,
-        REQUEST_TIMED_OUT.
+        KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
         try:
             replica = self._replicas.find(topic, index)
@@ -45,16 +75,14 @@ class Markers:
                 raise KafkaError(error_codes.NOT_ENOUGH_REPLICAS)
             next_offset = self._append(replica, leader, marker)
         except KafkaError as error:
-            done(error.code)
+            return error.code
         except StorageError as error:
             if isinstance(error, DiskFailure):
                 self._replicas.directory_failed(error)
-            done(error.error_code)
-        else:
-            if next_offset <= leader.high_watermark.offset:
-                done(error_codes.NONE)
-            else:
-                _Uncommitted(self._scheduler, replica, leader, next_offset, timeout_ms, done)
+            return error.error_code
+        if next_offset <= leader.high_watermark.offset:
+            return error_codes.NONE
+        return Uncommitted(self._scheduler, replica, leader, next_offset)
 
     def _append(self, replica: Replica, leader: Leader, marker: Marker) -> int:
         if replica.topic.name == GROUP_OFFSETS_TOPIC:
@@ -65,29 +93,3 @@ class Markers:
         offset = leader.append_marker(marker, self._scheduler.now_ms())
         replica.changed()
         return offset + 1
-
-
-class _Uncommitted:
-    """A marker that other replicas do not have yet."""
-
-    def __init__(
-        self, scheduler: Scheduler, replica: Replica, leader: Leader, next_offset: int, timeout_ms: int, done: Done
-    ) -> None:
-        self._replica = replica
-        self._leader = leader
-        self._next_offset = next_offset
-        self._done = done
-        self._timer = scheduler.call_later(timeout_ms, self._finish, error_codes.REQUEST_TIMED_OUT)
-        replica.commit_waits[self] = None
-
-    def check(self) -> None:
-        """High watermark or leadership changed."""
-        if self._replica.leader is not self._leader:
-            self._finish(error_codes.NOT_LEADER_OR_FOLLOWER)
-        elif self._leader.high_watermark.offset >= self._next_offset:
-            self._finish(error_codes.NONE)
-
-    def _finish(self, code: int) -> None:
-        self._timer.cancel()
-        self._replica.commit_waits.pop(self, None)
-        self._done(code)

@@ -163,10 +163,13 @@ class Leader(Role):
             return False
         return self.recount(now_ms)
 
-    def expand_in_sync(self, broker_id: int) -> IsrChange | None:
+    def expand_in_sync(self, broker_id: int, now_ms: float) -> IsrChange | None:
         """What to propose to the controller, once a follower outside of the in-sync set has come far enough."""
         needed_offset = max(self.high_watermark.offset, self.epoch_start_offset)
-        return self.in_sync.expand(broker_id, self.epoch, needed_offset)
+        change = self.in_sync.expand(broker_id, self.epoch, needed_offset)
+        if change is not None:
+            self.recount(now_ms)
+        return change
 
     def shrink_in_sync(self, now_ms: float) -> IsrChange | None:
         """What to propose to the controller, if a follower has not been caught up for too long."""
@@ -339,7 +342,11 @@ class Leader(Role):
             producer_epoch=marker.producer_epoch,
         )
         self.verifications.end(marker.producer_id)
-        log.append((parse_header(batch),), batch, now_ms)
+        id_and_epoch = marker.producer_id, marker.producer_epoch
+        if not marker.commit or not log.append_commit(
+            batch, now_ms, *id_and_epoch, marker.coordinator_epoch, self.epoch
+        ):
+            log.append((parse_header(batch),), batch, now_ms)
         self._appended()
         return offset
 

@@ -27,7 +27,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import OffsetForTimestamp
-from kpystorage.producer_states import EndedTransaction, ProducerStates
+from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
@@ -250,6 +250,19 @@ class Log:
         self._unsnapshotted_bytes += size
         if next_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
+        return True
+
+    def append_commit(
+        self, data: Buffer, timestamp: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, epoch: int
+    ) -> bool:
+        """:meth:`append_batch` of the marker, of now, that commits a producer's transaction."""
+        offset = self.end.offset
+        if not self.append_batch(data, timestamp, offset + 1, epoch, timestamp):
+            return False
+        marker = _new(TransactionMarker, (True, coordinator_epoch))
+        ended = self.producers.end(producer_id, producer_epoch, marker, offset, timestamp)
+        if ended is not None:
+            self.producers.complete(ended)
         return True
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:

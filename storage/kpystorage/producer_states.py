@@ -220,18 +220,23 @@ class ProducerStates:
 
         The transaction still counts as open until :meth:`complete`.
         """
-        producer_id = header.producer_id
+        return self.end(header.producer_id, header.producer_epoch, marker, header.base_offset, timestamp)
+
+    def end(
+        self, producer_id: int, epoch: int, marker: TransactionMarker, offset: int, timestamp: int
+    ) -> EndedTransaction | None:
+        """:meth:`apply_marker` of a marker at ``offset`` that is known without its bytes."""
         state = self.producers.get(producer_id)
         if state is None:
-            state = self.producers[producer_id] = ProducerState(producer_id, header.producer_epoch)
-        state._begin(header.producer_epoch)
+            state = self.producers[producer_id] = ProducerState(producer_id, epoch)
+        state._begin(epoch)
         first_offset = state.transaction_first_offset
         state.coordinator_epoch = marker.coordinator_epoch
         state.transaction_first_offset = _NO_OFFSET
         state.last_timestamp = timestamp
         if first_offset < 0:
             return None
-        return _new(EndedTransaction, (producer_id, first_offset, header.base_offset, marker.committed))
+        return _new(EndedTransaction, (producer_id, first_offset, offset, marker.committed))
 
     def last_stable_offset_after(self, ended: EndedTransaction) -> int:
         """The first offset of the oldest transaction of another producer; behind the marker if none is open."""

@@ -49,16 +49,15 @@ class World:
         turn: Any = self.turn
         self.writer = MarkerWriter(self.scheduler, self, lambda: image, lambda: 30_000, lambda: turn)  # type: ignore[arg-type]
 
-    def write(self, topic: str, index: int, marker: Marker, _timeout_ms: int, done: Any) -> None:
+    def write(self, topic: str, index: int, marker: Marker) -> Any:
         partition = (topic, index)
         code = self.codes.get(partition, error_codes.NONE)
         if partition in self.holding:
-            self.held.append(done)
-            return
+            return SimpleNamespace(wait=lambda _timeout_ms, done: self.held.append(done))
         if code == error_codes.NONE:
             assert self.turn.is_on
             self.written.append((partition, marker))
-        done(code)
+        return code
 
     def _submit(self, event: MarkersWritten, ticket: object, key: str) -> None:
         assert (ticket, key) == (None, event.transactional_id)

@@ -56,12 +56,21 @@ def hold_markers(node: RunningNode) -> Callable[[], None]:
     """No marker is written any more until what is returned is called."""
     broker: Any = node.node.broker
     write, held = broker.markers.write, []
-    broker.markers.write = lambda *asked: held.append(asked)
+
+    class Held:
+        def __init__(self, *asked: Any) -> None:
+            self.asked = asked
+            held.append(self)
+
+        def wait(self, _timeout_ms: int, done: Callable[[int], object]) -> None:
+            self.done = done
+
+    broker.markers.write = Held
 
     def release() -> None:
         broker.markers.write = write
-        for asked in held:
-            write(*asked)
+        for each in held:
+            each.done(write(*each.asked))
 
     return lambda: node.call(release)
 
@@ -128,11 +137,8 @@ def test_a_transaction_ends_although_a_topic_of_it_is_deleted(node: RunningNode,
     broker: Any = node.node.broker
     write = broker.markers.write
 
-    def refuse(topic: str, *others: Any) -> None:
-        if topic == "doomed":
-            others[-1](error_codes.NOT_LEADER_OR_FOLLOWER)
-        else:
-            write(topic, *others)
+    def refuse(topic: str, *others: Any) -> Any:
+        return error_codes.NOT_LEADER_OR_FOLLOWER if topic == "doomed" else write(topic, *others)
 
     broker.markers.write = refuse
     assert producer.end(True, 5).error_code == error_codes.NONE

@@ -1,9 +1,13 @@
 """A leader and transactions: only what is verified is opened, a marker ends it, readers see what is decided."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from random import Random
+from unittest.mock import patch
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.leader import Leader, Marker
@@ -11,6 +15,7 @@ from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
+from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
 from kpywire import error_codes
@@ -22,16 +27,22 @@ NOW_MS = 1_700_000_000_000
 CONFIG = ValidationConfig()
 
 
-@pytest.fixture
-def leader() -> Iterator[Leader]:
+@contextmanager
+def new_leader(config: LogConfig = LogConfig()) -> Iterator[Leader]:  # noqa: B008  it never changes
     """Of a partition without records, whose only replica is this one."""
     disk = MemoryDisk()
     disk.make_directory("/data")
-    directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, LogConfig())
+    directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, config)
     directory.open(NOW_MS)
-    log = directory.create_log("t", 0, bytes(15) + b"\x01", LogConfig(), NOW_MS)
+    log = directory.create_log("t", 0, bytes(15) + b"\x01", config, NOW_MS)
     yield Leader(log.open(), 1, 0, 0, [1], [1], 0)
     directory.close()
+
+
+@pytest.fixture
+def leader() -> Iterator[Leader]:
+    with new_leader() as leader:
+        yield leader
 
 
 def batch(sequence: int, epoch: int = 0, *, transactional: bool = True) -> memoryview:
@@ -200,3 +211,40 @@ def test_verifications_that_lead_to_nothing_are_forgotten(leader: Leader) -> Non
     assert PRODUCER in leader.verifications.of_producers
     leader.verifications.expire(NOW_MS + 10, 10)
     assert leader.verifications.of_producers == {}
+
+
+def play(leader: Leader, ends: list[tuple[int, bool, bool]]) -> None:
+    """Transactions end one after the other: whose, whether it commits, whether it has written something."""
+    sequences = dict.fromkeys(range(1, 4), 0)
+    for producer_id, commit, writes in ends:
+        if writes:
+            asked = leader.verifications.begin(producer_id, 0, sequences[producer_id], NOW_MS, bumps_epoch=False)
+            asked.verified = True
+            records = build_batch(
+                [Record(timestamp=NOW_MS, value=b"v")],
+                producer_id=producer_id,
+                producer_epoch=0,
+                base_sequence=sequences[producer_id],
+                transactional=True,
+            )
+            leader.append(memoryview(bytearray(records)), CONFIG, NOW_MS, transactional=True)
+            sequences[producer_id] += 1
+        leader.append_marker(Marker(producer_id, 0, commit, 5), NOW_MS + 1)
+
+
+@given(st.lists(st.tuples(st.integers(1, 3), st.booleans(), st.booleans()), max_size=12))
+def test_a_marker_leaves_the_log_as_it_does_where_it_is_read_back(ends: list[tuple[int, bool, bool]]) -> None:
+    config = LogConfig(segment_bytes=400, index_interval_bytes=100)
+    with new_leader(config) as short, new_leader(config) as long:
+        play(short, ends)
+        with patch.object(Log, "append_commit", lambda *_asked: False):
+            play(long, ends)
+        assert short.log.end == long.log.end
+        assert short.high_watermark == long.high_watermark
+        assert short.log.producers.snapshot() == long.log.producers.snapshot()
+        assert short.end_for(READ_COMMITTED) == long.end_for(READ_COMMITTED)
+        segments, others = (
+            [(segment.base_offset, segment.size, segment.max_timestamp) for segment in leader.log.segments]
+            for leader in (short, long)
+        )
+        assert segments == others
