@@ -57,6 +57,8 @@ from kpybroker.replicas.cleaners import Processes, Threads
 from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.fetchers import Fetchers
+from kpybroker.replicas.in_sync import InSyncKeeper
+from kpybroker.replicas.leader_throttle import LeaderThrottle
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
@@ -189,6 +191,8 @@ class Node:
         upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
         upkeep.start()
         broker.compaction.start()
+        if broker.replicas.in_sync is not None:
+            broker.replicas.in_sync.start()
         broker.groups.start()
         broker.transactions.start()
         self._ends += [broker.compaction.stop, upkeep.stop]
@@ -207,7 +211,7 @@ class Node:
         """What serves the controller's listeners."""
         role = ControllerRole(self.config, self.scheduler, replica, SUPPORTED_LEVELS, self._reconfigured)
         replica.subscribe(role.apply)
-        return Dispatcher(role, handlers.load, handlers.controller_versions())
+        return Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
 
     def _reconfigured(self, config: BrokerConfig) -> None:
         if self.server is not None:
@@ -223,6 +227,7 @@ class Node:
             delete_topics=config.delete_topic_enable,
             broker_session_timeout_ms=config["broker.session.timeout.ms"],
             bootstrap_min_insync_replicas=config["min.insync.replicas"],
+            inter_broker_listener_name=config.inter_broker_listener_name,
         )
         identity = Identity(
             stored.identity.cluster_id,
@@ -239,6 +244,7 @@ class Node:
             settings,
             BrokerConfigRules(config),
             self.rng,
+            connect=self._connect,
             peers=self._peers("quorum", config["controller.quorum.request.timeout.ms"]),
             timing=quorum_timing(config),
             linger_ms=_asked(config, "controller.quorum.append.linger.ms"),
@@ -270,7 +276,14 @@ class Node:
         fetchers = broker.replicas.fetchers = Fetchers(
             self.scheduler, self._connect, broker.replicas, nodes.address, lambda: broker.config, lambda: broker.epoch
         )
-        self._ends += [nodes.close, moves.stop, fetchers.stop]
+        lag_max_ms = broker.replicas.rules.lag_max_ms = float(config.replica_lag_time_max_ms)
+        in_sync = broker.replicas.in_sync = InSyncKeeper(
+            self.scheduler, channel.send, broker.replicas, config.node_id, lambda: broker.epoch, lag_max_ms
+        )
+        broker.replicas.leader_throttle = LeaderThrottle(
+            config.node_id, lambda: int(broker.config["leader.replication.throttled.rate"])
+        )
+        self._ends += [nodes.close, moves.stop, fetchers.stop, in_sync.stop]
         self._build_coordinators(broker)
         broker.producer_ids = ProducerIds(channel.send, config.node_id, lambda: broker.epoch)
         cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)

@@ -18,6 +18,7 @@ SERVED = (
     "alter_replica_log_dirs",
     "api_versions",
     "assign_replicas_to_dirs",
+    "begin_quorum_epoch",
     "broker_heartbeat",
     "broker_registration",
     "controller_registration",
@@ -42,9 +43,11 @@ SERVED = (
     "describe_transactions",
     "describe_user_scram_credentials",
     "elect_leaders",
+    "end_quorum_epoch",
     "end_txn",
     "expire_delegation_token",
     "fetch",
+    "fetch_snapshot",
     "find_coordinator",
     "heartbeat",
     "incremental_alter_configs",
@@ -69,6 +72,7 @@ SERVED = (
     "txn_offset_commit",
     "unregister_broker",
     "update_features",
+    "vote",
     "write_txn_markers",
 )
 
@@ -106,6 +110,7 @@ CONTROLLER_SERVED = frozenset(
         "describe_quorum",
         "elect_leaders",
         "expire_delegation_token",
+        "fetch",
         "incremental_alter_configs",
         "list_partition_reassignments",
         "renew_delegation_token",
@@ -130,3 +135,8 @@ def controller_versions() -> dict[int, tuple[int, int]]:
 def load(api_key: int) -> Any:
     """The handler module of a served api key: ``handle``, and ``codec(version)`` where it has a codec of its own."""
     return import_module(f"kpybroker.handlers.{api.API_KEYS[api_key].module}")
+
+
+def load_for_controller(api_key: int) -> Any:
+    """As `load`, on a controller's listener: there Fetch is about the metadata log."""
+    return import_module("kpybroker.handlers.fetch_metadata") if api_key == api.FETCH else load(api_key)
