@@ -7,6 +7,7 @@ import asyncio
 import errno
 from collections.abc import Callable
 from struct import Struct
+from typing import cast
 
 _SIZE = Struct(">i")
 
@@ -71,10 +72,9 @@ class Outgoing(asyncio.Protocol):
     # What the loop calls.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.Transport)
-        self._transport = transport
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class
         if self._lost is None:
-            transport.abort()
+            self._transport.abort()
         else:
             self._opened()
 
