@@ -11,6 +11,7 @@ from kpybroker.controller.host import ControllerHost
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.server.connection import Connection
 
 CLUSTER_DEFAULT = ""
 
@@ -38,6 +39,10 @@ class ControllerRole:
     def image(self) -> MetadataImage:
         """The committed metadata."""
         return self.controller.image
+
+    def heard(self, broker_id: int, broker_epoch: int, connection: Connection) -> None:
+        """A broker's heartbeat came by this connection."""
+        self.controller.heard(broker_id, broker_epoch, connection)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change of the metadata."""

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.controller.committed import Committed
 from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.deaths import Heard
+from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.own_registration import OwnRegistration
 from kpybroker.controller.quorum_peers import QuorumPeers, Whereabouts
@@ -40,6 +42,7 @@ from kpywire.messages.describe_quorum import DescribeQuorumRequest
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler
+    from kpybroker.network.peer import Connect
     from kpybroker.network.peers import Peers
 
 __all__ = ["ControllerHost", "Identity", "Timings"]
@@ -75,6 +78,7 @@ class ControllerHost:
         rng: Random,
         *,
         peers: "Peers | None" = None,
+        connect: "Connect | None" = None,
         timing: Timing = DEFAULT_TIMING,
         linger_ms: float = 0,
         bootstrap_records: Sequence[Any] = (),
@@ -85,11 +89,12 @@ class ControllerHost:
         """Reads snapshot and log; blocks, and may raise DiskFailure, Malformed, InvalidMetadata or StartRefused.
 
         ``peers`` are the quorum's connections to other nodes; without them only a node that is its whole quorum
-        starts. ``linger_ms`` is ``controller.quorum.append.linger.ms``. ``bootstrap_records`` are written to an empty
-        log. ``failed`` is called once with one line if the node cannot go on: its disk failed or an invariant broke.
+        starts. With ``connect`` a controller finds out whether brokers have ended. ``linger_ms`` is
+        ``controller.quorum.append.linger.ms``. ``bootstrap_records`` are written to an empty log. ``failed`` is called once with one line
+        if the node cannot go on: its disk failed or an invariant broke.
         """
         self._scheduler = scheduler
-        self._constitution = Constitution(settings, rules, rng, list(bootstrap_records), timings)
+        self._constitution = Constitution(settings, rules, rng, list(bootstrap_records), timings, connect)
         self._failed: Callable[[str], None] | None = failed
         recovered = recover(
             metadata_log,
@@ -200,6 +205,11 @@ class ControllerHost:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
             self._reign.submit(ControllerRequest(call, request, api_version, principal))
+
+    def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
+        """A heartbeat came by this connection: when it closes, the broker may have ended."""
+        if self._reign is not None:
+            self._reign.heard(Session(broker_id, broker_epoch), connection)
 
     def asked(self, message: Any, reply: Reply) -> None:
         """Another node asks something of the quorum; ``reply`` gets the response, maybe after a while."""

@@ -23,8 +23,10 @@ from kpybroker.controller.controller import (
     FenceStaleBrokers,
     Idle,
 )
+from kpybroker.controller.deaths import Deaths, Heard
 from kpybroker.controller.decisions import Decisions
 from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.large_batch import LargeBatch
 from kpybroker.controller.quorum_shell import QuorumShell
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
@@ -37,6 +39,7 @@ from kpywire.metadata_records import encode_record
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
+    from kpybroker.network.peer import Connect
 
 log = logging.getLogger("kpybroker.controller")
 
@@ -83,6 +86,8 @@ class Constitution(NamedTuple):
     bootstrap_records: Sequence[Any]
     """Written to an empty log."""
     timings: Timings
+    connect: "Connect | None" = None
+    """How to find out whether a broker is there that is not heard of any more; None not to."""
 
 
 class Reign:
@@ -119,6 +124,8 @@ class Reign:
         self._decisions = Decisions(scheduler, controller, self._decide, self._failed)
         self._timers: dict[type, Timer] = {}
         self._is_over = False
+        connect = constitution.connect
+        self._deaths = None if connect is None else Deaths(connect, self._address, self._gone)
 
     def begin(self, committed_offset: int) -> None:
         """Take requests. Everything below ``committed_offset`` is in the image, and nothing is above it."""
@@ -134,6 +141,26 @@ class Reign:
         ):
             if interval_ms > 0:
                 self._repeat(event, interval_ms, self._quorum.next_offset)
+        if self._deaths is not None:  # what ended the last reign may have ended a broker too
+            for broker in list(self.state.image.brokers.values()):
+                if not broker.fenced and broker.id != self._constitution.settings.node_id:
+                    self._deaths.look(Session(broker.id, broker.epoch))
+
+    def heard(self, session: Session, connection: Heard) -> None:
+        """A heartbeat came by this connection: when it closes, the broker may have ended."""
+        if self._deaths is not None:
+            self._deaths.heard(session, connection)
+
+    def _address(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.state.image.brokers.get(broker_id)
+        name = self._constitution.settings.inter_broker_listener_name
+        point = None if broker is None else broker.listeners.get(name)
+        return None if point is None else (point.host, point.port)
+
+    def _gone(self, session: Session) -> None:
+        log.info("Broker %d has ended: nobody listens where it did. It is fenced", session.broker_id)
+        self.state.heartbeats.end(session)
+        self._decide(FenceStaleBrokers(), int(self._scheduler.monotonic_ms()))
 
     def submit(self, request: ControllerRequest) -> None:
         """Have a request decided."""
@@ -149,6 +176,8 @@ class Reign:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
+        if self._deaths is not None:
+            self._deaths.close()
         self._journal.drop(error_codes.NOT_CONTROLLER)
         self._decisions.close()
 

@@ -41,6 +41,7 @@ class Settings(NamedTuple):
     delete_topics: bool = True
     broker_session_timeout_ms: int = 9_000
     bootstrap_min_insync_replicas: int = 1
+    inter_broker_listener_name: str = ""
 
 
 class ControllerRequest(NamedTuple):
