@@ -90,8 +90,8 @@ class ControllerHost:
 
         ``peers`` are the quorum's connections to other nodes; without them only a node that is its whole quorum
         starts. With ``connect`` a controller finds out whether brokers have ended. ``linger_ms`` is
-        ``controller.quorum.append.linger.ms``. ``bootstrap_records`` are written to an empty log. ``failed`` is called once with one line
-        if the node cannot go on: its disk failed or an invariant broke.
+        ``controller.quorum.append.linger.ms``. ``bootstrap_records`` are written to an empty log. ``failed`` is called
+        once with one line if the node cannot go on: its disk failed or an invariant broke.
         """
         self._scheduler = scheduler
         self._constitution = Constitution(settings, rules, rng, list(bootstrap_records), timings, connect)
