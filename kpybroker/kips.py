@@ -11,6 +11,7 @@ from pathlib import Path
 KIPS = {
     48: "Delegation tokens",
     62: "Heartbeats beside processing; the rebalance timeout",
+    73: "Replication within a rate",
     74: "A fetch response is bounded as a whole, and its first batch comes whole",
     98: "Idempotent producers, transactions",
     101: "Truncation by leader epoch",
@@ -29,6 +30,7 @@ KIPS = {
     354: "A bound on how long a record waits for its compaction",
     360: "Producers that recover from lost state",
     373: "Delegation tokens for other users",
+    392: "Consumers read from the closest replica",
     394: "Members join with an id that they were given first",
     402: "Connections are limited for each listener",
     412: "Log levels that change while it runs",
@@ -70,6 +72,7 @@ KIPS = {
     827: "Sizes of log directories",
     835: "The metadata log moves on while nothing happens",
     836: "The quorum, described",
+    841: "Only replicas of brokers that are up join the in-sync set",
     848: "The new consumer groups: recognised in logs and requests, not served",
     853: "Voters of the quorum in its log",
     858: "Several log directories with KRaft",

@@ -11,6 +11,8 @@ seen.
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
+from kpybroker.partition.in_sync import FetchClock
+
 NO_SESSION = 0
 FIRST_EPOCH = 1
 LAST_EPOCH = 2**31 - 1
@@ -21,10 +23,15 @@ class Watched(Protocol):
 
     topic: Any
     watchers: "dict[Entry, None]"
+    following: "dict[Entry, None]"
     gone: bool
+    leader: Any
 
     def led(self) -> Any:
         """The leader's role; raises KafkaError when this node does not lead."""
+
+    def held(self) -> Any:
+        """The role that this node has, leader or follower."""
 
 
 class Entry:
@@ -79,11 +86,14 @@ class Entry:
     def watch(self) -> None:
         """Be told of the replica's changes from now on."""
         if self.replica is not None:
-            self.replica.watchers[self] = None
+            if self.session.is_follower:
+                self.replica.following[self] = None
+            else:
+                self.replica.watchers[self] = None
 
     def unwatch(self) -> None:
         if self.replica is not None:
-            self.replica.watchers.pop(self, None)
+            (self.replica.following if self.session.is_follower else self.replica.watchers).pop(self, None)
             self.replica = None
 
     def mark(self) -> None:
@@ -105,6 +115,7 @@ class Session:
     __slots__ = (
         "changed",
         "client_id",
+        "clock",
         "created_ms",
         "entries",
         "epoch",
@@ -130,6 +141,8 @@ class Session:
         self.entries: dict[tuple[str | bytes, int], Entry] = {}
         self.changed: dict[Entry, None] = {}
         self.wake: Callable[[], None] | None = None
+        self.clock = FetchClock() if is_follower else None
+        """Of a follower: when it last fetched."""
 
     def add(self, topics: Iterable[Any]) -> None:
         """Add or move the partitions that a request lists; each of them has changed."""

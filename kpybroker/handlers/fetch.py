@@ -15,6 +15,7 @@ from kpybroker.handlers import unopened_logs
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.reading import Reading
 from kpybroker.handlers.reading_again import ReadingAgain
+from kpybroker.handlers.reading_for_replicas import ReplicaReading
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
@@ -49,7 +50,8 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         return _failed(request, version)
     if not incremental:
         _note_reader(session, call, is_follower=replica_id >= 0)
-    reading = Reading(broker, request, session, incremental, replica_id, call)
+    reads = Reading if replica_id < 0 else ReplicaReading
+    reading = reads(broker, request, session, incremental, replica_id, call)
     if incremental:
         return reading.answer(session.changed)
     if len(session.entries) <= MOST_AT_ONCE:

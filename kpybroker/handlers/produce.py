@@ -15,9 +15,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from kpybroker.errors import KafkaError
-from kpybroker.handlers import unopened_logs
+from kpybroker.handlers import leader_hints, unopened_logs
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.deferred import Deferred
+from kpybroker.handlers.leader_hints import current_leader, node_endpoints
 from kpybroker.handlers.repeated_partitions import Overruled, Topics, one_of_each
 from kpybroker.handlers.transaction_verification import (
     Errors,
@@ -36,7 +37,9 @@ from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_MASK
+from kpywire.messages.produce import NodeEndpoint
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
+from kpywire.produce_hints import HintedAnswers
 
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
@@ -119,7 +122,7 @@ def _append(
     appending: "Appending", timeout_ms: int, topics: Sequence[tuple[TopicKey, Partitions]]
 ) -> Answers | Pending | None:
     broker, acks = appending.broker, appending.acks
-    responses = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
+    responses: Answers = [(topic, appending.topic(topic, partitions)) for topic, partitions in topics]
     if appending.overruled:
         appending.overrule(responses, topics)
     if acks == 0:
@@ -127,9 +130,10 @@ def _append(
             raise CloseConnection("a produce request without acknowledgement failed")
         return None
     if appending.uncommitted:
-        refusal = appending.codec.refusal
-        return CommitWait(broker.scheduler, responses, appending.uncommitted, refusal, timeout_ms).pending
-    return responses
+        responses = HintedAnswers(responses, appending.node_endpoints)
+        refuse = appending.refuse_late
+        return CommitWait(broker.scheduler, responses, appending.uncommitted, refuse, timeout_ms).pending
+    return HintedAnswers(responses, appending.node_endpoints) if appending.node_endpoints else responses
 
 
 def _handle_transactional(
@@ -186,6 +190,7 @@ class Appending:
         "codec",
         "failed",
         "is_verified",
+        "node_endpoints",
         "now_ms",
         "overruled",
         "records_in",
@@ -210,6 +215,8 @@ class Appending:
         self.failed = False
         self.records_in = self.bytes_in = self.appends = 0
         self.overruled: Overruled = {}
+        self.node_endpoints: list[NodeEndpoint] = []
+        """Of the leaders that answers speak of."""
         self.uncommitted: list[Uncommitted] = []
         """What the high watermark does not cover yet."""
 
@@ -221,17 +228,17 @@ class Appending:
         for index, records in partitions:
             try:
                 if held is None or held.is_internal or not -2 < self.acks < 2:
-                    held = self._checked(held, index, records)
+                    held = self._checked(key, held, index, records)
                 if self.refused and (held.name, index) in self.refused:
                     answers.append(self._refused_before(held, index))
                     continue
-                answers.append(self._partition(held, index, records, answers))
+                answers.append(self._partition(key, held, index, records, answers))
             except KafkaError as error:
-                answers.append(self._refusal(held, index, error, error.code))
+                answers.append(self._refusal(key, held, index, error, error.code))
             except StorageError as error:
                 if isinstance(error, DiskFailure):
                     replicas.directory_failed(error)
-                answers.append(self._refusal(held, index, error, error.error_code))
+                answers.append(self._refusal(key, held, index, error, error.error_code))
         if held is not None:
             held.records_in += self.records_in
             held.bytes_in += self.bytes_in
@@ -239,15 +246,35 @@ class Appending:
             self.records_in = self.bytes_in = self.appends = 0
         return answers
 
-    def overrule(self, responses: list[tuple[TopicKey, list[bytes]]], topics: Topics) -> None:
+    def overrule(self, responses: Answers, topics: Topics) -> None:
         """Answer the refusal of one batch of a partition in place of what came of the other."""
         for (key, answers), (_, partitions) in zip(responses, topics, strict=True):
             for place, (index, _) in enumerate(partitions):
                 error = self.overruled.get((key, index))
                 if error is not None:
-                    answers[place] = self._refusal(None, index, error, error.code)
+                    assert isinstance(answers, list)
+                    answers[place] = self._refusal(key, None, index, error, error.code)
 
-    def _refusal(self, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int) -> bytes:
+    def refuse_late(self, each: Uncommitted, code: int) -> bytes:
+        """An error of what was appended and is not committed."""
+        if code in leader_hints.AFTER_PRODUCE:
+            topic = each.replica.topic
+            leader = self._hint(topic.id if self.codec.by_id else topic.name, each.partition)
+            return self.codec.refusal(each.partition, code, None, leader=leader)
+        return self.codec.refusal(each.partition, code, None)
+
+    def _hint(self, key: TopicKey, index: int) -> tuple[int, int] | None:
+        """Who leads, where the client's version can be told; where that one listens goes with the answers."""
+        if self.codec.version < leader_hints.PRODUCE_FROM:
+            return None
+        leader = current_leader(self.broker, key, index, self.call.listener_name)
+        if leader.node is not None and all(known.node_id != leader.leader_id for known in self.node_endpoints):
+            self.node_endpoints += node_endpoints({leader.leader_id: leader.node}, NodeEndpoint)
+        return leader.leader_id, leader.leader_epoch
+
+    def _refusal(
+        self, key: TopicKey, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int
+    ) -> bytes:
         """An error as Kafka tells it: with the log's start where the log itself refused (``appendToLocalLog``)."""
         self.failed = True
         self.call.counters.count_error(code)
@@ -262,7 +289,8 @@ class Appending:
         came_to_log = not isinstance(error, NotOneBatch) and code not in EXPECTED | BEFORE_THE_LOG
         if came_to_log and replica is not None and replica.leader is not None:
             log_start_offset = replica.leader.log.log_start_offset
-        return self.codec.refusal(index, code, message, record_errors, log_start_offset)
+        leader = self._hint(key, index) if code in leader_hints.AFTER_PRODUCE else None
+        return self.codec.refusal(index, code, message, record_errors, log_start_offset, leader)
 
     def _refused_before(self, held: HeldTopic, index: int) -> bytes:
         """An error of the verification, which has nothing to say about the log."""
@@ -272,13 +300,12 @@ class Appending:
         self.call.counters.count_error(error.code)
         return self.codec.refusal(index, error.code, error.message, (), -1)
 
-    def _checked(self, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
+    def _checked(self, key: TopicKey, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
         """The topic, if something can be produced to it at all."""
         if held is None:
-            by_id = self.codec.by_id
-            raise KafkaError(error_codes.UNKNOWN_TOPIC_ID if by_id else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+            held = self.broker.replicas.find(key, index).topic
         if self.acks not in (-1, 0, 1):
-            held.replica(index)
+            self.broker.replicas.find(key, index)
             if records is not None:
                 sole_batch(records, self.call.api_version)
             raise KafkaError(error_codes.INVALID_REQUIRED_ACKS)
@@ -286,8 +313,10 @@ class Appending:
             raise KafkaError(error_codes.INVALID_TOPIC_EXCEPTION)
         return held
 
-    def _partition(self, held: HeldTopic, index: int, records: memoryview | None, answers: list[bytes]) -> bytes:
-        replica = held.replicas.get(index) or held.replica(index)
+    def _partition(
+        self, key: TopicKey, held: HeldTopic, index: int, records: memoryview | None, answers: list[bytes]
+    ) -> bytes:
+        replica = held.replicas.get(index) or self.broker.replicas.find(key, index)
         leader = replica.leader
         if leader is None or replica.offline:
             leader = replica.led()
@@ -304,7 +333,9 @@ class Appending:
         )
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)
-        if replica.watchers or replica.commit_waits:
+        if replica.following:
+            replica.appended()
+        elif replica.watchers or replica.commit_waits:
             replica.changed()
         if acks_all and next_offset > leader.high_watermark.offset:
             self.uncommitted.append(Uncommitted(replica, leader.term, next_offset, index, answers, len(answers)))

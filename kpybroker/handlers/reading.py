@@ -10,9 +10,11 @@ from collections.abc import Generator, Iterable
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.handlers import leader_hints
 from kpybroker.handlers.context import Call, Context
-from kpybroker.partition.leader import Leader
-from kpybroker.partition.role import READ_COMMITTED
+from kpybroker.handlers.leader_hints import Node, current_leader, node_endpoints
+from kpybroker.handlers.preferred_replica import NO_PREFERENCE, chooser_of
+from kpybroker.partition.role import READ_COMMITTED, Role
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpystorage.errors import DiskFailure, StorageError
@@ -24,9 +26,13 @@ from kpywire.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
 
+FOLLOWERS_FROM = 11
+"""From this version on consumers may read from followers (KIP-392)."""
 LAST_WITHOUT_STORAGE_ERROR = 5
 UNKNOWN = frozenset({error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID})
 """Errors that Kafka answers before it looks at any log; it words the answers of both kinds a little differently."""
@@ -63,13 +69,16 @@ class Reading:
 
     __slots__ = (
         "_answers",
+        "_choose",
         "_epoch",
+        "_nodes",
         "_parked",
         "_timer",
         "broker",
         "counters",
         "incremental",
         "isolation",
+        "listener_name",
         "max_bytes",
         "min_bytes",
         "pending",
@@ -95,12 +104,16 @@ class Reading:
         self.replica_id = replica_id
         self.version = call.api_version
         self.counters = call.counters
+        self.listener_name = call.listener_name
         self.isolation = request.isolation_level
         self.max_bytes = min(request.max_bytes, broker.config.fetch_max_bytes)
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self._epoch = session.epoch
         self._parked = False
         self._answers: dict[Entry, PartitionData] = {}
+        self._nodes: dict[int, Node] | None = None
+        """Leaders that the answer speaks of."""
+        self._choose = chooser_of(broker, request, call) if request.rack_id else None
 
     # Collecting
 
@@ -164,24 +177,36 @@ class Reading:
             code = error.error_code
         if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
             code = error_codes.NOT_LEADER_OR_FOLLOWER
-        return PartitionData(
+        answer = PartitionData(
             partition_index=entry.index,
             error_code=code,
             high_watermark=-1,
             aborted_transactions=[] if code in UNKNOWN and not self._parked else None,
             records=b"",
         )
+        if code in leader_hints.AFTER_FETCH and self.version >= leader_hints.FETCH_FROM:
+            self._hint(answer, entry)
+        return answer
+
+    def _hint(self, answer: PartitionData, entry: Entry) -> None:
+        """Say who leads (KIP-951)."""
+        leader_id, leader_epoch, node = current_leader(self.broker, entry.topic, entry.index, self.listener_name)
+        answer.current_leader = LeaderIdAndEpoch(leader_id=leader_id, leader_epoch=leader_epoch)
+        if node is not None:
+            self._nodes = {**(self._nodes or {}), leader_id: node}
 
     def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
         entry.held_back = False
         replica = entry.replica
         if replica is None or replica.gone:
             replica = self._find(entry)
-        leader = replica.led()
+        leader: Role
+        if self.version >= FOLLOWERS_FROM and replica.leader is None:
+            leader = replica.held()
+        else:
+            leader = replica.led()
         if entry.leader_epoch >= 0:
             leader.check_epoch(entry.leader_epoch)
-        if self.replica_id >= 0:
-            raise _not_a_replica(entry)
         high_watermark = leader.high_watermark
         stable = leader.last_stable_offset()
         answer = PartitionData(
@@ -193,8 +218,13 @@ class Reading:
             aborted_transactions=None,
             records=b"",
         )
+        if self._choose is not None:
+            preferred = self._choose(leader, entry.fetch_offset)
+            if preferred != NO_PREFERENCE:
+                answer.preferred_read_replica = preferred
+                return answer
         if entry.last_fetched_epoch >= 0:
-            diverging = _divergence(leader, entry)
+            diverging = divergence(leader, entry)
             if diverging is not None:
                 answer.diverging_epoch = diverging
                 return answer
@@ -286,7 +316,11 @@ class Reading:
         if errors > MOST_ERRORS and goes_on:
             self.broker.fetch_sessions.end(session)
         return FetchResponse(
-            throttle_time_ms=0, error_code=error_codes.NONE, session_id=session.id, responses=list(topics.values())
+            throttle_time_ms=0,
+            error_code=error_codes.NONE,
+            session_id=session.id,
+            responses=list(topics.values()),
+            node_endpoints=node_endpoints(self._nodes, NodeEndpoint) if self._nodes else [],
         )
 
     def _count(self, entry: Entry, answer: PartitionData) -> None:
@@ -363,7 +397,7 @@ def topic_response(topic: str | bytes, partitions: list[PartitionData]) -> Fetch
     return FetchableTopicResponse(topic=topic, partitions=partitions)
 
 
-def _refuse_negative_size(leader: Leader, entry: Entry, end_offset: int) -> None:
+def _refuse_negative_size(leader: Role, entry: Entry, end_offset: int) -> None:
     """Kafka cannot read a negative number of bytes, and notices where there are any."""
     if leader.log.log_start_offset <= entry.fetch_offset < end_offset:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
@@ -371,7 +405,9 @@ def _refuse_negative_size(leader: Leader, entry: Entry, end_offset: int) -> None
 
 def must_not_wait(answer: PartitionData) -> bool:
     """Whether an answer leaves at once although it has no records."""
-    return answer.error_code != error_codes.NONE or answer.diverging_epoch.epoch >= 0
+    if answer.error_code != error_codes.NONE or answer.diverging_epoch.epoch >= 0:
+        return True
+    return answer.preferred_read_replica != NO_PREFERENCE
 
 
 def _has_news(entry: Entry, answer: PartitionData) -> bool:
@@ -386,12 +422,7 @@ def _of_another_id(broker: Context, name: str, index: int) -> KafkaError:
     return KafkaError(error_codes.INCONSISTENT_TOPIC_ID if there else error_codes.UNKNOWN_TOPIC_OR_PARTITION)
 
 
-def _not_a_replica(entry: Entry) -> KafkaError:
-    known_epoch = entry.leader_epoch >= 0
-    return KafkaError(error_codes.UNKNOWN_LEADER_EPOCH if known_epoch else error_codes.NOT_LEADER_OR_FOLLOWER)
-
-
-def _divergence(leader: Leader, entry: Entry) -> EpochEndOffset | None:
+def divergence(leader: Role, entry: Entry) -> EpochEndOffset | None:
     """Where the reader's log and ours part, if they do (KIP-595)."""
     log = leader.log
     epoch, end_offset = log.epochs.end_offset_for(entry.last_fetched_epoch, log.log_end_offset)
@@ -402,7 +433,7 @@ def _divergence(leader: Leader, entry: Entry) -> EpochEndOffset | None:
     return None
 
 
-def _aborted(leader: Leader, offset: int, records: LogSlice) -> list[AbortedTransaction]:
+def _aborted(leader: Role, offset: int, records: LogSlice) -> list[AbortedTransaction]:
     return [
         AbortedTransaction(producer_id=aborted.producer_id, first_offset=aborted.first_offset)
         for aborted in leader.log.aborted_within(offset, records)

@@ -9,11 +9,12 @@ from typing import Any
 
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.handlers.context import Call, Context
+from kpybroker.handlers.leader_hints import node_endpoints
 from kpybroker.handlers.reading import Reading, Room, must_not_wait, topic_response
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct, encode_with_records
-from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
+from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, NodeEndpoint, PartitionData
 
 
 class ReadingAgain(Reading):
@@ -52,6 +53,7 @@ class ReadingAgain(Reading):
             error_code=error_codes.NONE,
             session_id=NO_SESSION,
             responses=[self._topic(entries) for entries in self._topics if entries],
+            node_endpoints=node_endpoints(self._nodes, NodeEndpoint) if self._nodes else [],
         )
 
     def _topic(self, entries: list[Entry]) -> FetchableTopicResponse:

@@ -14,6 +14,7 @@ from kpybroker.server.frames import CloseConnection
 from kpybroker.server.pending import Pending
 from kpystorage.errors import StorageError
 from kpywire.produce import Answers, Produce, TopicKey
+from kpywire.produce_hints import HintedAnswers
 
 FEW = 16
 """So many logs are made at once, by the request that needs them."""
@@ -134,4 +135,5 @@ class _Pieces:
         for piece in self._pieces:
             for key, answers in piece:
                 merged.setdefault(key, []).extend(answers)
-        return list(merged.items())
+        nodes = [node for piece in self._pieces if isinstance(piece, HintedAnswers) for node in piece.node_endpoints]
+        return HintedAnswers(list(merged.items()), list({node.node_id: node for node in nodes}.values()))

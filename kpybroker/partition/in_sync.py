@@ -165,7 +165,6 @@ class IsrChange:
         isr: tuple[int, ...],
         leader_epoch: int,
         partition_epoch: int,
-        *,
         added: int | None,
         removed: Sequence[int],
     ) -> None:

@@ -14,8 +14,8 @@ from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.produce import Answers
 
-Refusal = Callable[[int, int, str | None], bytes]
-"""(partition, error code, message) -> the encoded answer."""
+Refusal = Callable[["Uncommitted", int], bytes]
+"""(what was appended, error code) -> the encoded answer."""
 
 
 class Uncommitted(NamedTuple):
@@ -70,7 +70,7 @@ class CommitWait:
             self._answer()
 
     def _refuse(self, each: Uncommitted, code: int) -> None:
-        each.answers[each.place] = self._refusal(each.partition, code, None)
+        each.answers[each.place] = self._refusal(each, code)
 
     def _expire(self) -> None:
         for each in self.undecided:

@@ -216,9 +216,10 @@ class Replica:
 
     def changed(self) -> None:
         """Records, high watermark or leadership changed: tell sessions and waiting requests."""
-        for entry in list(self.following):
+        for entry in [*self.following, *self.watchers]:
             entry.touch()
-        self.committed()
+        for waiter in list(self.commit_waits):
+            waiter.check()
 
     def appended(self) -> None:
         """The leader has more records: followers want them at once, others when they are committed."""
@@ -232,7 +233,8 @@ class Replica:
         """The high watermark moved, of which followers learn by the way."""
         for entry in list(self.watchers):
             entry.touch()
-        self.check_waits()
+        for waiter in list(self.commit_waits):
+            waiter.check()
 
     def check_waits(self) -> None:
         """What requests wait for may have come."""

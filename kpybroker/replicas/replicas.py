@@ -27,6 +27,8 @@ from kpywire import error_codes
 
 if TYPE_CHECKING:
     from kpybroker.replicas.fetchers import Fetchers
+    from kpybroker.replicas.in_sync import InSyncKeeper
+    from kpybroker.replicas.leader_throttle import LeaderThrottle
     from kpybroker.replicas.moves import Moves
 
 log = logging.getLogger("kpybroker.replicas")
@@ -52,6 +54,8 @@ class Replicas:
         self.assignments: Assignments | None = None
         self.moves: Moves | None = None
         self.fetchers: Fetchers | None = None
+        self.in_sync: InSyncKeeper | None = None
+        self.leader_throttle: LeaderThrottle | None = None
         """None in a node that knows no others."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
@@ -102,6 +106,8 @@ class Replicas:
                 self._hold(image, topic, index, topic.partitions[index])
         if delta.brokers and self.fetchers is not None:
             self.fetchers.brokers_changed()
+        if delta.brokers and self.in_sync is not None:
+            self.in_sync.brokers_changed()
         for resource_type, name in delta.configs:
             if resource_type == TOPIC_RESOURCE and name in self.topics:
                 self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))

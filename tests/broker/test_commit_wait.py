@@ -29,8 +29,8 @@ class FakeReplica:
             wait.check()
 
 
-def refusal(partition: int, code: int, _message: str | None) -> bytes:
-    return f"{partition}:{code}".encode()
+def refusal(each: Uncommitted, code: int) -> bytes:
+    return f"{each.partition}:{code}".encode()
 
 
 class Waiting:

@@ -14,10 +14,12 @@ from typing import Any, Final, NamedTuple
 from kpywire.codec import decoder, encode_struct
 from kpywire.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
     PartitionProduceResponse,
     ProduceRequest,
     ProduceResponse,
 )
+from kpywire.produce_hints import HintedAnswers
 from kpywire.varint import encode_unsigned_varint
 
 START_OFFSETS_FROM: Final = 5
@@ -204,8 +206,10 @@ class ProduceCodec:
         message: str | None,
         record_errors: Sequence[tuple[int, str]] = (),
         log_start_offset: int = -1,
+        leader: tuple[int, int] | None = None,
     ) -> bytes:
-        """The answer of a partition that did not; ``record_errors``: (index in the batch, message)."""
+        """The answer of a partition that did not; ``record_errors``: (index in the batch, message); ``leader``: its id
+        and epoch, where the version has room for them."""
         answer = PartitionProduceResponse(
             index=index,
             error_code=error_code,
@@ -217,6 +221,8 @@ class ProduceCodec:
             ],
             error_message=message,
         )
+        if leader is not None:
+            answer.current_leader = LeaderIdAndEpoch(leader_id=leader[0], leader_epoch=leader[1])
         return encode_struct(answer, ProduceResponse, self.version)
 
     def encode(self, answers: Answers, parts: list[Any]) -> None:
@@ -234,7 +240,7 @@ class ProduceCodec:
             body.append(encode_unsigned_varint(len(partitions) + 1))
             body += partitions
             body.append(b"\0")
-        body.append(_THROTTLE_AND_TAGS)
+        body.append(answers.tail(self.version) if type(answers) is HintedAnswers else _THROTTLE_AND_TAGS)
         parts.append(b"".join(body))
 
     def _encoded_fixed(self, answers: Answers) -> bytes:

@@ -1,0 +1,25 @@
+"""Answers to a Produce that say where leaders are that were not found here (KIP-951): not in the fast codec."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from kpywire.codec import encode
+from kpywire.messages.produce import NodeEndpoint, ProduceResponse
+
+_NO_TOPICS = 1
+"""Bytes of an empty array."""
+
+
+class HintedAnswers(list[Any]):
+    """The answers of `kpywire.produce`, and the nodes that they speak of, which may be added to until they leave."""
+
+    __slots__ = ("node_endpoints",)
+
+    def __init__(self, answers: Sequence[Any], node_endpoints: list[NodeEndpoint]) -> None:
+        super().__init__(answers)
+        self.node_endpoints = node_endpoints
+
+    def tail(self, version: int) -> bytes:
+        """What follows the topics in a response of a flexible version."""
+        response = ProduceResponse(throttle_time_ms=0, responses=[], node_endpoints=self.node_endpoints)
+        return encode(response, version)[_NO_TOPICS:]
