@@ -149,6 +149,7 @@ class Node:
         self._ends.append(replica.close)
         channel = ControllerChannel(self.scheduler, replica, self._peers("controller"), config.request_timeout_ms)
         self._ends.append(channel.close)
+        replica.register_through(channel.send)
         controllers = self._build_controllers_dispatcher(replica)
         limits = socket_limits(config)
         if config.is_broker:
@@ -281,7 +282,7 @@ class Node:
             self.scheduler, channel.send, broker.replicas, config.node_id, lambda: broker.epoch, lag_max_ms
         )
         broker.replicas.leader_throttle = LeaderThrottle(
-            config.node_id, lambda: int(broker.config["leader.replication.throttled.rate"])
+            config.node_id, lambda: broker.config.bytes_per_second("leader.replication.throttled.rate")
         )
         self._ends += [nodes.close, moves.stop, fetchers.stop, in_sync.stop]
         self._build_coordinators(broker)
