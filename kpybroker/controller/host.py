@@ -140,7 +140,7 @@ class ControllerHost:
         )
         self._registration = OwnRegistration(scheduler, identity.voter, rng, self._ask_controller)
         self._is_controller = identity.is_controller
-        self._peers = peers
+        self._send_to_controller: Callable[[Any, Reply], object] | None = None
         self._reign: Reign | None = None
         self._caught_up: Callable[[], object] | None = None
         self._leader_watchers: list[Callable[[], object]] = []
@@ -214,6 +214,13 @@ class ControllerHost:
     def asked(self, message: Any, reply: Reply) -> None:
         """Another node asks something of the quorum; ``reply`` gets the response, maybe after a while."""
         self._shell.asked(message, reply)
+
+    def register_through(self, send: Callable[[Any, Reply], object]) -> None:
+        """How this node's controller tells another that is the active one that it is there.
+
+        Not by the quorum's own connections: the answer waits for the next fetch, which would wait behind it.
+        """
+        self._send_to_controller = send
 
     def start(self, caught_up: Callable[[], object] | None = None) -> None:
         """Take part in the quorum.
@@ -301,13 +308,10 @@ class ControllerHost:
 
     def _ask_controller(self, request: Any, answered: Callable[[Any], object]) -> bool:
         """Ask the active controller, wherever it is; False if nobody knows that."""
-        if self._reign is not None:
-            self.send(request, answered)
-            return True
-        endpoint = self.leader_endpoint
-        if self._peers is None or endpoint is None or self._quorum.is_leader:
+        send = self.send if self._reign is not None else self._send_to_controller
+        if send is None or self.controller_id < 0:
             return False
-        self._peers.at(endpoint.host, endpoint.port).send(request, answered)
+        send(request, answered)
         return True
 
     def _snapshot_written(self, snapshot: SnapshotId, start_offset: int) -> None:

@@ -9,6 +9,7 @@ Everything runs on the caller's scheduler; threads run fsync, `quorum-state` and
 Invariant: nothing is said before the `quorum-state` it rests on is durable, and what is read for others is in the file.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
@@ -41,6 +42,8 @@ from kpywire import error_codes
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
+
+log = logging.getLogger("kpybroker.controller")
 
 Reply = Callable[[Any], object]
 FETCH_MAX_BYTES = 8 << 20
@@ -92,8 +95,13 @@ class QuorumShell:
         """Tell the quorum something, and everybody what came of it."""
         if self._is_stopped:
             return
+        role = self.quorum.role
         try:
             self.quorum.step(message, self._scheduler.monotonic_ms(), self._scheduler.now_ms())
+            if self.quorum.role is not role:
+                election = self.quorum.role.election
+                name = type(self.quorum.role).__name__.lower()
+                log.debug("This node is %s in epoch %d, led by %d", name, election.epoch, election.leader_id)
             self._changed()
         except Exception as error:
             self._broken(error)
