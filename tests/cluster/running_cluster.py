@@ -80,12 +80,18 @@ class RunningCluster:
     # Life
 
     def start(self, *node_ids: int) -> None:
-        """Start nodes, all at once, and wait until they serve."""
+        """Start nodes, all at once, and wait until they serve, and each knows of all."""
 
         async def run() -> None:
             await asyncio.wait_for(asyncio.gather(*[self._start(node_id) for node_id in node_ids]), PATIENCE_S)
 
         asyncio.run_coroutine_threadsafe(run(), self.loop).result(PATIENCE_S * 2)
+        brokers = {node_id for node_id, node in self.nodes.items() if node.broker is not None}
+
+        def know_all() -> bool:
+            return all(brokers <= node.broker.alive_brokers for node in self.nodes.values() if node.broker is not None)
+
+        self.eventually(know_all, "knowing of all brokers")
 
     async def _start(self, node_id: int) -> None:
         node = self.nodes[node_id] = Node(self.config(node_id), self.loop, self.failures.append)
