@@ -70,7 +70,7 @@ def read(cluster: RunningCluster, topic: str) -> list[int]:
         while len(found) < end:
             messages = consumer.consume(end, PATIENCE_S)
             assert messages
-            found += [int(message.value()) for message in messages]
+            found += [int(message.value() or b"") for message in messages]
         return found
     finally:
         consumer.close()
