@@ -32,6 +32,7 @@ from kpybroker.dispatch import Dispatcher, Intercept
 from kpybroker.hosting.groups import group_coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter
 from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
 from kpybroker.hosting.transactions import transaction_coordinator
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.collector import Collector
@@ -294,13 +295,18 @@ class Node:
     def _build_coordinators(self, broker: Broker) -> None:
         broker.groups = group_coordinator(self.scheduler, broker.replicas, lambda: broker.config, self.rng)
         broker.markers = Markers(self.scheduler, broker.replicas, broker.groups)
+        listener_name = self.config.inter_broker_listener_name
+        takers = Nodes(lambda: broker.image, listener_name, self._peers("markers"))  # who waits for their replicas
         broker.marker_writer = MarkerWriter(
             self.scheduler,
             broker.markers,
             lambda: broker.image,
             lambda: int(broker.config["request.timeout.ms"]),
             lambda: broker.server.turn,
+            node_id=self.config.node_id,
+            elsewhere=MarkersElsewhere(self.scheduler, takers),
         )
+        self._ends.append(takers.close)
         broker.transactions = transaction_coordinator(
             self.scheduler,
             broker.replicas,
@@ -312,7 +318,8 @@ class Node:
         broker.transactions_elsewhere = TransactionsElsewhere(
             self.config.node_id, self.scheduler, lambda: broker.image, broker.nodes
         )
-        self._ends += [broker.marker_writer.stop, broker.transactions.stop, broker.groups.stop]
+        self._ends += [broker.transactions_elsewhere.stop, broker.marker_writer.stop]
+        self._ends += [broker.transactions.stop, broker.groups.stop]
 
     def _build_lifecycle(self, stored: StoredNode, broker: Broker) -> Lifecycle:
         config = self.config

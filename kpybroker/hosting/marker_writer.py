@@ -15,6 +15,7 @@ from time import perf_counter_ns
 from typing import Final
 
 from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
 from kpybroker.hosting.shard import Shard
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.journal import Send
@@ -44,7 +45,8 @@ class _Ending:
             asked.producer_id, asked.producer_epoch, asked.commit, shard.epoch, asked.transaction_version
         )
         self.missing: dict[Partition, None] = dict.fromkeys(asked.partitions)
-        self.under_way: set[Partition] = set()
+        self.under_way: dict[Partition, int] = {}
+        """Where the marker is not committed yet: the node that was asked for it."""
         self.written: list[Partition] = []
 
 
@@ -58,11 +60,17 @@ class MarkerWriter:
         image: Callable[[], MetadataImage],
         timeout_ms: Callable[[], int],
         turn: Callable[[], Turn] = lambda: Turn(NoWrites()),
+        *,
+        node_id: int,
+        elsewhere: MarkersElsewhere,
     ) -> None:
-        """``image`` says which partitions exist; ``timeout_ms`` how long one waits for its replicas; ``turn`` is the
-        server's, in which appends are written together."""
+        """``image`` says which partitions exist and who leads them: ``node_id``, which is here, or others, by
+        ``elsewhere``; ``timeout_ms`` how long one waits for its replicas; ``turn`` is the server's, in which appends
+        are written together."""
         self._scheduler = scheduler
         self._markers = markers
+        self._node_id = node_id
+        self._elsewhere = elsewhere
         self._image = image
         self._timeout_ms = timeout_ms
         self._turn = turn
@@ -90,6 +98,7 @@ class MarkerWriter:
         """Let go of everything; the next leader of a coordinator's partition begins anew."""
         if self._timer is not None:
             self._timer.cancel()
+        self._elsewhere.stop()
         self._endings.clear()
         self._to_do.clear()
 
@@ -133,21 +142,34 @@ class MarkerWriter:
             return
         self._pursued = ending
         topics, timeout_ms = self._image().topics, self._timeout_ms()
-        write, marker, under_way = self._markers.write, ending.marker, ending.under_way
+        here, write, marker, under_way = self._node_id, self._markers.write, ending.marker, ending.under_way
         for partition in list(ending.missing):
-            if partition in under_way:
-                continue
             name, index = partition
             topic = topics.get(name)
-            if topic is None or index not in topic.partitions:
+            known = None if topic is None else topic.partitions.get(index)
+            if known is None:
                 self._arrived(ending, partition, error_codes.NONE)
+                continue
+            leader = known.leader
+            if partition in under_way and (under_way[partition] == leader or leader < 0):
+                continue
+            if leader != here:
+                self._write_elsewhere(ending, partition, leader)
                 continue
             outcome = write(name, index, marker)
             if isinstance(outcome, int):
                 self._arrived(ending, partition, outcome)
             else:
-                under_way.add(partition)
-                outcome.wait(timeout_ms, partial(self._answered, ending, partition))
+                under_way[partition] = here
+                outcome.wait(timeout_ms, partial(self._answered, ending, partition, here))
+
+    def _write_elsewhere(self, ending: _Ending, partition: Partition, leader: int) -> None:
+        """Also where another node was asked before, which leads no more: who answers first counts."""
+        if leader < 0:
+            self._later()
+            return
+        ending.under_way[partition] = leader
+        self._elsewhere.write(leader, partition, ending.marker, partial(self._answered, ending, partition, leader))
 
     def _begin_anew(self, ending: _Ending) -> None:
         """Some marker could not be written, nobody knows whose."""
@@ -155,8 +177,11 @@ class MarkerWriter:
         ending.written.clear()
         self._later()
 
-    def _answered(self, ending: _Ending, partition: Partition, code: int) -> None:
-        ending.under_way.discard(partition)
+    def _answered(self, ending: _Ending, partition: Partition, node_id: int, code: int) -> None:
+        if ending.under_way.get(partition) == node_id:
+            del ending.under_way[partition]
+        elif code != error_codes.NONE:
+            return  # of one that led before: another is asked by now
         self._arrived(ending, partition, code)
 
     def _arrived(self, ending: _Ending, partition: Partition, code: int) -> None:
@@ -164,7 +189,9 @@ class MarkerWriter:
         if self._endings.get(ending.asked.transactional_id) is not ending:
             return
         if code == error_codes.NONE:
-            ending.missing.pop(partition, None)
+            if partition not in ending.missing:
+                return
+            del ending.missing[partition]
             ending.written.append(partition)
             if ending is not self._pursued:
                 self._to_do[ending.asked.transactional_id] = None

@@ -3,7 +3,7 @@
 (Kafka: ``AddPartitionsToTxnManager``.) One request is under way to each node; what is asked meanwhile goes with the
 next. There is no retry: the producer has one.
 
-Invariant: ``done`` of every question is called once.
+Invariant: ``done`` of every question is called once, unless the node stops.
 """
 
 from collections.abc import Callable
@@ -86,8 +86,14 @@ class TransactionsElsewhere:
             coordinator.is_busy = True
             self._scheduler.call_soon(self._send, node_id)
 
+    def stop(self) -> None:
+        """Ask nobody any more; what waits is not answered."""
+        self._coordinators.clear()
+
     def _send(self, node_id: int) -> None:
-        coordinator = self._coordinators[node_id]
+        coordinator = self._coordinators.get(node_id)
+        if coordinator is None:
+            return
         asked, coordinator.waiting = coordinator.waiting, {}
         if not asked:
             coordinator.is_busy = False

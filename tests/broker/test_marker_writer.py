@@ -13,6 +13,14 @@ from kpywire import error_codes
 A, B, C = ("a", 0), ("a", 1), ("b", 0)
 
 
+HERE, ELSEWHERE, ANOTHER = 1, 2, 3
+
+
+def topic_of(*leaders: int) -> SimpleNamespace:
+    """A topic whose partitions have these leaders."""
+    return SimpleNamespace(partitions={index: SimpleNamespace(leader=leader) for index, leader in enumerate(leaders)})
+
+
 class RecordedTurn:
     """Says whether what was appended in it is written."""
 
@@ -42,12 +50,26 @@ class World:
         self.holding: set[Partition] = set()
         self.written: list[tuple[Partition, Marker]] = []
         self.told: list[MarkersWritten] = []
-        self.topics = {"a": SimpleNamespace(partitions={0: 1, 1: 1}), "b": SimpleNamespace(partitions={0: 1})}
+        self.asked: list[tuple[int, Partition, Any]] = []
+        """What other nodes are to write: which, where, and whom to tell."""
+        self.topics = {"a": topic_of(HERE, HERE), "b": topic_of(HERE)}
         self.shard: Any = SimpleNamespace(epoch=7, is_over=False, has_enough_in_sync=True, submit=self._submit)
         image: Any = SimpleNamespace(topics=self.topics)
         self.turn = RecordedTurn()
         turn: Any = self.turn
-        self.writer = MarkerWriter(self.scheduler, self, lambda: image, lambda: 30_000, lambda: turn)  # type: ignore[arg-type]
+        elsewhere: Any = SimpleNamespace(
+            write=lambda node_id, partition, _marker, done: self.asked.append((node_id, partition, done)),
+            stop=self.asked.clear,
+        )
+        self.writer = MarkerWriter(
+            self.scheduler,
+            self,  # type: ignore[arg-type]
+            lambda: image,
+            lambda: 30_000,
+            lambda: turn,
+            node_id=HERE,
+            elsewhere=elsewhere,
+        )
 
     def write(self, topic: str, index: int, marker: Marker) -> Any:
         partition = (topic, index)
@@ -203,3 +225,69 @@ def test_after_the_stop_nothing_is_tried() -> None:
     del world.codes[A]
     world.scheduler.advance(10 * RETRY_MS)
     assert world.written == []
+
+
+def test_a_marker_goes_to_the_node_that_leads() -> None:
+    world = World()
+    world.topics["a"] = topic_of(HERE, ELSEWHERE)
+    world.end(A, B)
+    assert world.where() == [A]
+    assert [(node, partition) for node, partition, _ in world.asked] == [(ELSEWHERE, B)]
+    assert world.reported() == [{A}]
+    world.asked[0][2](error_codes.NONE)
+    world.scheduler.run()
+    assert world.reported() == [{A}, {B}]
+
+
+def test_who_does_not_answer_or_leads_no_more_is_asked_again_and_meanwhile_nobody_twice() -> None:
+    world = World()
+    world.topics["a"] = topic_of(HERE, ELSEWHERE)
+    world.end(B)
+    world.writer.look_again()
+    world.scheduler.run()
+    assert len(world.asked) == 1
+    world.asked[0][2](error_codes.NETWORK_EXCEPTION)
+    world.scheduler.advance(RETRY_MS)
+    assert [node for node, _, _ in world.asked] == [ELSEWHERE, ELSEWHERE]
+    world.asked[1][2](error_codes.NONE)
+    world.scheduler.run()
+    assert world.reported() == [{B}]
+
+
+def test_a_new_leader_is_asked_at_once_and_the_old_ones_refusal_does_not_count() -> None:
+    world = World()
+    world.topics["a"] = topic_of(HERE, ELSEWHERE)
+    world.end(B)
+    world.topics["a"] = topic_of(HERE, ANOTHER)
+    world.writer.look_again()
+    world.scheduler.run()
+    assert [node for node, _, _ in world.asked] == [ELSEWHERE, ANOTHER]
+    world.asked[0][2](error_codes.NOT_LEADER_OR_FOLLOWER)
+    world.scheduler.advance(RETRY_MS)
+    assert len(world.asked) == 2
+    world.asked[1][2](error_codes.NONE)
+    world.scheduler.run()
+    assert world.reported() == [{B}]
+
+
+def test_of_two_leaders_that_both_wrote_it_one_is_told_of() -> None:
+    world = World()
+    world.topics["a"] = topic_of(HERE, ELSEWHERE)
+    world.end(B)
+    world.topics["a"] = topic_of(HERE, ANOTHER)
+    world.writer.look_again()
+    world.scheduler.run()
+    for _, _, done in world.asked:
+        done(error_codes.NONE)
+        world.scheduler.run()
+    assert world.reported() == [{B}]
+
+
+def test_without_a_leader_it_waits_for_one() -> None:
+    world = World()
+    world.topics["a"] = topic_of(HERE, -1)
+    world.end(B)
+    assert world.asked == []
+    world.topics["a"] = topic_of(HERE, ELSEWHERE)
+    world.scheduler.advance(RETRY_MS)
+    assert [node for node, _, _ in world.asked] == [ELSEWHERE]
