@@ -21,7 +21,8 @@ if TYPE_CHECKING:
 
 FIRST_BOOTSTRAP_ID = -2
 """Places to ask for the leader have ids below this one, as in Kafka."""
-Done = Callable[[Response | None], object]
+Done = Callable[[Response | None, bool], object]
+"""(the response, or None; whether the process that was asked has ended)"""
 
 
 class Whereabouts(NamedTuple):
@@ -53,16 +54,19 @@ class QuorumPeers:
 
     def learn(self, message: Any) -> None:
         """Note what a request or response says of where nodes listen."""
-        self._told.update(endpoints_in(message))
+        for node_id, told in endpoints_in(message).items():
+            known = self.endpoint(node_id)
+            if known is None or (known.host, known.port) != (told.host, told.port):
+                self._told[node_id] = told
 
     def endpoint(self, node_id: int) -> VoterEndpoint | None:
         """Where a node listens for other nodes; None if nobody has said so."""
         if node_id <= FIRST_BOOTSTRAP_ID:
             host, port = self._where.bootstrap[FIRST_BOOTSTRAP_ID - node_id]
             return VoterEndpoint(self._where.listener_name, host, port)
-        told = self._told.get(node_id)
-        if told is not None:
-            return told
+        return self._told.get(node_id) or self._written(node_id)
+
+    def _written(self, node_id: int) -> VoterEndpoint | None:
         voter = self._history.voters.get(node_id)
         endpoints = self._where.local if node_id == self._local_id else () if voter is None else voter.endpoints
         named = [endpoint for endpoint in endpoints if endpoint.name == self._where.listener_name]
@@ -79,8 +83,9 @@ class QuorumPeers:
 
     def _answered(self, node_id: int, answer: Any, done: Done) -> None:
         if isinstance(answer, Unanswered):
-            self._told.pop(node_id, None)
-            done(None)
+            if self._written(node_id) is not None:
+                self._told.pop(node_id, None)
+            done(None, answer.nobody_listens)
             return
         self.learn(answer)
         response, records = response_from_wire(answer)
@@ -88,10 +93,10 @@ class QuorumPeers:
             try:
                 batches = [records[start : start + header.size] for start, header in batch_headers(records)]
             except Malformed:
-                done(None)
+                done(None, False)
                 return
             response = response._replace(batches=batches)
-        done(response)
+        done(response, False)
 
     def close(self) -> None:
         """End all connections; whoever was asked is not listened to any more."""

@@ -235,14 +235,14 @@ class QuorumShell:
     # What is said.
 
     def _send(self, said: Send) -> None:
-        def answered(response: Response | None) -> None:
+        def answered(response: Response | None, is_gone: bool) -> None:
             if response is None:
-                self.step(Unanswered(said.node_id, said.request))
+                self.step(Unanswered(said.node_id, said.request, is_gone))
             else:
                 self.step(Answered(said.node_id, said.request, response))
 
         if self.peers is None or not self.peers.send(said.node_id, said.request, answered):
-            self._scheduler.call_soon(answered, None)
+            self._scheduler.call_soon(answered, None, False)
 
     def _answer(self, said: Answer) -> None:
         message, reply = said.ticket

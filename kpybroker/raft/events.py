@@ -64,10 +64,14 @@ class Answered(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """There will be no response: the connection was lost, refused or silent for too long."""
+    """There will be no response: the connection was lost, refused or silent for too long.
+
+    ``is_gone``: the process that was asked has ended, as its own machine says.
+    """
 
     node_id: int
     request: Request
+    is_gone: bool = False
 
 
 class Tick(NamedTuple):

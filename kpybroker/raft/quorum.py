@@ -149,8 +149,7 @@ class Quorum(Standing):
             case Answered():
                 self._answered(message.node_id, message.request, message.response, now_ms)
             case Unanswered():
-                if self._talks.settle(message.node_id, message.request):
-                    self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
+                self._unanswered(message, now_ms)
         self._drive(now_ms)
 
     def append(self, records: Sequence[bytes], timestamp_ms: int) -> tuple[int, int]:
@@ -420,19 +419,36 @@ class Quorum(Standing):
         elif isinstance(response, FetchSnapshotResponse):
             self._snapshot_fetched(response, now_ms)
 
+    def _unanswered(self, message: Unanswered, now_ms: float) -> None:
+        if not self._talks.settle(message.node_id, message.request):
+            return
+        self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
+        role = self.role
+        if message.is_gone and isinstance(role, Follower) and role.election.leader_id == message.node_id:
+            # No wait for silence that says no more. Whoever still hears a leader would refuse the vote.
+            role.has_fetched = False
+            role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.gone_backoff_max_ms))
+        elif message.is_gone and isinstance(role, Prospective | Candidate):
+            role.votes.gone.add(message.node_id)
+            self._note_votes(role, now_ms)
+
     def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
         role = self.role
         if not isinstance(role, Prospective | Candidate):
             return
+        role.votes.gone.discard(node_id)
         role.votes.note(node_id, granted=granted)
+        self._note_votes(role, now_ms)
+
+    def _note_votes(self, role: Prospective | Candidate, now_ms: float) -> None:
         if role.votes.is_won:
             if isinstance(role, Candidate):
                 self._lead(role, now_ms)
             else:
                 self._stand(now_ms)
-        elif role.votes.is_lost and isinstance(role, Candidate):
-            # Whoever refused may stand as well: the wait before the next attempt is random.
-            role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.election_backoff_max_ms))
+        elif role.votes.is_lost and isinstance(role, Candidate) and not role.is_lost:
+            role.is_lost = True  # whoever refused may stand as well: the wait before the next attempt is random
+            role.deadline_ms = min(role.deadline_ms, now_ms + self._backoff())
 
     def _fetched(self, response: FetchResponse, now_ms: float) -> None:
         role = self.role

@@ -33,15 +33,16 @@ class Unattached:
 
 
 class Votes:
-    """What the voters answered; silence is neither."""
+    """What the voters answered; silence is neither, but who is gone will not answer."""
 
-    __slots__ = ("granted", "needed", "refused", "voters")
+    __slots__ = ("gone", "granted", "needed", "refused", "voters")
 
     def __init__(self, voters: Iterable[int]) -> None:
         self.voters = frozenset(voters)
         self.needed = len(self.voters) // 2 + 1
         self.granted: list[int] = []
         self.refused: set[int] = set()
+        self.gone: set[int] = set()
 
     def note(self, voter_id: int, *, granted: bool) -> None:
         """One answer; the first of each voter counts."""
@@ -57,7 +58,7 @@ class Votes:
 
     @property
     def is_lost(self) -> bool:
-        return len(self.voters) - len(self.refused) < self.needed
+        return len(self.voters) - len(self.refused | self.gone) < self.needed
 
     @property
     def missing(self) -> list[int]:
@@ -79,12 +80,13 @@ class Prospective:
 class Candidate:
     """Stands for election. Its own vote counts once it is on disk."""
 
-    __slots__ = ("deadline_ms", "election", "votes")
+    __slots__ = ("deadline_ms", "election", "is_lost", "votes")
 
     def __init__(self, election: ElectionState, votes: Votes, deadline_ms: float = NEVER) -> None:
         self.election = election
         self.votes = votes
         self.deadline_ms = deadline_ms
+        self.is_lost = False
 
     @property
     def granted(self) -> list[int]:

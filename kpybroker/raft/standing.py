@@ -29,6 +29,8 @@ from kpybroker.raft.voters import Voter, VoterHistory
 from kpywire import error_codes
 from kpywire.uuid import ZERO_UUID
 
+FIRST_BACKOFF_MS = 100
+
 
 class Standing:
     """Role, epoch and what is known of the voters."""
@@ -51,6 +53,7 @@ class Standing:
         self.role: Role = Unattached(election)
         self._draw = draw
         self._may_vote = True
+        self._lost_elections = 0
         self._unsaved_election: ElectionState | None = None
         self._saving: ElectionState | None = None
         self._talks = Conversations()
@@ -107,6 +110,12 @@ class Standing:
         timeout_ms = self.timing.election_timeout_ms
         return now_ms + timeout_ms + self._draw(timeout_ms)
 
+    def _backoff(self) -> int:
+        """How long to wait after a lost election: random, of a range that grows with each (KIP-595)."""
+        self._lost_elections += 1
+        range_ms = FIRST_BACKOFF_MS << min(self._lost_elections - 1, 16)
+        return self._draw(min(range_ms, self.timing.election_backoff_max_ms))
+
     def _save(self, election: ElectionState) -> None:
         self._unsaved_election = election
 
@@ -135,6 +144,7 @@ class Standing:
         election = current._replace(leader_id=leader_id) if epoch == current.epoch else ElectionState(epoch, leader_id)
         if election != current:
             self._save(election)
+        self._lost_elections = 0
         self._leave(Follower(election, now_ms + self.timing.fetch_timeout_ms))
 
     def _ask_before_standing(self, now_ms: float) -> None:
@@ -153,10 +163,11 @@ class Standing:
     def _give_up(self, role: Prospective, now_ms: float) -> None:
         """Most would not vote for this node: the leader it lost may still be there."""
         election = role.election
+        deadline_ms = now_ms + self._backoff() if role.votes.gone else self._election_deadline(now_ms)
         if election.leader_id not in (NO_NODE, self.local.id):
-            self._leave(Follower(election, self._election_deadline(now_ms)))
+            self._leave(Follower(election, deadline_ms))
         else:
-            self._leave(Unattached(election, self._election_deadline(now_ms)))
+            self._leave(Unattached(election, deadline_ms))
 
     def _note_leader(self, epoch: int, leader_id: int, now_ms: float) -> None:
         """Somebody says who leads an epoch, or that there is a newer one. Raises QuorumBroken."""

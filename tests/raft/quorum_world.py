@@ -308,7 +308,7 @@ class World:
 
         sender.later(REQUEST_TIMEOUT_MS, lambda: settle(Unanswered(said.node_id, said.request)))
         if receiver.quorum is None:
-            sender.later(1, lambda: settle(Unanswered(said.node_id, said.request)))
+            sender.later(1, lambda: settle(Unanswered(said.node_id, said.request, is_gone=True)))
         else:
             self._carry(sender, receiver, lambda: receiver.step(Asked(answer, said.request)))
 

@@ -202,3 +202,26 @@ def test_who_leads_is_told_to_the_voters_until_they_follow() -> None:
     quorum.step(Answered(2, told[0].request, EpochResponse(Known(1, 1))), now_ms)
     quorum.step(Tick(), now_ms + quorum.timing.fetch_timeout_ms / 2)
     assert [send.node_id for send in requests(next_ready(quorum))] == [2, 3]
+
+
+def test_a_leader_whose_process_has_ended_is_not_waited_for() -> None:
+    quorum = node(election=ElectionState(1, leader_id=2))
+    (first,) = requests(next_ready(quorum))
+    quorum.step(Unanswered(2, first.request, is_gone=True), 10)
+    assert quorum.deadline_ms <= 10 + quorum.timing.gone_backoff_max_ms
+    quorum.step(Tick(), 10 + quorum.timing.gone_backoff_max_ms)
+    assert isinstance(quorum.role, Prospective)
+    assert {send.node_id for send in requests(next_ready(quorum))} == {2, 3}, "it asks before it stands"
+
+
+def test_who_learns_of_a_lost_leader_grants_the_question_before_the_vote() -> None:
+    quorum = node(election=ElectionState(1, leader_id=2))
+    (first,) = requests(next_ready(quorum))
+    quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2))), 0)
+    ask = Vote(1, ReplicaKey(3), EVERYTHING, True, ReplicaKey(1))
+    quorum.step(Asked("before", ask), 1)
+    (second,) = requests(ready := next_ready(quorum))
+    assert Answer("before", VoteResponse(Known(1, 2), False)) in ready.said
+    quorum.step(Unanswered(2, second.request, is_gone=True), 2)
+    quorum.step(Asked("after", ask), 3)
+    assert Answer("after", VoteResponse(Known(1, 2), True)) in next_ready(quorum).said
