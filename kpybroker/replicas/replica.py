@@ -230,7 +230,9 @@ class Replica:
             self.committed()
 
     def committed(self) -> None:
-        """The high watermark moved, of which followers learn by the way."""
+        """The high watermark moved, of which followers learn by the way: with their next answer."""
+        for entry in self.following:
+            entry.mark()
         for entry in list(self.watchers):
             entry.touch()
         for waiter in list(self.commit_waits):
