@@ -1,9 +1,12 @@
-"""Commits as they stand in the log, written without the general encoder, for they are most of what groups write.
+"""Commits as they stand in the log, written and read without the general codec: a log of groups is little else.
 
-Invariant: the bytes are those that the general encoder makes of the same key and value, version 0 and 4.
+Invariant: the bytes are those that the general encoder makes of the same key and value, version 0 and 4, and what is
+read is what the general decoder reads.
 """
 
+from functools import lru_cache
 from struct import Struct
+from struct import error as StructError  # noqa: N812
 
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.group_records.table import OFFSET_COMMIT
@@ -19,9 +22,14 @@ _LENGTH = Struct(">h")
 _PARTITION = Struct(">i")
 _POSITION = Struct(">hqiB")
 _LONG_POSITION = Struct(">hqiBB")
+_VALUE_V3 = Struct(">hqih")
 _TIMESTAMP = Struct(">q")
 _TOPIC_ID_TAG = b"\x01\x00\x10"
+"""Behind a value of version 4: one tagged field, its tag 0, its 16 bytes."""
 _NO_TAGS = b"\0"
+
+Decoded = tuple[OffsetCommitKey, OffsetCommitValue | None, int]
+"""Key, value and the version the value is written in."""
 
 
 def encode_commit(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes, bytes] | None:
@@ -46,3 +54,57 @@ def encode_commit(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes
             _NO_TAGS if topic_id == ZERO_UUID else _TOPIC_ID_TAG + topic_id,
         )
     )
+
+
+def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
+    """A commit of version 3 or 4, as brokers write it, or its tombstone; None for what the general decoder has to look
+    at, which also says what is wrong."""
+    try:
+        names = _names(key[:-4])
+        if names is None:
+            return None
+        decoded = OffsetCommitKey(
+            group=names[0], topic=names[1], partition=_PARTITION.unpack_from(key, len(key) - 4)[0]
+        )
+        if value is None:
+            return decoded, None, 0
+        version = value[1]
+        if value[0] or not 3 <= version <= 4:
+            return None
+        if version == 3:
+            _, offset, leader_epoch, length = _VALUE_V3.unpack_from(value)
+            start = _VALUE_V3.size
+        else:
+            _, offset, leader_epoch, length = _POSITION.unpack_from(value)
+            start, length = _POSITION.size, length - 1
+            if length > SHORT_METADATA_BYTES:  # another byte of the length follows
+                return None
+        metadata_end = start + length
+        (commit_timestamp,) = _TIMESTAMP.unpack_from(value, metadata_end)
+        rest = value[metadata_end + 8 :]
+        topic_id = ZERO_UUID
+        if version == 4 and len(rest) == 19 and rest[:3] == _TOPIC_ID_TAG:
+            topic_id = rest[3:]
+        elif length < 0 or rest != (b"" if version == 3 else b"\0"):
+            return None
+        commit = OffsetCommitValue(
+            offset=offset,
+            leader_epoch=leader_epoch,
+            metadata=value[start:metadata_end].decode() if length else "",
+            commit_timestamp=commit_timestamp,
+            topic_id=topic_id,
+        )
+    except (StructError, IndexError, UnicodeDecodeError):
+        return None
+    return decoded, commit, version
+
+
+@lru_cache(4096)
+def _names(prefix: bytes) -> tuple[str, str] | None:
+    """Group and topic of a commit's key, all of it but the partition; None if it is not one."""
+    length = _TYPE_AND_LENGTH.unpack_from(prefix)[1]
+    group_end = 4 + length
+    topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]
+    if length < 0 or topic_end < group_end + 2 or topic_end != len(prefix):
+        return None
+    return prefix[4:group_end].decode(), prefix[group_end + 2 : topic_end].decode()

@@ -3,14 +3,17 @@
 (Kafka: ``CoordinatorRecord``, ``GroupCoordinatorRecordHelpers``, ``GroupCoordinatorRecordSerde``.)
 """
 
+from struct import Struct
 from typing import Any, NamedTuple
 
 from kpybroker.groups import commit_bytes
 from kpywire.coordinator_record import RecordFormat
+from kpywire.errors import Malformed
 from kpywire.group_records.offset_commit import OffsetCommitValue
-from kpywire.group_records.table import MODULES
+from kpywire.group_records.table import MODULES, OFFSET_COMMIT
 
 FORMAT = RecordFormat("kpywire.group_records", MODULES)
+_TYPE = Struct(">h")
 
 
 class Record(NamedTuple):
@@ -28,3 +31,20 @@ class Record(NamedTuple):
                 return encoded
         value = None if self.value is None else FORMAT.encode_value(self.value, self.value_version)
         return FORMAT.encode_key(self.key), value
+
+
+def decode(key: bytes, value: bytes | None) -> Record | None:
+    """A record of the log, or None for one of a type that Kafka 4.3 does not have. Raises Malformed."""
+    if len(key) < _TYPE.size:
+        raise Malformed("a key without a type")
+    (record_type,) = _TYPE.unpack_from(key)
+    if record_type not in MODULES:
+        return None
+    if record_type == OFFSET_COMMIT:
+        commit = commit_bytes.decode_commit(key, value)
+        if commit is not None:
+            return Record(*commit)
+    decoded = FORMAT.decode_key(key)
+    if value is None:
+        return Record(decoded)
+    return Record(decoded, FORMAT.decode_value(record_type, value), _TYPE.unpack_from(value)[0])

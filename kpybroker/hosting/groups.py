@@ -9,9 +9,9 @@ from random import Random
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.events import ExpireOffsets, Loaded, PartitionsDeleted, TimersDue
+from kpybroker.groups.record import decode
 from kpybroker.groups.settings import GroupSettings
 from kpybroker.hosting.coordinator import Coordinator
-from kpybroker.hosting.group_records import decode
 from kpybroker.hosting.kind import Kind
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC

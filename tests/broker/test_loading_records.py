@@ -6,9 +6,8 @@ from itertools import accumulate
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.groups.record import FORMAT
+from kpybroker.groups.record import FORMAT, decode
 from kpybroker.groups.record import Record as GroupRecord
-from kpybroker.hosting import group_records
 from kpybroker.hosting.loading import plain_records
 from kpywire.batch import HEADER_BYTES
 from kpywire.errors import Malformed
@@ -68,7 +67,7 @@ def test_commits_are_decoded_as_the_slow_way_decodes_them(
     key: OffsetCommitKey, value: OffsetCommitValue | None, version: int
 ) -> None:
     encoded = GroupRecord(key, value, version).encoded()
-    found = group_records.decode(*encoded)
+    found = decode(*encoded)
     assert found is not None
     assert found.encoded() == encoded
     assert found.key == FORMAT.decode_key(encoded[0])
@@ -79,4 +78,4 @@ def test_commits_are_decoded_as_the_slow_way_decodes_them(
 @given(st.binary(max_size=40), st.none() | st.binary(max_size=40), st.booleans())
 def test_any_bytes_are_a_record_of_a_group_or_malformed(key: bytes, value: bytes | None, commit: bool) -> None:
     with suppress(Malformed):
-        group_records.decode(b"\0\1" + key if commit else key, value)
+        decode(b"\0\1" + key if commit else key, value)

@@ -4,8 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.groups.commit_bytes import LONGEST_METADATA_BYTES, VALUE_VERSION, encode_commit
-from kpybroker.groups.record import FORMAT, Record
-from kpybroker.hosting.group_records import decode
+from kpybroker.groups.record import FORMAT, Record, decode
 from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from kpywire.uuid import ZERO_UUID
 
