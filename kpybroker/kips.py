@@ -19,6 +19,7 @@ KIPS = {
     113: "Moving partitions between the log directories of a broker",
     134: "A new group waits a moment for its first members",
     183: "Electing preferred leaders",
+    207: "A new leader says that it does not know the end yet",
     211: "Committed offsets expire when nobody reads any more",
     226: "Broker configs that change while it runs",
     227: "Incremental fetch sessions",

@@ -3,6 +3,7 @@
 - Offset -1 is the high watermark; above it, or below -1, is OFFSET_OUT_OF_RANGE. A lower offset than the log start
   changes nothing.
 - A topic that is compacted only is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
+- Answered when all replicas whose brokers are alive have followed, or REQUEST_TIMED_OUT after ``timeout_ms``.
 
 A log start moves when the new one is on disk, so it never goes back, not even for who read it just before a crash.
 (Apache Kafka writes it down a minute later.)
@@ -17,6 +18,7 @@ from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.leader import Leader
+from kpybroker.replicas.deletion_wait import Deletion, DeletionWait
 from kpybroker.replicas.replica import Replica
 from kpybroker.server.pending import Pending
 from kpybroker.server.slices import each
@@ -36,22 +38,29 @@ NO_OFFSET = -1
 
 
 class _Deletion(NamedTuple):
-    """What a partition is answered with once its new log start is on disk."""
+    """What a partition is answered with once its new log start is on disk. ``log`` is None where it starts there."""
 
     replica: Replica
-    log: Log
+    log: Log | None
     offset: int
     result: DeleteRecordsPartitionResult
 
-    def settle(self) -> None:
-        if self.log.directory.failure is not None:
-            self.result.error_code = error_codes.KAFKA_STORAGE_ERROR
-        elif self.replica.gone or not self.log.is_open:
-            self.result.error_code = error_codes.NOT_LEADER_OR_FOLLOWER
-        else:
-            if self.log.advance_log_start(self.offset):
-                self.replica.log_start_moved()
-            self.result.low_watermark = self.log.log_start_offset
+    def settle(self) -> Deletion | None:
+        """Move the log's start; what other replicas have to follow, None where that failed."""
+        log, replica = self.log, self.replica
+        if log is not None:
+            if log.directory.failure is not None:
+                self.result.error_code = error_codes.KAFKA_STORAGE_ERROR
+                return None
+            if replica.gone or not log.is_open:
+                self.result.error_code = error_codes.NOT_LEADER_OR_FOLLOWER
+                return None
+            if log.advance_log_start(self.offset):
+                replica.log_start_moved()
+        return Deletion(replica, self.offset, self._decided)
+
+    def _decided(self, error_code: int, low_watermark: int) -> None:
+        self.result.error_code, self.result.low_watermark = error_code, low_watermark
 
 
 def handle(
@@ -71,15 +80,22 @@ def handle(
     if not deletions:
         return response
     pending = Pending()
-    unwritten = {deletion.log.directory for deletion in deletions}
+    unwritten = {deletion.log.directory for deletion in deletions if deletion.log is not None}
+
+    def settle() -> None:
+        settled = [deletion.settle() for deletion in deletions]
+        waiting = [each for each in settled if each is not None]
+        wait = DeletionWait(broker.scheduler, waiting, request.timeout_ms, lambda: pending.resolve(response))
+        pending.when_cancelled(wait.forget)
 
     def written(directory: LogDirectory) -> None:
         unwritten.discard(directory)
         if not unwritten:
-            for deletion in deletions:
-                deletion.settle()
-            pending.resolve(response)
+            settle()
 
+    if not unwritten:
+        settle()
+        return response if pending.resolved else pending
     for directory in list(unwritten):
         content = directory.render_log_starts()
         broker.replicas.directories.write_checkpoint(directory, names.LOG_STARTS, content, partial(written, directory))
@@ -101,9 +117,12 @@ def _delete(
             raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE)
         log = leader.log
         low_watermark = log.log_start_offset
-        if start <= low_watermark:
-            return _answer(index, low_watermark, error_codes.NONE)
+        if start <= low_watermark and leader.low_watermark() >= start:
+            return _answer(index, leader.low_watermark(), error_codes.NONE)
         answer = _answer(index, NO_OFFSET, error_codes.NONE)
+        if start <= low_watermark:
+            deletions.append(_Deletion(replica, None, start, answer))
+            return answer
         log.directory.promise_log_start(log, start)
         deletions.append(_Deletion(replica, log, start, answer))
         return answer

@@ -6,17 +6,19 @@
 - A timestamp >= 0: the first record at or after it; none is (-1, -1) without an error.
 - The same partition twice is one INVALID_REQUEST; a special timestamp the version does not know is
   UNSUPPORTED_VERSION; an isolation level nobody knows is UNKNOWN_SERVER_ERROR, as in Kafka.
-- v4 leader epochs (KIP-320).
+- v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE where a new leader does not know yet how far its predecessor had
+  committed (KIP-207), LEADER_NOT_AVAILABLE before.
+- Replicas see the log to its end; replica id -2, of tools that look at replicas, is answered by followers too.
 """
 
 from collections import Counter
 from collections.abc import Generator
 
+from kpybroker.errors import KafkaError
 from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.led_partitions import ask_leader
+from kpybroker.handlers.led_partitions import ask_any_role, ask_leader
 from kpybroker.partition.leader import Leader
-from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
-from kpybroker.replicas.replica import Replica
+from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -42,6 +44,9 @@ KNOWN_FROM = {
     EARLIEST_PENDING_UPLOAD: 11,
 }
 LEADER_EPOCH_FROM = 4
+NOT_AVAILABLE_FROM = 5
+CONSUMER = -1
+DEBUGGING_REPLICA = -2
 
 Found = tuple[int, int, int]
 """(timestamp, offset, leader epoch), -1 each where there is none."""
@@ -91,24 +96,41 @@ def _look_up(
     if timestamp < 0 and version < KNOWN_FROM.get(timestamp, 2**15):
         return error_codes.UNSUPPORTED_VERSION, NOTHING
 
-    def look_up(_replica: Replica, leader: Leader) -> tuple[int, Found]:
-        leader.check_epoch(partition.current_leader_epoch)
-        end = leader.log.end if request.replica_id >= 0 else leader.end_for(request.isolation_level)
-        return error_codes.NONE, _find(leader, timestamp, end)
+    def look_up(role: Role) -> tuple[int, Found]:
+        role.check_epoch(partition.current_leader_epoch)
+        if request.replica_id != CONSUMER:
+            return error_codes.NONE, _find(role, timestamp, role.log.end)
+        lags = isinstance(role, Leader) and role.epoch_start_offset > role.high_watermark.offset
+        return error_codes.NONE, _find(role, timestamp, role.end_for(request.isolation_level), lags=lags)
 
-    return ask_leader(broker, topic, partition.partition_index, look_up, lambda code, _message: (code, NOTHING))
+    def refuse(code: int, _message: str | None) -> tuple[int, Found]:
+        if code == error_codes.OFFSET_NOT_AVAILABLE and version < NOT_AVAILABLE_FROM:
+            code = error_codes.LEADER_NOT_AVAILABLE
+        return code, NOTHING
+
+    index = partition.partition_index
+    if request.replica_id == DEBUGGING_REPLICA:
+        return ask_any_role(broker, topic, index, look_up, refuse)
+    return ask_leader(broker, topic, index, lambda _replica, leader: look_up(leader), refuse)
 
 
-def _find(leader: Leader, timestamp: int, end: LogOffset) -> Found:
-    log = leader.log
+def _find(role: Role, timestamp: int, end: LogOffset, *, lags: bool = False) -> Found:
+    """``lags``: more may be committed than this leader knows of."""
+    log = role.log
     if timestamp == LATEST:
-        return -1, end.offset, leader.epoch
+        if lags:
+            raise KafkaError(error_codes.OFFSET_NOT_AVAILABLE)
+        return -1, end.offset, role.epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         start = log.log_start_offset
         return -1, start, log.epochs.epoch_for(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING
     found = log.max_timestamp_offset() if timestamp == MAX_TIMESTAMP else log.offset_for_timestamp(timestamp)
-    if found is None or found.offset >= end.offset:
+    if found is None:
+        return NOTHING
+    if found.offset >= end.offset:
+        if lags:
+            raise KafkaError(error_codes.OFFSET_NOT_AVAILABLE)
         return NOTHING
     return found.timestamp, found.offset, found.leader_epoch

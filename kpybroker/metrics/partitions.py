@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from kpybroker.broker import Broker
 
 REPLICAS_PER_SLICE = 200
+OF_LEADERS = 7
+"""The last measures of a partition; a follower would only repeat them."""
 _LOG_BEAN = "kafka.log:type=Log"
 _PARTITION_BEAN = "kafka.cluster:type=Partition"
 _MANAGER_BEAN = "kafka.server:type=ReplicaManager"
@@ -140,17 +142,24 @@ NODE = Table(
             "Partitions whose log directory failed",
             f"{_MANAGER_BEAN},name=OfflineReplicaCount",
         ),
+        kafka(
+            GAUGE,
+            "kafka_server_replicamanager_reassigningpartitions",
+            "Partitions led that are being reassigned",
+            f"{_MANAGER_BEAN},name=ReassigningPartitions",
+        ),
         *(
             kafka(
                 COUNTER,
                 f"kafka_server_replicamanager_{name.lower()}_total",
-                f"{about}; that of one node never does",
+                about,
                 f"{_MANAGER_BEAN},name={name}PerSec",
                 confluent=f"kafka_server_replicamanager_{name.lower()}persec",
             )
             for name, about in (
-                ("IsrShrinks", "How often an ISR became smaller"),
-                ("IsrExpands", "How often an ISR became larger"),
+                ("IsrShrinks", "How often an ISR became smaller, of partitions led here"),
+                ("IsrExpands", "How often an ISR became larger, of partitions led here"),
+                ("FailedIsrUpdates", "How often the controller refused a change of an ISR"),
             )
         ),
         known_by(NATIVE, GAUGE, "kpybroker_partitions_left_out", "Partitions beyond kpybroker.metrics.max.partitions"),
@@ -200,7 +209,7 @@ class PartitionTables:
     def _partitions(self, topics: list[HeldTopic]) -> Iterator[Table | None]:
         node_id = self.broker.node_id
         rows: list[Row] = []
-        held = led = under = too_few = just_enough = offline = 0
+        held = led = under = too_few = just_enough = offline = reassigning = 0
         for topic in topics:
             for replica in list(topic.replicas.values()):
                 held += 1
@@ -210,6 +219,7 @@ class PartitionTables:
                 partition = replica.partition
                 if partition.leader == node_id:
                     led += 1
+                    reassigning += partition.is_reassigning
                     missing, below, at = _in_sync(replica)
                     under += missing
                     too_few += below
@@ -220,7 +230,10 @@ class PartitionTables:
                         rows.append(Row((topic.name, str(replica.index)), values))
         yield PARTITIONS.with_rows(rows)
         left_out = max(0, held - self.most_partitions)
-        yield NODE.with_rows([Row((), (held, led, under, too_few, just_enough, offline, 0, 0, left_out))])
+        keeper = self.broker.replicas.in_sync
+        changes = (0, 0, 0) if keeper is None else (keeper.shrinks, keeper.expands, keeper.failures)
+        counts = (held, led, under, too_few, just_enough, offline, reassigning, *changes, left_out)
+        yield NODE.with_rows([Row((), counts)])
 
 
 def _counted(topic: HeldTopic) -> tuple[int, ...]:
@@ -237,25 +250,27 @@ def _counted(topic: HeldTopic) -> tuple[int, ...]:
 
 def _in_sync(replica: Replica) -> tuple[bool, bool, bool]:
     """(under replicated, below min.insync.replicas, exactly at it), as the partition's leader sees it."""
-    in_sync, replicas = len(replica.partition.isr), len(replica.partition.replicas)
+    partition, leader = replica.partition, replica.leader
+    in_sync, replicas = len(partition.isr if leader is None else leader.isr), len(partition.replicas)
     # A topic with fewer replicas than the minimum needs them all (KIP-966).
     wanted = min(replica.topic.config.min_insync_replicas, replicas)
-    return in_sync < replicas, in_sync < wanted, in_sync == wanted
+    # Replicas that are being added are not missed yet.
+    return in_sync < replicas - len(partition.adding_replicas), in_sync < wanted, in_sync == wanted
 
 
 def _values(replica: Replica, node_id: int) -> tuple[Value, ...] | None:
-    leader = replica.leader
-    if leader is None or replica.offline:
+    leader, role = replica.leader, replica.role
+    if role is None or replica.offline:
         return None
-    log, partition = leader.log, replica.partition
-    start, high_watermark = log.log_start_offset, leader.high_watermark.offset
+    log, partition = role.log, replica.partition
+    start, high_watermark = log.log_start_offset, role.high_watermark.offset
+    of_log = log.size, start, log.end.offset, len(log.segments)
+    if leader is None:
+        return *of_log, 0, 0, 0, 0, 0, high_watermark - role.last_stable_offset().offset, *[None] * OF_LEADERS
     missing, below, at = _in_sync(replica)
-    replicas, in_sync = len(partition.replicas), len(partition.isr)
+    replicas, in_sync = len(partition.replicas), len(leader.isr)
     return (
-        log.size,
-        start,
-        log.end.offset,
-        len(log.segments),
+        *of_log,
         int(missing),
         int(below),
         int(at),
