@@ -272,6 +272,8 @@ class LogDirectory:
             # Where little was replayed the next replay is short too: no file is written, nothing is waited for.
             if loader.replayed_bytes >= SNAPSHOT_INTERVAL_BYTES:
                 log.take_snapshot()
+        if log.end.offset - log.recovery_point >= log.config.flush_messages:
+            log.flush()  # the last writer died before it could, and who asks for it again is told that it is there
 
     def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
         """A new empty log at offset 0. Nothing is flushed: the log's first flush makes its names durable.

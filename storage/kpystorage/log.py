@@ -27,7 +27,7 @@ from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
 from kpystorage.log_slice import LogSlice
 from kpystorage.lookups import OffsetForTimestamp
-from kpystorage.producer_states import EndedTransaction, ProducerStates, TransactionMarker
+from kpystorage.producer_states import EndedTransaction, ProducerStates
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
@@ -115,7 +115,8 @@ class Log:
         self.base_offsets = [segment.base_offset for segment in segments]
         self._boundaries = Boundaries()
         self._ended: list[EndedTransaction] = []
-        self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory)
+        # Whoever wrote it and did not stop cleanly may have died before its names were durable.
+        self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory or not loaded.is_complete)
         self.flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
@@ -250,19 +251,6 @@ class Log:
         self._unsnapshotted_bytes += size
         if next_offset - self.recovery_point >= self.config.flush_messages:
             self.flush()
-        return True
-
-    def append_commit(
-        self, data: Buffer, timestamp: int, producer_id: int, producer_epoch: int, coordinator_epoch: int, epoch: int
-    ) -> bool:
-        """:meth:`append_batch` of the marker, of now, that commits a producer's transaction."""
-        offset = self.end.offset
-        if not self.append_batch(data, timestamp, offset + 1, epoch, timestamp):
-            return False
-        marker = _new(TransactionMarker, (True, coordinator_epoch))
-        ended = self.producers.end(producer_id, producer_epoch, marker, offset, timestamp)
-        if ended is not None:
-            self.producers.complete(ended)
         return True
 
     def _apply_producer(self, header: BatchHeader, segment: Segment, position: int, data: Buffer) -> None:
@@ -606,8 +594,14 @@ class Log:
         """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""
         if self.directory.failure is not None:
             raise self.directory.offline()
+        under_way, self.flushing = self.flushing, None
+        if under_way is not None:
+            # A thread is at it, with less. When it is done there is nothing to note; until then names stay.
+            self.unflushed.take_back(under_way.covered)
+            under_way.covered, under_way.size_bytes = Unflushed(), 0
         flush = self.begin_flush()
         if flush is not None:
             with self.directory.failing():
                 flush.run()
             self.finish_flush(flush)
+        self.flushing = under_way

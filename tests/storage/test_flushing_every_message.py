@@ -1,0 +1,68 @@
+"""``flush.messages=1``: what was appended survives a power failure, whatever else goes on."""
+
+from random import Random
+
+from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
+
+from kpystorage.log import Log
+from kpystorage.log_config import LogConfig
+from kpystorage.sim_disk import SimDisk
+
+EVERY_MESSAGE = LogConfig(flush_messages=1)
+
+
+def new_disk() -> SimDisk:
+    disk = SimDisk(Random(1))
+    disk.make_directory(PATH)
+    disk.synchronize_directory("/")
+    return disk
+
+
+def new_log(disk: SimDisk, config: LogConfig) -> Log:
+    return open_directory(disk, config=config).create_log("t", 0, TOPIC_ID, config, NOW_MS)
+
+
+def end_after_power_failure(disk: SimDisk) -> int:
+    """Where the log ends on what is left, with the least luck of some."""
+    ends = []
+    for seed in range(20):
+        disk._rng = Random(seed)
+        directory = open_directory(disk.after_power_failure(), config=EVERY_MESSAGE)
+        found = directory.logs.get(("t", 0))
+        ends.append(-1 if found is None else found.open().end.offset)
+    return min(ends)
+
+
+def test_an_append_is_durable_while_a_thread_flushes_what_came_before_it() -> None:
+    disk = new_disk()
+    log = new_log(disk, LogConfig())
+    append_records(log, 1)
+    under_way = log.begin_flush()
+    assert under_way is not None
+    log.configure(EVERY_MESSAGE)
+    append_records(log, 1)
+    assert log.recovery_point == 2
+    assert end_after_power_failure(disk) == 2
+    under_way.run()
+    log.finish_flush(under_way)
+    assert (log.recovery_point, log.unflushed_bytes, log.is_flushing) == (2, 0, False)
+
+
+def test_what_a_process_wrote_and_did_not_flush_is_durable_before_anybody_is_told_of_it() -> None:
+    disk = new_disk()
+    append_records(new_log(disk, LogConfig()), 3)
+    survivor = disk.after_process_death()
+    directory = open_directory(survivor, config=EVERY_MESSAGE)
+    assert directory.logs["t", 0].open().end.offset == 3
+    assert end_after_power_failure(survivor) == 3
+
+
+def test_names_that_a_process_left_without_flushing_them_are_durable_with_the_next_append() -> None:
+    disk = new_disk()
+    log = new_log(disk, EVERY_MESSAGE)
+    append_records(log, 1)
+    log.roll(NOW_MS)
+    survivor = disk.after_process_death()
+    log = open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0]
+    append_records(log.open(), 1)
+    assert end_after_power_failure(survivor) == 2
