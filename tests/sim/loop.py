@@ -159,6 +159,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         return asyncio.Task(coroutine, loop=self, name="task", context=context)
 
     def add_reader(self, descriptor: Any, callback: Callable[..., Any], *arguments: Any) -> None:
+        self.remove_reader(descriptor)
         watched = self.network.descriptors[descriptor]
         watched.watcher = self
         self._readers[descriptor] = watched, Handle(callback, arguments, None)
@@ -166,7 +167,10 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.wake()
 
     def remove_reader(self, descriptor: Any) -> bool:
-        return self._readers.pop(descriptor, None) is not None
+        found = self._readers.pop(descriptor, None)
+        if found is not None:
+            found[1].cancel()  # it may be ready in this turn
+        return found is not None
 
     async def create_connection(self, factory: Any, host: Any = None, port: Any = None, **_options: Any) -> Any:
         made: asyncio.Future[Any] = self.create_future()

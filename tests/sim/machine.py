@@ -17,13 +17,13 @@ from kpystorage.errors import StorageError
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire.errors import Malformed
 
+from .layout import Layout
 from .loop import SimulatedLoop
 from .network import Host, Network, SimulatedSockets
 
 if TYPE_CHECKING:
     from .world import World
 
-DIRECTORY = "/data"
 RESTART_MS = 100.0
 REFUSALS = (StartRefused, StorageError, InvalidMetadata, Malformed, OSError)
 _CONFIGS: dict[tuple[tuple[str, str], ...], BrokerConfig] = {}
@@ -84,14 +84,16 @@ class SimulatedScheduler(LoopScheduler):
 class Machine:
     """A node's machine, with its disk and its clocks; with or without a node that runs."""
 
-    def __init__(self, world: "World", network: Network, node_id: int, settings: Mapping[str, str]) -> None:
+    def __init__(self, world: "World", network: Network, node_id: int, layout: Layout) -> None:
         self.world = world
         self.network = network
         self.node_id = node_id
         self.host = network.hosts[f"n{node_id}"] = Host(world, f"n{node_id}", self._defect)
-        self.settings = dict(settings)
+        self.settings = layout.settings[node_id]
+        self._layout = layout
         self.rng = world.stream(f"machine {node_id}")
         self.disk = SimDisk(self.rng)
+        layout.format(node_id, self.disk)
         self.node: Node | None = None
         self.loop: SimulatedLoop | None = None
         self.is_up = False
@@ -219,6 +221,7 @@ class Machine:
         assert self.loop is None
         self.world.tell(f"{self} has an empty disk")
         self.disk = SimDisk(self.rng)
+        self._layout.format(self.node_id, self.disk)
 
     def _defect(self, what: str, error: Any) -> None:
         """Something that production would have lost in a log."""

@@ -4,6 +4,7 @@ Nodes are killed at any moment or at a write, stopped, paused, cut off in one di
 drift and jump; packets are lost and connections reset. Power fails where replicas are left that have everything.
 """
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from .network import Conditions, Network
@@ -23,6 +24,7 @@ class Rates(NamedTuple):
     kill: float = 0.0
     kill_at_a_write: float = 0.0
     stop: float = 0.0
+    power: float = 0.0
     pause: float = 0.0
     cut: float = 0.0
     mend: float = 0.1
@@ -36,6 +38,7 @@ class Rates(NamedTuple):
             kill=rng.choice((0.0, 0.005, 0.03)),
             kill_at_a_write=rng.choice((0.0, 0.005, 0.03)),
             stop=rng.choice((0.0, 0.01)),
+            power=rng.choice((0.0, 0.01, 0.03)),
             pause=rng.choice((0.0, 0.01, 0.05)),
             cut=rng.choice((0.0, 0.01, 0.05)),
             mend=rng.choice((0.02, 0.2)),
@@ -47,10 +50,18 @@ class Rates(NamedTuple):
 class Misfortune:
     """Goes over the world again and again until it ends."""
 
-    def __init__(self, world: "World", network: Network, machines: "list[Machine]") -> None:
+    def __init__(
+        self,
+        world: "World",
+        network: Network,
+        machines: "list[Machine]",
+        may_lose_power: "Callable[[Machine], bool]",
+    ) -> None:
+        """``may_lose_power``: whether nothing that was promised is lost with what a machine has not synced."""
         self.world = world
         self.network = network
         self.machines = machines
+        self.may_lose_power = may_lose_power
         self.rng = world.stream("misfortune")
         self.rates = Rates.drawn(self.rng)
         self.is_on = False
@@ -99,6 +110,8 @@ class Misfortune:
             machine.kill_at_a_write(rng.randint(1, 40))
         if rng.random() < rates.stop:
             machine.stop()
+        if rng.random() < rates.power and self.may_lose_power(machine):
+            machine.lose_power()
         if rng.random() < rates.pause and machine.loop is not None:
             duration_ms = rng.choice((5.0, 200.0, 3_000.0))
             self.world.tell(f"{machine} stands still for {duration_ms:.0f} ms")

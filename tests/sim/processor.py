@@ -10,6 +10,7 @@ import time
 from typing import Any, NoReturn
 
 REAL_NS = time.perf_counter_ns
+WORKED_NS = time.process_time_ns
 START_NS = 1_790_000_000_000_000_000
 
 

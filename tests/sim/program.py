@@ -6,22 +6,28 @@ import sys
 
 import click
 
-from .processor import REAL_NS
+from .processor import REAL_NS, WORKED_NS
 from .simulation import Outcome, simulate
 
 SHOWN = 60
+WANTED_SHARE = 0.95
 
 
-@click.command()
+@click.group()
+def main() -> None:
+    """Whole nodes on a simulated clock, network and disk."""
+
+
+@main.command("run")
 @click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199.")
 @click.option("--nodes", default=1, help="How many nodes.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
-def main(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
+def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     first, _, last = seeds.partition("-")
     gc.disable()
-    began_ns, ran, failed = REAL_NS(), 0, 0
+    began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
     for seed in range(int(first), int(last or first) + 1):
         outcome = simulate(seed, nodes=nodes, records_everything=trace)
         ran += 1
@@ -37,8 +43,8 @@ def main(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
             if not digests:
                 break
     if not digests:
-        took_s = (REAL_NS() - began_ns) / 1e9
-        print(f"{ran} seeds in {took_s:.1f} s, {1000 * took_s / ran:.0f} ms each; {failed} failed")
+        took_s, worked_s = (REAL_NS() - began_ns) / 1e9, (WORKED_NS() - worked_ns) / 1e9
+        print(f"{ran} seeds in {took_s:.1f} s, {1000 * worked_s / ran:.0f} ms of work each; {failed} failed")
     sys.exit(1 if failed else 0)
 
 
@@ -47,3 +53,22 @@ def _show(outcome: Outcome, nodes: int, *, trace: bool) -> None:
         print(line)
     print(f"seed {outcome.seed}: {outcome.violation}")
     print(f"again: make sim SEEDS={outcome.seed} OPTIONS='--nodes {nodes} --trace'")
+
+
+@main.command("mutants")
+@click.option("--seeds", default="0-99", help="Which seeds look for each bug.")
+@click.option("--nodes", default=3, help="How many nodes.")
+@click.option("--only", default="", help="Those whose names have this in them.")
+@click.option("--at-once", default=2, help="So many processes.")
+def mutants(seeds: str, nodes: int, only: str, at_once: int) -> None:
+    """Plant bugs, and say which are found. The exit code is 1 if less than 95 of 100 are."""
+    from .mutants import verdicts
+    from .mutations import MUTATIONS
+
+    chosen = [each for each in MUTATIONS if only in each.name]
+    found = 0
+    for verdict in verdicts(chosen, seeds, ["--nodes", str(nodes)], at_once):
+        found += bool(verdict.found)
+        print(f"{'found ' if verdict.found else 'MISSED'} {verdict.mutation.name}: {verdict.found}", flush=True)
+    print(f"{found} of {len(chosen)} planted bugs are found")
+    sys.exit(found < WANTED_SHARE * len(chosen))

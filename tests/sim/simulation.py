@@ -10,10 +10,12 @@ from exactly_once.history import Seen
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
-from .client import PORT, Client, NoAnswer
+from .client import Client, NoAnswer
+from .committing import commit
 from .consuming import consume, read_to_the_end
 from .invariants import Invariants
-from .machine import DIRECTORY, Machine
+from .layout import Layout
+from .machine import Machine
 from .misfortune import Misfortune
 from .network import Network
 from .producing import Producer
@@ -23,15 +25,6 @@ from .world import Violation, World
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
-NODE = {
-    "kpybroker.http.listener": "",
-    "kpybroker.loop.lag.warn.ms": "0",
-    "offsets.topic.num.partitions": "2",
-    "transaction.state.log.num.partitions": "2",
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-    "log.dirs": DIRECTORY,
-}
 
 
 class Outcome(NamedTuple):
@@ -54,12 +47,13 @@ class Simulation:
         self.network = Network(self.world)
         self.rng = self.world.stream("simulation")
         ids = list(range(1, nodes + 1))
-        self.machines = [Machine(self.world, self.network, node_id, settings(node_id)) for node_id in ids]
+        self.layout = Layout(self.world, ids)
+        self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in ids]
         self.records = Records(self.world)
         self.topics = {"one": self.rng.randint(1, 3), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = ids
-        self.misfortune = Misfortune(self.world, self.network, self.machines)
+        self.misfortune = Misfortune(self.world, self.network, self.machines, self._may_lose_power)
         self.invariants = Invariants(self.world, self.machines)
 
     @property
@@ -126,6 +120,8 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
+        committer = self.client("committer")
+        committer.run(commit(committer, self.records, self.partitions[0]))
         for number in range(2):
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
@@ -154,22 +150,16 @@ class Simulation:
         self._within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
 
+    def _may_lose_power(self, _machine: Machine) -> bool:
+        """Where every append is synced before it is acknowledged, any machine at any time."""
+        return self.layout.flushes_every_message
+
     def _all_up(self) -> bool:
         return all(machine.is_up for machine in self.machines)
 
     def _within(self, limit_ms: float, holds: Any, what: str) -> None:
         if not self.world.run(limit_ms, holds):
             raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
-
-
-def settings(node_id: int) -> dict[str, str]:
-    """The configuration of a node."""
-    return {
-        **NODE,
-        "node.id": str(node_id),
-        "listeners": f"PLAINTEXT://n{node_id}:{PORT}",
-        "advertised.listeners": f"PLAINTEXT://n{node_id}:{PORT}",
-    }
 
 
 class Complaints(logging.Handler):

@@ -1,0 +1,85 @@
+"""How the nodes of a simulated cluster are configured and formatted: alone, or as a quorum of fixed voters or not.
+
+The formatting is the production's. Nothing here is about what happens later.
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import TYPE_CHECKING
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.formatter import Formatting, choose_levels, format_directories, parse_initial_controllers
+from kpystorage.disk import Disk
+
+from .client import PORT
+
+if TYPE_CHECKING:
+    from .world import World
+
+DIRECTORY = "/data"
+CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
+CONTROLLER_PORT = 9093
+START_MS = 1_790_000_000_000
+COMMON = {
+    "kpybroker.http.listener": "",
+    "kpybroker.loop.lag.warn.ms": "0",
+    "offsets.topic.num.partitions": "2",
+    "transaction.state.log.num.partitions": "2",
+    "group.initial.rebalance.delay.ms": "0",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "controller.listener.names": "CONTROLLER",
+    "log.dirs": DIRECTORY,
+}
+
+
+class Layout:
+    """The configuration of every node, by its id."""
+
+    def __init__(self, world: "World", ids: Sequence[int]) -> None:
+        self.ids = list(ids)
+        self.rng: Random = world.stream("layout")
+        self.is_alone = len(ids) == 1
+        self.has_fixed_voters = self.rng.random() < 0.5
+        self.flushes_every_message = self.rng.random() < 0.5
+        self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
+        own = self._quorum()
+        if self.flushes_every_message:
+            own["log.flush.interval.messages"] = "1"
+        self.settings = {node_id: {**COMMON, **own, **self._of(node_id)} for node_id in ids}
+
+    def _quorum(self) -> dict[str, str]:
+        if self.is_alone:
+            return {}
+        replicas = str(min(len(self.ids), 3))
+        factors = {f"{topic}.replication.factor": replicas for topic in ("offsets.topic", "transaction.state.log")}
+        factors["transaction.state.log.min.isr"] = "2"
+        factors["process.roles"] = "broker,controller"
+        if self.has_fixed_voters:
+            voters = ",".join(f"{node_id}@n{node_id}:{CONTROLLER_PORT}" for node_id in self.ids)
+            return {**factors, "controller.quorum.voters": voters}
+        servers = ",".join(f"n{node_id}:{CONTROLLER_PORT}" for node_id in self.ids)
+        return {**factors, "controller.quorum.bootstrap.servers": servers}
+
+    def _of(self, node_id: int) -> dict[str, str]:
+        listeners = f"PLAINTEXT://n{node_id}:{PORT}"
+        if not self.is_alone:
+            listeners += f",CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+        return {
+            "node.id": str(node_id),
+            "listeners": listeners,
+            "advertised.listeners": listeners,
+        }
+
+    def format(self, node_id: int, disk: Disk) -> None:
+        """Prepare an empty disk, as ``kpybroker format`` does; a node that is alone does so itself."""
+        if self.is_alone:
+            return
+        config = BrokerConfig.load(None, dict(self.settings[node_id]))
+        voters = None
+        if not self.has_fixed_voters:
+            each = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}:{self._directories[i]}" for i in self.ids)
+            voters = parse_initial_controllers(each, "CONTROLLER")
+        levels = choose_levels(None, {}, dynamic_quorum=not self.has_fixed_voters)
+        formatting = Formatting(CLUSTER_ID, config.node_id, [DIRECTORY], DIRECTORY, levels, voters)
+        for _line in format_directories(disk, formatting, self.rng, START_MS):
+            pass
