@@ -342,10 +342,10 @@ class Leader(Role):
             producer_epoch=marker.producer_epoch,
         )
         self.verifications.end(marker.producer_id)
-        id_and_epoch = marker.producer_id, marker.producer_epoch
-        if not marker.commit or not log.append_commit(
-            batch, now_ms, *id_and_epoch, marker.coordinator_epoch, self.epoch
-        ):
+        if marker.commit and log.append_batch(batch, now_ms, offset + 1, self.epoch, now_ms):
+            producer_id, producer_epoch = marker.producer_id, marker.producer_epoch
+            log.producers.commit(producer_id, producer_epoch, marker.coordinator_epoch, offset, now_ms)
+        else:
             log.append((parse_header(batch),), batch, now_ms)
         self._appended()
         return offset

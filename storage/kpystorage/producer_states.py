@@ -220,12 +220,18 @@ class ProducerStates:
 
         The transaction still counts as open until :meth:`complete`.
         """
-        return self.end(header.producer_id, header.producer_epoch, marker, header.base_offset, timestamp)
+        return self._end(header.producer_id, header.producer_epoch, marker, header.base_offset, timestamp)
 
-    def end(
+    def commit(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int) -> None:
+        """Take in the marker at ``offset`` that commits a transaction, and complete it; no other batch goes with it."""
+        marker = _new(TransactionMarker, (True, coordinator_epoch))
+        ended = self._end(producer_id, epoch, marker, offset, timestamp)
+        if ended is not None:
+            self.complete(ended)
+
+    def _end(
         self, producer_id: int, epoch: int, marker: TransactionMarker, offset: int, timestamp: int
     ) -> EndedTransaction | None:
-        """:meth:`apply_marker` of a marker at ``offset`` that is known without its bytes."""
         state = self.producers.get(producer_id)
         if state is None:
             state = self.producers[producer_id] = ProducerState(producer_id, epoch)

@@ -237,7 +237,7 @@ def test_a_marker_leaves_the_log_as_it_does_where_it_is_read_back(ends: list[tup
     config = LogConfig(segment_bytes=400, index_interval_bytes=100)
     with new_leader(config) as short, new_leader(config) as long:
         play(short, ends)
-        with patch.object(Log, "append_commit", lambda *_asked: False):
+        with patch.object(Log, "append_batch", lambda *_asked: False):
             play(long, ends)
         assert short.log.end == long.log.end
         assert short.high_watermark == long.high_watermark
