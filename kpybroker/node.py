@@ -85,6 +85,8 @@ DEFAULT_BACKLOG = 1024
 STOP_WAIT_MS = 500
 """What a node that is alone, or that knows of no controller, waits for leave to stop."""
 CONTROLLED_SHUTDOWN_WAIT_MS = 30_000
+NO_CONTROLLER_WAIT_MS = 2_000
+"""The time of an election; who stops last finds nobody any more."""
 STOP_STEP_MS = 100
 SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
 PROGRESS_EVERY_MS = 1_000
@@ -124,6 +126,7 @@ class Node:
         self.server: Server | None = None
         self._stored: StoredNode | None = None
         self._replica: ControllerHost | None = None
+        self._channel: ControllerChannel | None = None
         self._monitoring: Monitoring | None = None
         self._ends: list[Callable[[], object]] = []
         """How to end what was built, in the order of its building."""
@@ -149,6 +152,7 @@ class Node:
         replica = self._replica = self._build_replica(stored)
         self._ends.append(replica.close)
         channel = ControllerChannel(self.scheduler, replica, self._peers("controller"), config.request_timeout_ms)
+        self._channel = channel
         self._ends.append(channel.close)
         replica.register_through(channel.send)
         controllers = self._build_controllers_dispatcher(replica)
@@ -379,15 +383,18 @@ class Node:
         broker.lifecycle.stop(lambda: _release(released))
         wait_ms = STOP_WAIT_MS if len(broker.image.brokers) <= 1 else CONTROLLED_SHUTDOWN_WAIT_MS
         alone_ms = 0
-        while wait_ms > 0 and alone_ms < STOP_WAIT_MS and not released.done():
+        while wait_ms > 0 and alone_ms < NO_CONTROLLER_WAIT_MS and not released.done():
             await asyncio.wait((released,), timeout=STOP_STEP_MS / 1000)
             wait_ms -= STOP_STEP_MS
             alone_ms = 0 if self._knows_controller else alone_ms + STOP_STEP_MS
 
     @property
     def _knows_controller(self) -> bool:
-        replica = self._replica
-        return replica is not None and (replica.is_active or replica.controller_id not in (-1, self.config.node_id))
+        replica, channel = self._replica, self._channel
+        if replica is None or channel is None:
+            return False
+        another = replica.controller_id not in (-1, self.config.node_id)
+        return replica.is_active or (another and not channel.is_lost)
 
     async def abandon(self) -> None:
         """Let go of everything as it is, as if the process had died; only what the system would free is freed."""

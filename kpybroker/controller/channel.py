@@ -71,6 +71,8 @@ class ControllerChannel:
         """Not answered yet, in the order of their coming."""
         self._peer: Peer | None = None
         self._timer: Timer | None = None
+        self.is_lost = False
+        """Whether the controller was not heard of when it was last asked."""
         replica.when_leader_changes(self._leader_changed)
 
     @property
@@ -112,6 +114,7 @@ class ControllerChannel:
 
     def _answered(self, call: _Call, response: Any) -> None:
         call.is_out = False
+        self.is_lost = isinstance(response, Unanswered)
         if call not in self._calls:
             return
         if isinstance(response, Unanswered):

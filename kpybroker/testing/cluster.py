@@ -104,11 +104,11 @@ class Cluster:
         return self
 
     def stop(self, node: int | None = None) -> None:
-        """A clean stop of one node, or of all: then the data are gone, unless they have a directory of yours."""
+        """A clean stop of one node, or of all. Without a directory of yours their data go anyway, so nobody waits."""
         if node is not None:
             self._host(node).stop()
         else:
-            self._end(kill=False)
+            self._end(kill=self._given_directory is None)
 
     def kill(self, node: int) -> None:
         """SIGKILL: the node says goodbye to nobody."""
