@@ -62,7 +62,7 @@ class Leader(Role):
     A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.
     """
 
-    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "term", "verifications")
+    __slots__ = ("_alone", "_bounds", "epoch_start_offset", "in_sync", "term", "verifications", "waits")
 
     def __init__(
         self,
@@ -89,6 +89,8 @@ class Leader(Role):
         """Whether this node's own log is all that counts."""
         self._bounds: tuple[FollowerState, ...] = ()
         """The followers whose log ends bound the high watermark, as of the last look."""
+        self.waits = False
+        """Whether one of them is not in the in-sync set: it counts only as long as it may be about to join."""
         self.recount(now_ms)
 
     # In sync
@@ -199,6 +201,7 @@ class Leader(Role):
         in_sync = self.in_sync
         self._bounds = in_sync.holding_back(self.log.end.offset, now_ms) if in_sync.followers else ()
         self._alone = not self._bounds and not in_sync.is_under_min_isr
+        self.waits = any(follower.id not in in_sync.isr for follower in self._bounds)
         return self.advance_high_watermark()
 
     # Writing

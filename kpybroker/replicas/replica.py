@@ -216,6 +216,9 @@ class Replica:
 
     def changed(self) -> None:
         """Records, high watermark or leadership changed: tell sessions and waiting requests."""
+        leader = self.leader
+        if leader is not None and leader.waits:
+            leader.recount(self._monotonic_ms())
         for entry in [*self.following, *self.watchers]:
             entry.touch()
         for waiter in list(self.commit_waits):
@@ -226,6 +229,8 @@ class Replica:
         for entry in list(self.following):
             entry.touch()
         leader = self.leader
+        if leader is not None and leader.waits:
+            leader.recount(self._monotonic_ms())
         if leader is None or leader.high_watermark.offset == leader.log.end.offset:
             self.committed()
 
