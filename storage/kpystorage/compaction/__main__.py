@@ -10,6 +10,7 @@ import os
 import pickle
 import signal
 import sys
+from contextlib import suppress
 from struct import Struct
 from threading import Thread
 from time import monotonic, sleep
@@ -20,12 +21,15 @@ from kpystorage.disk import Disk
 
 LENGTH = Struct(">I")
 NICENESS = 10
+NICENESS_OF_MUCH = 19
+MUCH_BYTES = 64 << 20
+AUTOGROUP = "/proc/self/autogroup"
 _PR_SET_PDEATHSIG = 1
 _SHORTEST_SLEEP_S = 0.02
 
 
-class Throttle:
-    """Keeps reading and writing below a rate, over the time since it was made."""
+class Pace:
+    """Keeps reading and writing below a rate, over the time since it was made. Whoever does much stands back more."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
@@ -34,6 +38,8 @@ class Throttle:
 
     def __call__(self, size_bytes: int) -> None:
         """So many bytes were read or written: wait until they may have been."""
+        if self._bytes < MUCH_BYTES <= self._bytes + size_bytes:
+            stand_back(NICENESS_OF_MUCH)
         self._bytes += size_bytes
         ahead_s = self._bytes / self._bytes_per_second - (monotonic() - self._since)
         if ahead_s >= _SHORTEST_SLEEP_S:
@@ -53,7 +59,7 @@ def answer(disk: Disk, task: tuple[LogToClean, CleanerConfig, int], answers: Bin
 
     log, config, now_ms = task
     try:
-        cleaning = clean(disk, log, config, now_ms, Throttle(config.max_io_bytes_per_second))
+        cleaning = clean(disk, log, config, now_ms, Pace(config.max_io_bytes_per_second))
         while True:
             try:
                 send(answers, next(cleaning))
@@ -72,6 +78,22 @@ def die_with(parent: int) -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         os._exit(0)
+
+
+def stand_back(niceness: int) -> None:
+    """Take of the processors what others leave, as a broker must not wait for its cleaner.
+
+    Where Linux weighs sessions instead of processes (``sched_autogroup_enabled``), the session's niceness counts; ours
+    leads one. A broker of real-time priority passes that on to its children.
+    """
+    os.setpriority(os.PRIO_PROCESS, 0, max(niceness, os.getpriority(os.PRIO_PROCESS, 0)))
+    if sys.platform != "linux":
+        return
+    with suppress(OSError):
+        os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
+    if os.getsid(0) == os.getpid():
+        with suppress(OSError), open(AUTOGROUP, "w") as file:
+            file.write(str(niceness))
 
 
 def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
@@ -95,7 +117,7 @@ def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
 
 if __name__ == "__main__":
     die_with(int(sys.argv[1]))
-    os.nice(NICENESS)
+    stand_back(NICENESS)
     pipe = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # a print would be taken for an answer
     try:

@@ -9,6 +9,7 @@ from struct import Struct
 from typing import Protocol
 
 from kpystorage import names, scan
+from kpystorage.compaction import pieces
 from kpystorage.compaction.grouping import Sizes
 from kpystorage.disk import Disk, File
 from kpystorage.errors import CorruptRecord
@@ -75,7 +76,7 @@ class Source:
         """
         end = self.sizes.log
         while position < end and not walk.is_done:
-            data = self.log.pread(min(window_bytes, end - position), position)
+            data = pieces.read(self.log, min(window_bytes, end - position), position)
             taken = walk.take(data)
             if taken == 0:
                 taken = walk.take(self._first_whole(data, position))
@@ -91,7 +92,7 @@ class Source:
         size = int(_LENGTH.unpack_from(data, _LENGTH_POSITION)[0]) + LENGTH_END
         if not HEADER_BYTES <= size <= self.sizes.log - position or data[MAGIC_POSITION] != MAGIC:
             raise self.corrupt(position, "no whole batch of format v2")
-        return self.log.pread(size, position)
+        return pieces.read(self.log, size, position)
 
     def corrupt(self, position: int, why: object) -> CorruptRecord:
         """What to raise for the bytes at ``position``."""

@@ -9,6 +9,7 @@ Invariant: the index entries are those that appending batch by batch makes (:met
 from contextlib import suppress
 
 from kpystorage import names
+from kpystorage.compaction import pieces
 from kpystorage.disk import Disk, File
 from kpystorage.log_config import LogConfig
 from kpystorage.offset_index import OffsetIndex
@@ -88,7 +89,7 @@ class CleanedFiles:
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if data:
-            self._log.pwrite(data, self._written_bytes)
+            pieces.write(self._log, data, self._written_bytes)
             self._written_bytes += len(data)
             self.bytes_written += len(data)
         return len(data)

@@ -1,0 +1,79 @@
+"""A cleaner is in nobody's way: its process stands behind others, and no call it makes on a file is a long one."""
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from kpystorage.compaction import __main__ as process
+from kpystorage.compaction import pieces
+
+TIMEOUT_S = 60
+
+
+class RecordedFile:
+    """A file in memory that notes how much each call was about."""
+
+    path = "recorded"
+
+    def __init__(self, content: bytes = b"") -> None:
+        self.content = bytearray(content)
+        self.sizes: list[int] = []
+
+    def pread(self, length: int, position: int) -> bytes:
+        self.sizes.append(length)
+        return bytes(self.content[position : position + length])
+
+    def pwrite(self, data: bytes | bytearray | memoryview, position: int) -> None:
+        self.sizes.append(len(data))
+        self.content[position : position + len(data)] = data
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_a_cleaner_stands_behind_its_broker_in_a_session_of_its_own() -> None:
+    command = [sys.executable, "-P", "-m", "kpystorage.compaction", str(os.getpid())]
+    found = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={**os.environ, "PYTHONPATH": found},
+        start_new_session=True,
+    ) as cleaner:  # fmt: skip
+        autogroup = Path(f"/proc/{cleaner.pid}/autogroup")
+        by_session = autogroup.exists() and Path("/proc/sys/kernel/sched_autogroup_enabled").read_text().strip() == "1"
+        until = time.monotonic() + TIMEOUT_S
+        while time.monotonic() < until:
+            niceness = os.getpriority(os.PRIO_PROCESS, cleaner.pid)
+            is_batch = os.sched_getscheduler(cleaner.pid) == os.SCHED_BATCH
+            is_weighed = not by_session or autogroup.read_text().split()[-1] == str(process.NICENESS)
+            if niceness >= process.NICENESS and is_batch and is_weighed:
+                break
+            time.sleep(0.02)
+        else:
+            pytest.fail(f"niceness {niceness}, batch {is_batch}, session weighed {is_weighed}")
+        assert cleaner.stdin is not None
+        cleaner.stdin.close()
+
+
+def test_who_does_much_stands_back_more_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    monkeypatch.setattr(process, "stand_back", asked.append)
+    pace = process.Pace(float("inf"))
+    pace(process.MUCH_BYTES - 1)
+    assert asked == []
+    for _ in range(3):
+        pace(process.MUCH_BYTES)
+    assert asked == [process.NICENESS_OF_MUCH]
+
+
+@pytest.mark.parametrize("size", [0, 1, pieces.PIECE_BYTES, pieces.PIECE_BYTES + 1, 5 * pieces.PIECE_BYTES + 7])
+def test_what_is_read_and_written_in_pieces_is_the_same_and_no_piece_is_large(size: int) -> None:
+    data = bytes(number % 251 for number in range(size))
+    written = RecordedFile(b"before")
+    pieces.write(written, data, 6)  # type: ignore[arg-type]
+    assert written.content == b"before" + data
+    read = RecordedFile(b"before" + data)
+    assert pieces.read(read, size, 6) == data  # type: ignore[arg-type]
+    assert pieces.read(read, size + 100_000, 6) == data  # type: ignore[arg-type]
+    assert max(written.sizes + read.sizes, default=0) <= pieces.PIECE_BYTES
