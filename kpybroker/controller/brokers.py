@@ -46,7 +46,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
     existing = state.image.brokers.get(message.broker_id)
     same_incarnation = existing is not None and existing.incarnation_id == message.incarnation_id
     if existing is not None and not same_incarnation:
-        _check_session_is_over(state, Session(existing.id, existing.epoch), now_ms)
+        _check_session_is_over(state, existing, message, now_ms)
     if message.is_migrating_zk_broker:
         text = "Controller does not support registering ZK brokers."
         raise KafkaError(error_codes.BROKER_ID_NOT_REGISTERED, text)
@@ -69,7 +69,17 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
     return records, BrokerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, broker_epoch=epoch)
 
 
-def _check_session_is_over(state: ControllerState, session: Session, now_ms: int) -> None:
+def _check_session_is_over(
+    state: ControllerState, existing: Broker, message: BrokerRegistrationRequest, now_ms: int
+) -> None:
+    """Whoever holds the log directories of an incarnation that has no connection any more is not made to wait.
+
+    They are locked for as long as a process lives, so that incarnation has ended; Kafka waits for its session to end.
+    """
+    session = Session(existing.id, existing.epoch)
+    holds_its_directories = existing.directories and set(existing.directories) == set(message.log_dirs)
+    if holds_its_directories and not state.heartbeats.is_connected(session):
+        return
     if state.heartbeats.has_valid_session(session, now_ms):
         raise KafkaError(
             error_codes.DUPLICATE_BROKER_REGISTRATION,

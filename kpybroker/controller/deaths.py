@@ -14,7 +14,7 @@ Invariant: what is told of as gone was refused by its own address after its last
 from collections.abc import Callable
 from typing import Protocol
 
-from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.network.peer import Connect, Link, Unanswered
 
 
@@ -46,10 +46,15 @@ class Deaths:
     """Of one active controller."""
 
     def __init__(
-        self, connect: Connect, address: Callable[[int], tuple[str, int] | None], gone: Callable[[Session], object]
+        self,
+        connect: Connect,
+        address: Callable[[int], tuple[str, int] | None],
+        heartbeats: Heartbeats,
+        gone: Callable[[Session], object],
     ) -> None:
         """``address`` is where a broker listens for others; ``gone`` is told of an incarnation that has ended."""
         self._connect = connect
+        self._heartbeats = heartbeats
         self._address = address
         self._gone = gone
         self._heard: dict[int, Heard] = {}
@@ -60,6 +65,7 @@ class Deaths:
         if self._heard.get(session.broker_id) is connection:
             return
         self._heard[session.broker_id] = connection
+        self._heartbeats.connected(session)
         self._stop_looking(session.broker_id)
         connection.on_close = lambda: self._closed(session, connection)
 
@@ -90,6 +96,7 @@ class Deaths:
     def _closed(self, session: Session, connection: Heard) -> None:
         if self._heard.get(session.broker_id) is connection:
             del self._heard[session.broker_id]
+            self._heartbeats.disconnected(session)
             self.look(session)
 
     def _lost(self, session: Session, look: _Look, reason: str) -> None:

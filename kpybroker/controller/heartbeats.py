@@ -33,6 +33,20 @@ class Heartbeats:
         self._session_timeout_ms = session_timeout_ms
         self._last_contact_ms: dict[Session, int] = {}
         self._progress: dict[int, _BrokerProgress] = {}
+        self._connected: dict[int, Session] = {}
+
+    def connected(self, session: Session) -> None:
+        """Its heartbeats come by a connection that is open."""
+        self._connected[session.broker_id] = session
+
+    def disconnected(self, session: Session) -> None:
+        """That connection was closed."""
+        if self._connected.get(session.broker_id) == session:
+            del self._connected[session.broker_id]
+
+    def is_connected(self, session: Session) -> bool:
+        """Whether this incarnation could be heard at any moment."""
+        return self._connected.get(session.broker_id) == session
 
     def contact(self, session: Session, now_ms: int) -> None:
         """A heartbeat came in, whatever it will be answered."""

@@ -125,7 +125,7 @@ class Reign:
         self._timers: dict[type, Timer] = {}
         self._is_over = False
         connect = constitution.connect
-        self._deaths = None if connect is None else Deaths(connect, self._address, self._gone)
+        self._deaths = None if connect is None else Deaths(connect, self._address, self.state.heartbeats, self._gone)
 
     def begin(self, committed_offset: int) -> None:
         """Take requests. Everything below ``committed_offset`` is in the image, and nothing is above it."""

@@ -42,9 +42,19 @@ def test_the_same_incarnation_amends_and_keeps_its_epoch() -> None:
 
 def test_a_new_incarnation_waits_for_the_session_of_the_old_one() -> None:
     world = ControllerWorld().start_brokers(1)
+    world.state.heartbeats.connected(Session(1, world.image.brokers[1].epoch))
     again = world.registration(1, incarnation_id=b"n" * 16)
     assert world.send(again).error_code == error_codes.DUPLICATE_BROKER_REGISTRATION
     world.now_ms += SESSION_MS + 1
+    assert world.send(again).error_code == error_codes.NONE
+    assert world.image.brokers[1].fenced
+
+
+def test_a_new_incarnation_that_holds_the_directories_of_one_without_a_connection_needs_not_wait() -> None:
+    world = ControllerWorld().start_brokers(1)
+    elsewhere = world.registration(1, incarnation_id=b"n" * 16, log_dirs=[directory_of(7)])
+    assert world.send(elsewhere).error_code == error_codes.DUPLICATE_BROKER_REGISTRATION
+    again = world.registration(1, incarnation_id=b"n" * 16)
     assert world.send(again).error_code == error_codes.NONE
     assert world.image.brokers[1].fenced
 
@@ -56,7 +66,10 @@ def test_a_new_controller_waits_for_the_sessions_of_others_but_not_of_its_own_no
         old.image.copy(), old.settings, old.rules, old.rng, lambda: len(world.log), old.kraft_version, world.now_ms
     )
     world.controller = Controller(world.state)
-    other, own = (world.registration(broker_id, incarnation_id=b"n" * 16) for broker_id in (2, 1))
+    other, own = (
+        world.registration(broker_id, incarnation_id=b"n" * 16, log_dirs=[directory_of(broker_id + 5)])
+        for broker_id in (2, 1)
+    )
     assert world.send(other).error_code == error_codes.DUPLICATE_BROKER_REGISTRATION
     assert world.send(own).error_code == error_codes.NONE
 

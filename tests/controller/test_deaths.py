@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kpybroker.controller.deaths import MOST_LOOKS, Deaths
-from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.server.outgoing import NobodyListens
 
 BROKER = Session(2, 7)
@@ -36,7 +36,8 @@ class Watched:
         self.links: list[PlayedLink] = []
         self.gone: list[Session] = []
         self.refuses_at_once = False
-        self.deaths = Deaths(self._connect, {2: ("there", 9092)}.get, self.gone.append)
+        self.heartbeats = Heartbeats(9_000)
+        self.deaths = Deaths(self._connect, {2: ("there", 9092)}.get, self.heartbeats, self.gone.append)
         self.connection = PlayedConnection()
         self.deaths.heard(BROKER, self.connection)
 
@@ -87,6 +88,14 @@ def test_one_that_accepted_in_its_last_moment_is_looked_at_again() -> None:
     watched.links[0].lost("reset")
     watched.links[1].lost(NobodyListens("refused"))
     assert watched.gone == [BROKER]
+
+
+def test_who_has_a_connection_is_known_to_have_it_until_it_is_closed() -> None:
+    watched = Watched()
+    assert watched.heartbeats.is_connected(BROKER)
+    assert not watched.heartbeats.is_connected(Session(2, 8))
+    watched.connection.end()
+    assert not watched.heartbeats.is_connected(BROKER)
 
 
 def test_an_earlier_connection_says_nothing_of_a_broker_that_has_another() -> None:
