@@ -24,6 +24,7 @@ from kpybroker.network.peer import Connect, Link
 from kpybroker.partition.leader import Leader, Marker
 from kpybroker.replicas.directories import Directories, IdentifiedDirectory
 from kpybroker.replicas.fetchers import Fetchers
+from kpybroker.replicas.in_sync import InSyncKeeper
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
@@ -33,8 +34,14 @@ from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk
-from kpywire import api, codec
+from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
+from kpywire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionResponse,
+    AlterPartitionResponsePartitionData,
+    AlterPartitionResponseTopicData,
+)
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
@@ -51,6 +58,7 @@ PORT = 9092
 DATA = ("/data", "/more")
 VERSIONS = {api.FETCH: (4, 18), api.LIST_OFFSETS: (1, 11), api.API_VERSIONS: (0, 4)}
 DELAY_MS = 1
+AGAIN_MS = 200
 TOPIC_RESOURCE = 2
 
 
@@ -72,12 +80,15 @@ class Way(Link):
             reading=None, listener_name=LISTENER, server=SimpleNamespace(slices=AtOnce()), client_host=f"node{asks}"
         )
         self._taken, self._lost = taken, lost
+        self._there: deque[bytes] = deque()
+        self._back: deque[bytes] = deque()
         self._frames: deque[bytes] = deque()
         self._parked: Pending | None = None
         self.is_closed = False
 
     def send(self, frame: bytes) -> None:
-        self.world.scheduler.call_later(self.world.delay_ms, self._arrived, bytes(frame))
+        self._there.append(bytes(frame))
+        self.world.scheduler.call_later(self.world.delay_ms, self._pass)
 
     def close(self) -> None:
         self.is_closed = True
@@ -92,10 +103,18 @@ class Way(Link):
             self.close()
             self._lost(reason)
 
-    def _arrived(self, frame: bytes) -> None:
-        if not self.is_closed and self.world.is_open(self.asks, self.asked):
-            self._frames.append(frame)
+    def _pass(self) -> None:
+        """What is under way arrives; where nothing passes it is sent again and again, as by TCP."""
+        if self.is_closed:
+            return
+        world = self.world
+        while self._there and world.is_open(self.asks, self.asked):
+            self._frames.append(self._there.popleft())
             self._serve()
+        while self._back and not self.is_closed and world.is_open(self.asked, self.asks):
+            self._taken(self._back.popleft())
+        if self._there or self._back:
+            world.scheduler.call_later(AGAIN_MS, self._pass)
 
     def _serve(self) -> None:
         node = self.world.nodes[self.asked]
@@ -125,11 +144,8 @@ class Way(Link):
             parts.append(codec.encode(response, call.api_version))
         head = encode_response_header(call.api_key, call.api_version, correlation_id)
         body = b"".join(part.read() if hasattr(part, "read") else bytes(part) for part in parts)
-        self.world.scheduler.call_later(self.world.delay_ms, self._come, head + body)
-
-    def _come(self, frame: bytes) -> None:
-        if not self.is_closed and self.world.is_open(self.asked, self.asks):
-            self._taken(frame)
+        self._back.append(head + body)
+        self.world.scheduler.call_later(self.world.delay_ms, self._pass)
 
 
 class AtOnce:
@@ -180,6 +196,15 @@ class WorldNode:
         self.fetchers = self.replicas.fetchers = Fetchers(
             scheduler, world.connect_from(self.id), self.replicas, self.nodes.address, lambda: self.config, lambda: 7
         )
+        self.in_sync = self.replicas.in_sync = InSyncKeeper(
+            scheduler,
+            lambda request, reply: world.asked_to_alter(self, request, reply),
+            self.replicas,
+            self.id,
+            lambda: 7,
+            float(self.config.replica_lag_time_max_ms),
+        )
+        self.in_sync.start()
         self.applied = 0
         self.read_metadata()
 
@@ -219,6 +244,7 @@ class WorldNode:
         self.is_up = False
         self.life += 1
         self.fetchers.stop()
+        self.in_sync.stop()
         for way in list(self.world.ways):
             if self.id in (way.asked, way.asks):
                 way.lose()
@@ -282,7 +308,8 @@ class World:
         self.delay_ms = DELAY_MS
         self.lines: list[str] = []
         """What was reported."""
-        self.written = 0
+        self.written = self._granted = 0
+        self._image = MetadataImage("cluster")
         self.requests: list[tuple[int, int, Any]] = []
         """(who asks, whom, what), of all that arrived."""
         self.ways: set[Way] = set()
@@ -368,6 +395,55 @@ class World:
     def lead(self, leader: int, index: int = 0, *, only: tuple[int, ...] | None = None, **change: Any) -> None:
         """Elect another leader."""
         self.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=index, leader=leader, **change), only=only)
+
+    def asked_to_alter(self, node: WorldNode, request: AlterPartitionRequest, reply: Callable[[Any], object]) -> None:
+        """A leader proposes an in-sync set: granted where it leads in the newest epoch, and knows what holds."""
+        life = node.life
+
+        def answer() -> None:
+            response = self._altered(node.id, request)
+            for each in self.nodes.values():
+                if each.is_up and each.applied == len(self.records) - self._granted:
+                    each.read_metadata()
+            self._granted = 0
+            if node.life == life:
+                reply(response)
+
+        self.scheduler.call_later(self.delay_ms, answer)
+
+    def _altered(self, leader: int, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        truth, answers = self.committed(), []
+        for asked in [each for topic in request.topics for each in topic.partitions]:
+            held = truth.topics_by_id[TOPIC_ID].partitions[asked.partition_index]
+            isr = [each.broker_id for each in asked.new_isr_with_epochs]
+            answer = AlterPartitionResponsePartitionData(
+                partition_index=asked.partition_index,
+                error_code=0,
+                leader_id=leader,
+                leader_epoch=held.leader_epoch,
+                isr=isr,
+                partition_epoch=held.partition_epoch + 1,
+            )
+            if held.leader != leader or asked.leader_epoch != held.leader_epoch:
+                answer.error_code = error_codes.FENCED_LEADER_EPOCH
+            elif asked.partition_epoch != held.partition_epoch:
+                answer.error_code = error_codes.INVALID_UPDATE_VERSION
+            elif not all(self.nodes[each].is_up for each in isr):
+                answer.error_code = error_codes.INELIGIBLE_REPLICA
+            else:
+                index = asked.partition_index
+                self.records.append(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=index, isr=isr))
+                self._granted += 1
+            answers.append(answer)
+        topics = [AlterPartitionResponseTopicData(topic_id=TOPIC_ID, partitions=answers)]
+        return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=topics)
+
+    def committed(self) -> MetadataImage:
+        """The metadata as they are, whoever has read them."""
+        image = self._image
+        for record in self.records[image.next_offset :]:
+            image.apply(record, image.next_offset, MetadataDelta(image.next_offset))
+        return image
 
     def settle(self, duration_ms: int = 3_000) -> None:
         """Long enough for everybody to have everything."""

@@ -1,6 +1,7 @@
 """A follower's role alone: what it takes of what a leader sends, how its log is cut, how far it is committed."""
 
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -28,9 +29,13 @@ def new_log(config: LogConfig | None = None) -> Log:
     return directory.create_log("t", 0, bytes(range(16)), config or LogConfig(), NOW_MS)
 
 
-def batch(offset: int, count: int = 1, epoch: int = 0, value_bytes: int = 10, **fields: int) -> bytes:
+def batch(offset: int, count: int = 1, epoch: int = 0, value_bytes: int = 10, **fields: Any) -> bytes:
     records = [Record(timestamp=NOW_MS + n, value=b"%d" % (offset + n) + b"." * value_bytes) for n in range(count)]
     return build_batch(records, base_offset=offset, partition_leader_epoch=epoch, **fields)
+
+
+def marker(offset: int, epoch: int, now_ms: int, **fields: Any) -> bytes:
+    return bytes(marker_batch(offset, epoch, now_ms, **fields))
 
 
 def follower(*batches: bytes, epoch: int = 10, config: LogConfig | None = None) -> Follower:
@@ -55,10 +60,10 @@ def epochs(found: Follower) -> list[tuple[int, int]]:
 
 
 def test_batches_are_kept_byte_for_byte_with_their_epochs_producers_and_markers() -> None:
-    sent = [
+    sent: list[bytes] = [
         batch(0, 3, epoch=1),
         batch(3, 2, epoch=1, producer_id=7, producer_epoch=0, base_sequence=0, transactional=True),
-        marker_batch(5, 4, NOW_MS, commit=False, coordinator_epoch=0, producer_id=7, producer_epoch=0),
+        marker(5, 4, NOW_MS, commit=False, coordinator_epoch=0, producer_id=7, producer_epoch=0),
         batch(6, 1, epoch=4),
     ]
     found = follower(*sent)
@@ -229,7 +234,7 @@ def test_a_cut_takes_producers_back_to_what_the_rest_says() -> None:
         return batch(offset, producer_id=1, producer_epoch=0, base_sequence=sequence, transactional=True)
 
     found = follower(data(0, 0), data(1, 1))
-    end = marker_batch(2, 0, NOW_MS, commit=False, coordinator_epoch=0, producer_id=1, producer_epoch=0)
+    end = marker(2, 0, NOW_MS, commit=False, coordinator_epoch=0, producer_id=1, producer_epoch=0)
     expected = found.log.producers.snapshot()
     take(found, end + data(3, 2))
     found.truncate(0, 2, NOW_MS)
