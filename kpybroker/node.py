@@ -201,7 +201,7 @@ class Node:
             broker.replicas.in_sync.start()
         broker.groups.start()
         broker.transactions.start()
-        self._ends += [broker.compaction.stop, upkeep.stop]
+        self._ends += [broker.compaction.stop, upkeep.stop, broker.replicas.stop]
         from kpybroker.metrics.monitoring import Monitoring
 
         self._monitoring = Monitoring(broker, (broker.dispatcher, controllers))

@@ -1,7 +1,8 @@
 """One client's set of partitions to read, and which of them changed since they were last answered.
 
 A partition tells the sessions that read it when its records, high watermark, last stable offset, log start or
-leadership change. So answering looks only at what changed, however many partitions the client reads. A fetch
+leadership change: consumers once, until they have looked. So answering looks only at what changed, however many
+partitions the client reads, and an append costs nothing for sessions that have not come back for the last one. A fetch
 without a session (session id 0) is a session of one request.
 
 Invariant: an entry that is not in ``changed`` has nothing to answer: no data, no error, no offset the client has not
@@ -23,6 +24,9 @@ class Watched(Protocol):
 
     topic: Any
     watchers: "dict[Entry, None]"
+    """Consumers' that have to be told when something changes."""
+    told: "dict[Entry, None]"
+    """Those that were told since they looked."""
     following: "dict[Entry, None]"
     gone: bool
     leader: Any
@@ -84,17 +88,27 @@ class Entry:
         self.log_start_offset = wanted.log_start_offset
 
     def watch(self) -> None:
-        """Be told of the replica's changes from now on."""
-        if self.replica is not None:
-            if self.session.is_follower:
-                self.replica.following[self] = None
-            else:
-                self.replica.watchers[self] = None
+        """Be told of the replica's next change: what there is now is being read."""
+        replica = self.replica
+        if replica is None:
+            return
+        if self.session.is_follower:
+            replica.following[self] = None
+            return
+        if replica.told:
+            replica.told.pop(self, None)
+        replica.watchers[self] = None
 
     def unwatch(self) -> None:
-        if self.replica is not None:
-            (self.replica.following if self.session.is_follower else self.replica.watchers).pop(self, None)
-            self.replica = None
+        replica = self.replica
+        if replica is None:
+            return
+        if self.session.is_follower:
+            replica.following.pop(self, None)
+        else:
+            replica.watchers.pop(self, None)
+            replica.told.pop(self, None)
+        self.replica = None
 
     def mark(self) -> None:
         """The log starts elsewhere: news for the next answer, which nobody waits for (``DelayedFetch``)."""

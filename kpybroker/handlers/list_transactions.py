@@ -6,15 +6,18 @@
 - While any shard loads, the answer as a whole is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
 """
 
+from collections.abc import Callable, Generator
+
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import coordinator_error, gathered
+from kpybroker.server.pending import Pending
 from kpybroker.server.slices import Work
 from kpybroker.transactions.describe import listing
 from kpybroker.transactions.events import ListTransactions
 from kpybroker.transactions.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.transaction import STATE_NAMES
 from kpywire import error_codes
-from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse
+from kpywire.messages.list_transactions import ListTransactionsRequest, ListTransactionsResponse, TransactionState
 
 NAMES = frozenset(STATE_NAMES.values())
 
@@ -22,11 +25,12 @@ NAMES = frozenset(STATE_NAMES.values())
 def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Work:
     """Ask every shard, and merge what they say."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
-    if request.transactional_id_pattern:
-        try:
-            whole_match(request.transactional_id_pattern)
-        except InvalidPattern:
-            return listing(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
+    pattern = request.transactional_id_pattern
+    try:
+        matches = whole_match(pattern) if pattern else None
+    except InvalidPattern:
+        return listing(error_codes.INVALID_REGULAR_EXPRESSION, [], [])
+    request.transactional_id_pattern = None  # below, in steps: one may take long for each of many ids
     # No shard looks at thousands of names for each of its own.
     request.state_filters = list(set(request.state_filters) & NAMES) or request.state_filters[:1]
     timestamp_ms = broker.scheduler.now_ms()
@@ -34,7 +38,23 @@ def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Wo
         lambda ticket: ListTransactions(ticket, request, timestamp_ms),
         lambda code: listing(coordinator_error(code), [], []),
     )
-    return gathered(asked, lambda answers: _merged(answers, unknown))
+    merged = gathered(asked, lambda answers: _merged(answers, unknown))
+    if isinstance(merged, Pending):
+        merged = yield merged
+    if matches is not None:
+        merged.transaction_states = yield from _matching(merged.transaction_states, matches)
+    return merged
+
+
+def _matching(
+    states: list[TransactionState], matches: Callable[[str], bool]
+) -> Generator[None, None, list[TransactionState]]:
+    found = []
+    for state in states:
+        if matches(state.transactional_id):
+            found.append(state)
+        yield
+    return found
 
 
 def _merged(answers: list[ListTransactionsResponse], unknown: list[str]) -> ListTransactionsResponse:

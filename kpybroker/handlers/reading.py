@@ -200,6 +200,8 @@ class Reading:
         replica = entry.replica
         if replica is None or replica.gone:
             replica = self._find(entry)
+        if self.session.lasts or self._parked:
+            entry.watch()
         leader: Role
         if self.version >= FOLLOWERS_FROM and replica.leader is None:
             leader = replica.held()
@@ -263,8 +265,6 @@ class Reading:
                 raise _of_another_id(self.broker, entry.name, entry.index) from None
             raise
         entry.replica, entry.name = replica, replica.topic.name
-        if self.session.lasts:
-            entry.watch()
         return replica
 
     # Answering

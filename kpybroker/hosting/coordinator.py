@@ -56,8 +56,14 @@ class Coordinator:
         deleted: dict[str, Sequence[int]] = {each.name: list(each.partitions) for each in delta.deleted_topics.values()}
         if deleted and self.shards:
             event = self.kind.topics_deleted(deleted, self._scheduler.now_ms())
-            for shard in list(self.shards.values()):
-                shard.tell(event)
+            for shard in self.shards.values():
+                shard.tell_soon(event)
+            self._scheduler.in_pieces(self._tell_in_pieces())
+
+    def _tell_in_pieces(self) -> Iterator[None]:
+        for shard in list(self.shards.values()):
+            shard.tell_now()
+            yield
 
     def _follow(self, index: int) -> None:
         """A partition of the topic is new or changed."""

@@ -63,6 +63,7 @@ class Shard:
         self.disk_failed = disk_failed
         self._ended = ended
         self._missed: list[Any] = []
+        self._untold: list[Any] = []
         self._appended = False
         self._timer: Timer | None = None
         self._timer_at_ms = 0
@@ -77,6 +78,8 @@ class Shard:
         self, event: Any, ticket: Ticket | None, key: str | None, *, writes: bool = True, timeout_ms: int | None = None
     ) -> None:
         """Feed an event. What may write is refused while too few replicas are in sync: soft state would run ahead."""
+        if self._untold:
+            self.tell_now()
         now_ms = int(self._scheduler.monotonic_ms())
         self._outlet.begin_slice()
         journal = self.journal
@@ -110,12 +113,24 @@ class Shard:
         else:
             self._missed.append(event)
 
+    def tell_soon(self, event: Any) -> None:
+        """As `tell`, before anything else that it is told, or with `tell_now`."""
+        self._untold.append(event)
+
+    def tell_now(self) -> None:
+        """Feed what was to be told soon."""
+        untold, self._untold = self._untold, []
+        for event in untold:
+            self.tell(event)
+
     def mark(self, marker: Marker) -> int:
         """End a producer's transaction: what it has pending becomes visible, or vanishes. The offset behind the marker.
 
         Raises:
             KafkaError, StorageError: the marker is refused; nothing was written.
         """
+        if self._untold:
+            self.tell_now()
         leader = self.replica.led()
         offset = leader.append_marker(marker, self._scheduler.now_ms())
         try:

@@ -4,6 +4,7 @@ A directory that fails goes offline alone; a node without any working directory 
 """
 
 import logging
+from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence, Set
 from typing import NamedTuple
 
@@ -19,7 +20,10 @@ from kpywire import error_codes
 log = logging.getLogger("kpybroker.replicas")
 
 EVERY_DIRECTORY = "*"
-REMOVALS_PER_TURN = 16
+REMOVED_AT_ONCE = 16
+"""So many directories are removed between two looks at whether the node stops."""
+REMOVAL_PAUSE_MS = 1
+"""For others that want a thread."""
 FLUSH_WAIT_MS = 2
 SAY_AGAIN_MS = 10_000.0
 MOST_PREFERRED = 10_000
@@ -56,6 +60,9 @@ class Directories:
         """Topics that the metadata log says were deleted before this start, as far as it goes back."""
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
+        self._going: deque[tuple[LogDirectory, str]] = deque()
+        """Marked directories that are to be removed now."""
+        self._is_removing = self._is_stopped = False
         self._reported: set[str] = set()
         """What is said once of a damaged log, however often it is asked for."""
         self._said_ms = -SAY_AGAIN_MS
@@ -140,7 +147,7 @@ class Directories:
             # The log is in a directory that failed: an empty one in its place would look like lost records.
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
         open_to_new = [each for each in self.working if not self.is_cordoned(each)] or self.working
-        return min(open_to_new, key=lambda directory: len(directory.logs))
+        return min(open_to_new, key=lambda directory: len(directory.logs) + directory.in_the_making)
 
     def named(self, path: str) -> LogDirectory:
         """The directory that a request names as the place for a log, by its absolute path. KafkaError if it is none."""
@@ -237,7 +244,7 @@ class Directories:
                 if key not in held and key[0] != METADATA_TOPIC:
                     self._let_go(found)
             for name in list(directory.leftovers):
-                self._remove_later(directory, name, 0)
+                self.remove_later(directory, name, 0)
 
     def _let_go(self, found: Log) -> None:
         """A log that has no place here is kept under another name, unless its topic is known to be deleted.
@@ -279,20 +286,38 @@ class Directories:
         except DiskFailure as failure:
             self.check(failure)
         else:
-            self._remove_later(found.directory, name, delay_ms)
+            self.remove_later(found.directory, name, delay_ms)
 
-    def _remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None:
-        self.scheduler.call_later(delay_ms, self._remove_some, directory.remove(name))
+    def remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None:
+        """Remove a marked directory after ``delay_ms``, in a thread: it takes a while to free a gigabyte."""
+        self.scheduler.call_later(delay_ms, self._remove_soon, directory, name)
 
-    def _remove_some(self, removal: Iterator[str]) -> None:
-        try:
-            for _ in range(REMOVALS_PER_TURN):
-                if next(removal, None) is None:
-                    return
-        except DiskFailure as failure:
-            self.check(failure)
-        else:
-            self.scheduler.call_soon(self._remove_some, removal)
+    def _remove_soon(self, directory: LogDirectory, name: str) -> None:
+        self._going.append((directory, name))
+        if not self._is_removing:
+            self._is_removing = True
+            self.scheduler.call_soon(self._remove_some)
+
+    def _remove_some(self) -> None:
+        if not self._going or self._is_stopped:
+            self._is_removing = False
+            return
+        some = [self._going.popleft() for _ in range(min(len(self._going), REMOVED_AT_ONCE))]
+
+        def removed(failures: list[DiskFailure] | None, error: BaseException | None) -> None:
+            if failures is None:
+                log.error("logs of deleted topics could not be removed", exc_info=error)
+            for failure in failures or ():
+                self.check(failure)
+            self._is_removing = bool(self._going)
+            if self._going:
+                self.scheduler.call_later(REMOVAL_PAUSE_MS, self._remove_some)
+
+        self.scheduler.submit_blocking(lambda: _remove(some), removed)
+
+    def stop(self) -> None:
+        """Remove no more: the next start goes on with it."""
+        self._is_stopped = True
 
     # Checkpoints
 
@@ -342,3 +367,15 @@ class Directories:
                 listener(directory)
         if not self.working:
             self._halt("no log directory is left")
+
+
+def _remove(marked: list[tuple[LogDirectory, str]]) -> list[DiskFailure]:
+    """Remove these directories, in a thread; what failed of it."""
+    failures = []
+    for directory, name in marked:
+        try:
+            for _ in directory.remove(name):
+                pass
+        except DiskFailure as failure:
+            failures.append(failure)
+    return failures

@@ -87,6 +87,7 @@ class Replica:
         "leader",
         "offline",
         "partition",
+        "told",
         "topic",
         "watchers",
     )
@@ -112,7 +113,9 @@ class Replica:
         self.offline = False
         self.checkpointed_high_watermark = 0
         self.watchers: dict[Entry, None] = {}
-        """What consumers read here, in sessions and waiting requests."""
+        """What consumers read here, in sessions and waiting requests: to be told when something changes, once."""
+        self.told: dict[Entry, None] = {}
+        """The same of those who were told and have not looked again."""
         self.following: dict[Entry, None] = {}
         """What other replicas fetch here."""
         self.commit_waits: dict[Waiter, None] = {}
@@ -219,8 +222,10 @@ class Replica:
         leader = self.leader
         if leader is not None and leader.waits:
             leader.recount(self._monotonic_ms())
-        for entry in [*self.following, *self.watchers]:
+        for entry in list(self.following):
             entry.touch()
+        if self.watchers:
+            self._tell()
         for waiter in list(self.commit_waits):
             waiter.check()
 
@@ -238,10 +243,16 @@ class Replica:
         """The high watermark moved, of which followers learn by the way: with their next answer."""
         for entry in self.following:
             entry.mark()
-        for entry in list(self.watchers):
-            entry.touch()
+        if self.watchers:
+            self._tell()
         for waiter in list(self.commit_waits):
             waiter.check()
+
+    def _tell(self) -> None:
+        told, self.watchers = self.watchers, {}
+        self.told |= told
+        for entry in told:
+            entry.touch()
 
     def check_waits(self) -> None:
         """What requests wait for may have come."""
@@ -250,8 +261,11 @@ class Replica:
 
     def log_start_moved(self) -> None:
         """Old records are gone: tell sessions. No waiting request of a consumer is answered for that."""
-        for entry in self.watchers:
+        told, self.watchers = self.watchers, {}
+        for entry in told:
             entry.mark()
+            # Who waits is not woken by this, so it has to be told of what comes next.
+            (self.told if entry.session.wake is None else self.watchers)[entry] = None
         for entry in list(self.following):
             entry.touch()
 
@@ -260,7 +274,7 @@ class Replica:
         self.gone = True
         self.leader = self.follower = None
         self.changed()
-        for entry in [*self.watchers, *self.following]:
+        for entry in [*self.watchers, *self.told, *self.following]:
             entry.unwatch()  # a session that nobody continues would keep all of this
 
     def fail(self) -> None:

@@ -5,7 +5,6 @@ changed topic configs, and drops deleted topics, whose directories are renamed f
 """
 
 import logging
-from collections import deque
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
@@ -18,6 +17,7 @@ from kpybroker.metadata.topic import NO_LEADER, Partition, Topic
 from kpybroker.partition.in_sync import Rules
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.new_logs import NewLogs
 from kpybroker.replicas.replica import HeldTopic, Replica
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -59,8 +59,8 @@ class Replicas:
         """None in a node that knows no others."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
-        self._to_create: deque[Replica] = deque()
-        self._is_creating = self._is_dropping = False
+        self._new_logs = NewLogs(directories, scheduler, self._directory_for, Replica.held)
+        self._is_dropping = False
         self._leaving: dict[str, dict[int, Replica]] = {}
         """Partitions of deleted topics whose logs are still where they were."""
         self._image: MetadataImage | None = None
@@ -163,7 +163,7 @@ class Replicas:
             rules=self.rules,
         )
         if topic.name in self._leaving or self.find_log(replica) is None:
-            self._create_later(replica)
+            self._new_logs.add(replica)
         self._follow(replica)
 
     def _follow(self, replica: Replica) -> None:
@@ -209,7 +209,7 @@ class Replicas:
         if self.topics.get(topic.name) is held:
             del self.topics[topic.name]
         for replica in held.replicas.values():
-            if replica.watchers or replica.commit_waits:
+            if replica.watchers or replica.told or replica.commit_waits:
                 replica.forget()
             else:
                 replica.gone, replica.leader, replica.follower = True, None, None
@@ -233,6 +233,11 @@ class Replicas:
                     del self._leaving[name]
         finally:
             self._is_dropping = False
+
+    def stop(self) -> None:
+        """Make no more logs, and leave what waits for its removal to the next start: the node stops."""
+        self._new_logs.stop()
+        self.directories.stop()
 
     def finish_dropping(self) -> None:
         """Take the logs of all deleted topics out of use now: before the node stops."""
@@ -283,10 +288,11 @@ class Replicas:
         self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
         if found is None:
-            assigned = replica.partition.directory_of(self.node_id)
-            directory = self.directories.for_new_log(topic.name, replica.index, assigned)
-            now_ms = self.scheduler.now_ms()
-            found = directory.create_log(topic.name, replica.index, topic.id, topic.config.log(), now_ms)
+            directory, blank = self._new_logs.take(replica)
+            if directory is None or directory.failure is not None:
+                directory, blank = self._directory_for(replica), None
+            config, now_ms = topic.config.log(), self.scheduler.now_ms()
+            found = directory.create_log(topic.name, replica.index, topic.id, config, now_ms, blank)
         else:
             found.configure(topic.config.log())
             found.open()
@@ -295,31 +301,9 @@ class Replicas:
         replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
         return found
 
-    def _create_later(self, replica: Replica) -> None:
-        """Make the files of a new partition soon: some a turn, so that many of them do not stall the loop."""
-        self._to_create.append(replica)
-        if not self._is_creating:
-            self._is_creating = True
-            self.scheduler.call_soon(self._create)
-
-    def _create(self) -> None:
-        self.scheduler.in_pieces(self._create_in_pieces())
-
-    def _create_in_pieces(self) -> Iterator[None]:
-        try:
-            while self._to_create:
-                replica = self._to_create.popleft()
-                if replica.gone or replica.offline or replica.role is not None:
-                    continue
-                try:
-                    replica.held()
-                except DiskFailure as failure:
-                    self.directory_failed(failure)
-                except KafkaError as error:
-                    log.debug("%s is not made yet: %s", replica, error)
-                yield
-        finally:
-            self._is_creating = False
+    def _directory_for(self, replica: Replica) -> LogDirectory:
+        assigned = replica.partition.directory_of(self.node_id)
+        return self.directories.for_new_log(replica.topic.name, replica.index, assigned)
 
     # Failing directories
 

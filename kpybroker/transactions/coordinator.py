@@ -99,8 +99,9 @@ class TransactionCoordinator:
         elif kind is ExpireTransactionalIds:
             expiry.expire(shard)
         elif kind is PartitionsDeleted:
-            deleted = ((topic, each) for topic, indexes in event.partitions.items() for each in indexes)
-            markers.partitions_deleted(shard, deleted, decision)
+            if shard.unmarked:
+                deleted = ((topic, each) for topic, indexes in event.partitions.items() for each in indexes)
+                markers.partitions_deleted(shard, deleted, decision)
         elif kind is Loaded:
             shard.sweeps.append(Sweep(shard.transactions, _wake))
         else:

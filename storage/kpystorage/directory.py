@@ -73,6 +73,8 @@ class LogDirectory:
         """Every partition with a directory here, opened or not."""
         self.future_logs: dict[TopicPartition, Log] = {}
         """Copies that are being made of logs in other directories (KIP-113); see :meth:`promote`."""
+        self.in_the_making = 0
+        """Logs that somebody is about to make here."""
         self.damaged: dict[TopicPartition, str] = {}
         """Logs that cannot be opened, and why."""
         self.leftovers: list[str] = []
@@ -275,13 +277,49 @@ class LogDirectory:
         if log.end.offset - log.recovery_point >= log.config.flush_messages:
             log.flush()  # the last writer died before it could, and who asks for it again is told that it is there
 
-    def create_log(self, topic: str, partition: int, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
-        """A new empty log at offset 0. Nothing is flushed: the log's first flush makes its names durable.
+    def name_blank(self, topic: str, partition: int) -> str:
+        """A name under which `make_blank` may make the files of this partition's log."""
+        return names.marked_directory(topic, partition, self._rng.getrandbits(128), names.DELETE_DIRECTORY)
+
+    def make_blank(self, name: str, topic_id: bytes) -> None:
+        """Make the files of a new empty log under a marked name, for `create_log` or `remove`. May run in a thread.
 
         Raises:
             DiskFailure: the directory is offline, or goes offline now.
         """
-        log = self._make(Log(self, topic, partition, topic_id, config), topic_id, 0, now_ms)
+        if self.failure is not None:
+            raise self.offline()
+        path = self._file(name)
+        with self._guard:
+            self.disk.make_directory(path)
+            self._session.changed()
+            self.disk.write(
+                f"{path}/{names.PARTITION_METADATA}", partition_metadata.render(topic_id), synchronize=False
+            )
+            for suffix in (names.OFFSET_INDEX, names.TIME_INDEX, names.LOG):
+                self.disk.write(f"{path}/{names.segment_file(0, suffix)}", b"", synchronize=False)
+
+    def create_log(
+        self,
+        topic: str,
+        partition: int,
+        topic_id: bytes,
+        config: LogConfig,
+        now_ms: int,
+        blank: str | None = None,
+    ) -> Log:
+        """A new empty log at offset 0, of the files under ``blank`` if they are made already (`make_blank`).
+
+        Nothing is flushed: the log's first flush makes its names durable.
+
+        Raises:
+            DiskFailure: the directory is offline, or goes offline now.
+        """
+        log = Log(self, topic, partition, topic_id, config)
+        if blank is None:
+            self._make(log, topic_id, 0, now_ms)
+        else:
+            self._take_blank(log, blank, now_ms)
         self.logs[topic, partition] = log
         return log
 
@@ -315,12 +353,9 @@ class LogDirectory:
         del self.future_logs[key]
         self.logs[key] = log
 
-    def _make(self, log: Log, topic_id: bytes, start_offset: int, now_ms: int) -> Log:
+    def _make(self, log: Log, topic_id: bytes, start_offset: int, now_ms: int) -> None:
         """The files of a new empty log."""
-        if self.failure is not None:
-            raise self.offline()
-        if (log.topic, log.partition) in self._maybe_noted:
-            self._forget_noted((log.topic, log.partition))
+        self._check_new(log)
         with self._guard:
             if log.path not in self._half_made:
                 self.disk.make_directory(log.path)
@@ -330,6 +365,27 @@ class LogDirectory:
             segment = Segment.create(self.disk, log.path, start_offset, now_ms, log.config)
             self._session.changed()
         self._half_made.discard(log.path)
+        self._adopt_new(log, segment, start_offset)
+
+    def _take_blank(self, log: Log, blank: str, now_ms: int) -> None:
+        """The files under this name become those of the log."""
+        self._check_new(log)
+        with self._guard:
+            if log.path in self._half_made:
+                deque(remove_tree(self.disk, log.path), maxlen=0)
+                self._half_made.discard(log.path)
+            self.disk.rename(self._file(blank), log.path)
+            segment = Segment.of_empty_files(self.disk, log.path, 0, now_ms, log.config)
+            self._session.changed()
+        self._adopt_new(log, segment, 0)
+
+    def _check_new(self, log: Log) -> None:
+        if self.failure is not None:
+            raise self.offline()
+        if (log.topic, log.partition) in self._maybe_noted:
+            self._forget_noted((log.topic, log.partition))
+
+    def _adopt_new(self, log: Log, segment: Segment, start_offset: int) -> None:
         log.adopt(
             LoadedLog(
                 segments=[segment],
@@ -339,12 +395,11 @@ class LogDirectory:
                 epochs=LeaderEpochs(),
                 producers=ProducerStates(log.name, start_offset),
                 snapshots=SnapshotFiles(self.disk, log.path),
-                new_files=[metadata],
+                new_files=[f"{log.path}/{names.PARTITION_METADATA}"],
                 new_directory=True,
                 is_complete=False,
             )
         )
-        return log
 
     def _forget_noted(self, key: TopicPartition) -> None:
         """Make the checkpoints forget a log that went: what they say would be believed of a new one of its name."""

@@ -90,11 +90,26 @@ class Segment:
     @classmethod
     def create(cls, disk: Disk, directory: str, base_offset: int, created_ms: int, config: LogConfig) -> "Segment":
         """A new empty segment with its files; files of that name are emptied."""
-        segment = cls(disk, directory, base_offset, created_ms=created_ms, config=config)
         stem = f"{directory}/{base_offset:020d}"
         for suffix in (names.OFFSET_INDEX, names.TIME_INDEX):
             disk.create(stem + suffix).release()
-        segment.log = GatheredFile(disk.create(stem + names.LOG), disk.gathering)
+        return cls.of_empty_files(disk, directory, base_offset, created_ms, config, disk.create(stem + names.LOG))
+
+    @classmethod
+    def of_empty_files(
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        created_ms: int,
+        config: LogConfig,
+        log: File | None = None,
+    ) -> "Segment":
+        """A new empty segment, whose files are there. ``log`` is that of the batches, if it is open."""
+        segment = cls(disk, directory, base_offset, created_ms=created_ms, config=config)
+        if log is not None:
+            segment.log = GatheredFile(log, disk.gathering)
+        stem = f"{directory}/{base_offset:020d}"
         segment._size = 0
         if config.preallocate:
             segment.log.reserve(config.segment_bytes)

@@ -11,6 +11,7 @@ Invariant: whatever is not certain counts as unclean.
 
 import json
 from contextlib import suppress
+from threading import Lock
 
 from kpystorage import names
 from kpystorage.disk import Disk, File
@@ -48,6 +49,7 @@ class Session:
         self._directory = directory
         self._path = f"{directory}/{SESSION}"
         self._file: File | None = None
+        self._lock = Lock()
         self._time_position = 0
         self._is_trusted = False
 
@@ -92,15 +94,17 @@ class Session:
         self.changed()
 
     def changed(self) -> None:
-        """This node has just made, renamed or removed a name in the directory. May raise OSError."""
-        if self._file is not None and self._is_trusted:
-            self._file.pwrite(self._modified(), self._time_position)
+        """This node has just made, renamed or removed a name in the directory. From any thread. May raise OSError."""
+        with self._lock:
+            if self._file is not None and self._is_trusted:
+                self._file.pwrite(self._modified(), self._time_position)
 
     def end(self, broker_epoch: int) -> None:
         """A clean stop: everything is flushed and closed. May raise OSError."""
-        if self._file is not None:
-            self._file.release()
-            self._file = None
+        with self._lock:
+            if self._file is not None:
+                self._file.release()
+                self._file = None
         self._disk.write(
             f"{self._directory}/{names.CLEAN_SHUTDOWN}", render_clean_shutdown(broker_epoch), synchronize=True
         )

@@ -148,7 +148,7 @@ def test_a_partition_named_twice_is_read_from_where_it_was_named_last(client: Ra
 @pytest.mark.usefixtures("client")
 def test_nothing_is_watched_for_a_client_that_is_gone(node: RunningNode) -> None:
     def watched() -> int:
-        return sum(len(replica.watchers) for replica in node.node.broker.replicas)
+        return sum(len(replica.watchers) + len(replica.told) for replica in node.node.broker.replicas)
 
     with RawClient(node.port) as reader:
         reader.call(fetch(everything()), VERSION)

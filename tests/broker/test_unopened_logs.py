@@ -64,7 +64,7 @@ def client(node: RunningNode) -> Iterator[RawClient]:
 
 def without_background(node: RunningNode) -> None:
     """Only requests make logs from now on."""
-    node.node.broker.replicas._create_later = lambda _replica: None  # type: ignore[method-assign]
+    node.node.broker.replicas._new_logs.add = lambda _replica: None  # type: ignore[method-assign]
 
 
 def create(client: RawClient, name: str, partitions: int = MANY) -> None:

@@ -123,6 +123,6 @@ def test_a_reader_that_leaves_in_the_middle_leaves_nothing_behind(node: RunningN
             client.send(request(ends, FORGOTTEN, max_wait_ms=LONG_MS), VERSION)
     broker = node.node.broker
     assert broker is not None
-    watchers = [replica.watchers for replica in broker.replicas.topics[TOPIC].replicas.values()]
+    replicas = list(broker.replicas.topics[TOPIC].replicas.values())
     left = "nobody watches for a request that is over"
-    eventually(lambda: all(entry.session.lasts for each in watchers for entry in list(each)), left)
+    eventually(lambda: all(entry.session.lasts for each in replicas for entry in (*each.watchers, *each.told)), left)

@@ -16,6 +16,7 @@ from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, For
 class FakeReplica:
     def __init__(self) -> None:
         self.watchers: dict[Any, None] = {}
+        self.told: dict[Any, None] = {}
         self.gone = False
 
 

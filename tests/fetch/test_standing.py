@@ -18,6 +18,7 @@ FILLER = 100
 class FakeReplica:
     def __init__(self) -> None:
         self.watchers: dict[Any, None] = {}
+        self.told: dict[Any, None] = {}
 
 
 def standing(room: int = 1000) -> Standing:

@@ -1,0 +1,142 @@
+"""Logs of new partitions: their files are made beside the loop, and become logs whole, at once, or not at all."""
+
+from collections.abc import Callable
+from random import Random
+from typing import Any
+
+from hosting_world import World
+
+from kpystorage import names
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.memory_disk import MemoryDisk
+
+PARTITIONS = 40
+ONE, TWO = (bytes([number]) * 16 for number in (1, 2))
+FILES = sorted([names.PARTITION_METADATA, *(names.segment_file(0, each) for each in (".log", ".index", ".timeindex"))])
+
+
+class Thread:
+    """What is to be done beside the loop, done when the test says so."""
+
+    def __init__(self, world: World) -> None:
+        self.works: list[tuple[Callable[[], Any], Callable[..., object]]] = []
+        world.scheduler.submit_blocking = lambda work, done: self.works.append((work, done))  # type: ignore[assignment]
+
+    def work(self) -> bool:
+        if not self.works:
+            return False
+        work, done = self.works.pop(0)
+        done(work(), None)
+        return True
+
+
+class Scarce(MemoryDisk):
+    """A disk that has no descriptor left for one name."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.without = ""
+
+    def write(self, path: str, data: Any, *, synchronize: bool) -> None:
+        if self.without and self.without in path:
+            raise DescriptorsExhausted(24, "Too many open files", path)
+        super().write(path, data, synchronize=synchronize)
+
+
+def held(world: World) -> list[str]:
+    """The directories of logs, whatever they are called."""
+    listed = world.disk.list_directory("/data")
+    return sorted(name for name in listed if world.disk.status(f"/data/{name}").is_directory)  # type: ignore[union-attr]
+
+
+def create(world: World, topic_id: bytes = ONE, partitions: int = PARTITIONS) -> None:
+    world.create(partitions, "topic", topic_id)
+    world.scheduler.run()
+
+
+def finish(world: World, thread: Thread) -> None:
+    world.scheduler.advance(2)
+    while thread.work():
+        world.scheduler.advance(2)
+
+
+def test_no_file_of_a_new_log_is_made_on_the_loop_and_none_is_left_over() -> None:
+    world = World()
+    thread = Thread(world)
+    create(world)
+    assert held(world) == []
+    finish(world, thread)
+    assert held(world) == sorted(f"topic-{index}" for index in range(PARTITIONS))
+    for index in range(PARTITIONS):
+        assert sorted(world.disk.list_directory(f"/data/topic-{index}")) == FILES
+        assert world.directory.read_topic_id(world.directory.logs["topic", index]) == ONE
+    assert world.directory.in_the_making == 0
+
+
+def test_who_needs_a_log_first_makes_it_and_what_the_thread_made_goes() -> None:
+    world = World()
+    thread = Thread(world)
+    create(world, partitions=3)
+    work, done = thread.works.pop()
+    before = world.replicas.find("topic", 0).led().log
+    made = work()
+    while_made = world.replicas.find("topic", 1).led().log
+    done(made, None)
+    finish(world, thread)
+    assert held(world) == ["topic-0", "topic-1", "topic-2"]
+    assert [world.replicas.find("topic", index).led().log for index in (0, 1)] == [before, while_made]
+    assert world.directory.in_the_making == 0
+
+
+def test_what_was_deleted_while_it_was_made_leaves_nothing() -> None:
+    world = World()
+    thread = Thread(world)
+    create(world, partitions=3)
+    work, done = thread.works.pop()
+    world.delete(ONE)
+    create(world, TWO, partitions=2)
+    done(work(), None)
+    world.scheduler.run()
+    finish(world, thread)
+    assert held(world) == ["topic-0", "topic-1"]
+    assert {log.topic_id for log in world.directory.logs.values()} == {TWO}
+
+
+def test_after_a_death_in_the_middle_of_it_nothing_half_made_counts() -> None:
+    world = World()
+    thread = Thread(world)
+    create(world, partitions=3)
+    thread.works.pop()[0]()
+    assert all(name.endswith(names.DELETE_DIRECTORY) for name in held(world))
+    world.directory.abandon()
+    again = World(world.disk)
+    assert again.directory.logs == {}
+    assert len(again.directory.leftovers) == 3
+    again.directory._rng = Random(2)
+    again.create(3, "topic", ONE)
+    again.scheduler.run()
+    again.scheduler.advance(100)
+    assert held(again) == ["topic-0", "topic-1", "topic-2"]
+
+
+def test_a_log_that_lacks_a_descriptor_is_made_when_it_is_asked_for() -> None:
+    disk = Scarce()
+    world = World(disk)
+    disk.without = "topic-1"
+    create(world, partitions=3)
+    world.scheduler.advance(100)
+    assert held(world) == ["topic-0", "topic-2"]
+    assert world.directory.failure is None
+    disk.without = ""
+    assert world.replicas.find("topic", 1).led().log.log_end_offset == 0
+    assert held(world) == ["topic-0", "topic-1", "topic-2"]
+
+
+def test_a_node_that_stops_makes_no_more() -> None:
+    world = World()
+    thread = Thread(world)
+    create(world)
+    world.replicas.stop()
+    finish(world, thread)
+    assert 0 < len(held(world)) < PARTITIONS
+    assert not world.replicas._new_logs._is_busy
