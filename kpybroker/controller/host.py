@@ -249,7 +249,7 @@ class ControllerHost:
         if reign is not None and (reign.epoch != quorum.epoch or not quorum.is_leader):
             self._end_reign()
         high_watermark = quorum.high_watermark
-        if high_watermark is not None:
+        if high_watermark is not None and not quorum.log.is_truncating:
             self._committed.advance(min(high_watermark, self._metadata_log.next_offset))
             if self._reign is None and quorum.is_leader:
                 self._begin_reign()  # published before this node led
@@ -355,6 +355,7 @@ def _quorum(
         metadata_log.epochs(),
         synced_offset=metadata_log.synced_offset,
         start_offset=metadata_log.start_offset,
+        start_epoch=next((each.epoch for each in snapshots if each.end_offset >= metadata_log.start_offset > 0), -1),
         snapshot=OffsetAndEpoch(*snapshots[-1]) if snapshots else None,
     )
     return Quorum(

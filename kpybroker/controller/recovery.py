@@ -97,7 +97,7 @@ def _read(
             f"The metadata log begins at offset {log.start_offset}, and no snapshot holds what was before."
         )
     takes_all = takes_all and _is_alone(local, history)
-    if log.next_offset < offset and not takes_all:
+    if not takes_all and snapshots and _lacks(log, snapshots[-1]):
         log.start_at(offset, now_ms)  # a snapshot of the leader was installed, and then this node died
     if log.next_offset < offset:
         raise StartRefused(
@@ -115,6 +115,13 @@ def _read(
             loader.load(records, header.base_offset, header.partition_leader_epoch)
     loaded_offset = log.next_offset if takes_all else offset
     return Recovered(loader, history, log.read_election(), loaded_offset, size_bytes, last_timestamp_ms)
+
+
+def _lacks(log: MetadataLog, snapshot: SnapshotId) -> bool:
+    """Whether the log does not hold what a snapshot stands for, and does not continue it."""
+    if log.next_offset == log.start_offset:
+        return log.next_offset != snapshot.end_offset
+    return (snapshot.epoch, snapshot.end_offset) > (log.epochs().latest, log.next_offset)
 
 
 def _load_snapshot(log: MetadataLog, snapshot: SnapshotId, loader: Loader, history: VoterHistory) -> None:

@@ -28,7 +28,7 @@ class LogView:
 
     __slots__ = (
         "_batches", "_is_truncating", "_start_at", "_taken_offset", "_truncate_to", "epochs", "next_offset",
-        "snapshot", "start_offset", "synced_offset",
+        "snapshot", "start_epoch", "start_offset", "synced_offset",
     )  # fmt: skip
 
     def __init__(
@@ -38,12 +38,16 @@ class LogView:
         *,
         synced_offset: int,
         start_offset: int = 0,
+        start_epoch: int = UNDEFINED_EPOCH,
         snapshot: OffsetAndEpoch | None = None,
     ) -> None:
-        """``snapshot`` is the newest one; it stands for everything below its offset."""
+        """``snapshot`` is the newest one; it stands for everything below its offset. ``start_epoch`` is that of the
+        record before the log's start.
+        """
         self.next_offset = next_offset
         self.epochs = epochs
         self.start_offset = start_offset
+        self.start_epoch = start_epoch
         self.snapshot = snapshot
         self.synced_offset = synced_offset
         self._batches: deque[bytes] = deque()
@@ -59,6 +63,11 @@ class LogView:
         if latest == UNDEFINED_EPOCH:
             latest = 0 if self.snapshot is None else self.snapshot.epoch
         return OffsetAndEpoch(self.next_offset, latest)
+
+    @property
+    def is_truncating(self) -> bool:
+        """Whether the files still hold what was cut off."""
+        return self._is_truncating
 
     @property
     def is_durable(self) -> bool:
@@ -90,8 +99,8 @@ class LogView:
         return bool(self._batches) or self._truncate_to is not None or self._start_at is not None
 
     def truncated(self) -> None:
-        """The files were cut."""
-        self._is_truncating = False
+        """The files were cut, unless they have to be once more."""
+        self._is_truncating = self._truncate_to is not None or self._start_at is not None
 
     def synced(self, next_offset: int) -> bool:
         """The files are durable up to an offset; False where that is said of what is being cut."""
@@ -109,11 +118,20 @@ class LogView:
             return self.end
         return self.snapshot or OffsetAndEpoch(self.start_offset, epoch)
 
-    def needs_snapshot(self, offset: int) -> bool:
-        """Whether a replica that asks for ``offset`` has to take the snapshot first."""
-        if self.snapshot is None:
+    def needs_snapshot(self, offset: int, last_fetched_epoch: int) -> bool:
+        """Whether a replica that ends like this has to take the snapshot first (``validateOffsetAndEpoch``).
+
+        So has one whose epoch ended before this log begins: where, nobody can tell it any more.
+        """
+        if self.snapshot is None or (offset == 0 and self.snapshot.offset == 0):
             return False
-        return offset < self.start_offset or (offset == 0 and self.snapshot.offset > 0)
+        if offset == 0 or offset < self.start_offset or last_fetched_epoch < self.start_epoch:
+            return True
+        return 0 < offset == self.start_offset and last_fetched_epoch != self.start_epoch
+
+    def lacks(self, snapshot: OffsetAndEpoch) -> bool:
+        """Whether this log does not hold what a leader's snapshot stands for (``truncateToLatestSnapshot``)."""
+        return (snapshot.epoch, snapshot.offset) > (self.end.epoch, self.end.offset)
 
     def diverging(self, offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
         """Where the log of a replica that ends like this has to be cut; None if it is the beginning of this one."""
@@ -147,11 +165,13 @@ class LogView:
         self._truncate_to, self._start_at = None, snapshot.offset
         self._is_truncating = True
         self.start_offset = self.next_offset = self.synced_offset = self._taken_offset = snapshot.offset
+        self.start_epoch = snapshot.epoch
 
     def begins_at(self, snapshot: OffsetAndEpoch, start_offset: int) -> None:
         """``snapshot`` is the newest one now, and what is before ``start_offset`` is not kept any more."""
         self.snapshot = snapshot
         if start_offset > self.start_offset:
+            self.start_epoch = self.epochs.epoch_for(start_offset - 1)
             self.start_offset = start_offset
             self.epochs.truncate_from_start(start_offset)
 

@@ -269,7 +269,9 @@ class Quorum(Standing):
             role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
             if isinstance(message, SnapshotBroken):
                 self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
-        if isinstance(message, SnapshotInstalled) and message.snapshot.offset > self.next_offset:
+        if isinstance(message, SnapshotInstalled) and self.log.lacks(message.snapshot):
+            if message.snapshot.offset < (self.high_watermark or 0):
+                raise QuorumBroken(f"the leader's snapshot ends at {message.snapshot.offset}, and more is committed")
             self.history.replace_by(message.history)
             self.log.replace_by(message.snapshot)
             self.high_watermark = max(self.high_watermark or 0, message.snapshot.offset)
@@ -349,7 +351,7 @@ class Quorum(Standing):
             self._talks.answer(ticket, FetchResponse(self._known(error_code)))
             return
         high_watermark = NO_NODE if leader.high_watermark is None else leader.high_watermark
-        if self.log.needs_snapshot(fetch.offset):
+        if self.log.needs_snapshot(fetch.offset, fetch.last_fetched_epoch):
             self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, snapshot=self.log.snapshot))
             return
         diverging = self.log.diverging(fetch.offset, fetch.last_fetched_epoch)
@@ -459,7 +461,7 @@ class Quorum(Standing):
         if response.diverging is not None:
             self._cut(self.log.cut_for(response.diverging))
         elif response.snapshot is not None:
-            if response.snapshot.offset > self.next_offset:
+            if self.log.lacks(response.snapshot):
                 role.snapshot = SnapshotProgress(response.snapshot)
             else:
                 self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
