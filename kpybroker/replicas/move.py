@@ -32,9 +32,12 @@ from kpystorage.log_slice import LogSlice
 from kpywire.batch import batch_headers, check_crc
 from kpywire.errors import Malformed
 
-CHUNK_BYTES = 1 << 20
-SWAP_AT_MOST_BYTES = 4 << 20
-"""What may be missing in the copy when the swap begins: it is copied while clients wait."""
+LARGEST_CHUNK_BYTES = 1 << 20
+SMALLEST_CHUNK_BYTES = 64 << 10
+BATCHES_AT_ONCE = 1_000
+"""Of so many, going by the last ones, a step of the loop copies bytes: some two milliseconds' work."""
+PATIENCE = 1_000
+"""After so many steps in which a copy did not reach the end of its log, more may be missing when the swap begins."""
 LOOK_AGAIN_MS = 20
 RETRY_MS = 1_000
 _MAX_INT = (1 << 31) - 1
@@ -101,6 +104,9 @@ class Move:
         self._around = around
         self._is_reading = self._is_stale = False
         """What is being read is no longer in the log."""
+        self._chunk_bytes = SMALLEST_CHUNK_BYTES
+        """What one step copies."""
+        self._steps_assigned = 0
         self._noted_start = -1
         """The log start that is on disk in the copy's directory."""
 
@@ -141,13 +147,13 @@ class Move:
         scheduler, source, copy = self._around.scheduler, self.source, self.copy
         self._follow_start()
         missing_bytes = source.size - copy.size
-        if self.assignment is Assignment.DONE and missing_bytes <= SWAP_AT_MOST_BYTES and self._swap():
+        if self.assignment is Assignment.DONE and missing_bytes <= self._swap_at_most_bytes() and self._swap():
             return
         wait_ms = self._around.throttle.wait_ms(scheduler.monotonic_ms())
         if wait_ms > 0:
             self._later(wait_ms)
             return
-        most = self._around.throttle.at_once(CHUNK_BYTES)
+        most = self._around.throttle.at_once(self._chunk_bytes)
         found = self._missing(most)
         if found is not None:
             self._is_reading = True
@@ -157,6 +163,14 @@ class Move:
             self._make_durable()
         else:
             self._later(LOOK_AGAIN_MS)
+
+    def _swap_at_most_bytes(self) -> int:
+        """What may be missing when the swap begins, as it is copied while clients wait: what any step copies.
+
+        More with the time, since a log that is written as fast as it is copied would be moving for ever.
+        """
+        self._steps_assigned += 1
+        return self._chunk_bytes * (1 + self._steps_assigned // PATIENCE)
 
     # Copying
 
@@ -220,6 +234,8 @@ class Move:
             with copy.directory.failing():
                 copy.roll(now_ms, base_offset)
         copy.append(headers, data if end == len(data) else data[:end], now_ms)
+        chunk_bytes = end // len(headers) * BATCHES_AT_ONCE
+        self._chunk_bytes = min(max(chunk_bytes, SMALLEST_CHUNK_BYTES), LARGEST_CHUNK_BYTES)
         self._around.throttle.count(end, self._around.scheduler.monotonic_ms())
 
     def _reach_end(self) -> None:
@@ -297,7 +313,7 @@ class Move:
         if source.is_flushing:
             return False  # its thread knows the files by the names they have now
         while copy.end.offset < source.end.offset:
-            found = self._missing(CHUNK_BYTES)
+            found = self._missing(self._chunk_bytes)
             if found is None:
                 self._reach_end()
                 break

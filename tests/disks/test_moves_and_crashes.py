@@ -8,6 +8,7 @@ from crash_world import check_derived, check_kept
 from moving_world import IDS, ONE, TOPIC, TWO, Life, MovingWorld, deleted
 
 from kpybroker.errors import KafkaError
+from kpybroker.replicas.move import BATCHES_AT_ONCE, SMALLEST_CHUNK_BYTES, Assignment, Move
 from kpystorage.errors import DiskFailure
 from kpystorage.sim_disk import SimulatedCrash
 from kpywire import error_codes
@@ -164,3 +165,38 @@ def test_a_disk_that_is_full_ends_the_move_and_leaves_the_log_where_it_was() -> 
     assert life.halted == []
     world.append(life)
     check_kept(world.model, life.log, world.model.acknowledged_end)
+
+
+def test_no_step_of_a_move_copies_many_batches_also_where_the_log_grew_while_the_controller_was_asked(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    world = MovingWorld(8, 0)
+    world.run()
+    life = world.life
+    for _ in range(50):
+        world.append(life)
+    copied = [0]
+
+    def counted(move: Move, data: bytes) -> None:
+        copied[-1] += len(data)
+        append(move, data)
+
+    def one_step(move: Move) -> None:
+        copied.append(0)
+        if move.assignment is Assignment.ASKED and len(grown) < 2:
+            grown.append(move)
+            for _ in range(4_000):
+                world.append(life)
+        step(move)
+
+    grown: list[Move] = []
+    append, step = Move._append, Move.step
+    monkeypatch.setattr(Move, "_append", counted)
+    monkeypatch.setattr(Move, "step", one_step)
+    life.moves.move(TOPIC, 0, TWO)
+    life.settle()
+    assert grown
+    assert life.log.directory.path == TWO
+    check_kept(world.model, life.log, world.model.acknowledged_end)
+    assert sum(copied) > 20 * SMALLEST_CHUNK_BYTES
+    assert max(copied) <= 200 * BATCHES_AT_ONCE
