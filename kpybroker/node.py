@@ -35,6 +35,7 @@ from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
 from kpybroker.hosting.transactions import transaction_coordinator
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
+from kpybroker.io.allocator import keep_freed_memory
 from kpybroker.io.collector import Collector
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.io.limits import (
@@ -474,6 +475,7 @@ def _asked(config: BrokerConfig, name: str) -> int:
 
 def run(config: BrokerConfig, started: Callable[[Node], None] | None = None) -> int:
     """Run a node until it is told to stop; the exit code of the process."""
+    keep_freed_memory()
     loop = new_event_loop()
     asyncio.set_event_loop(loop)
     try:
