@@ -35,13 +35,17 @@ class Reader:
         self._sessions: dict[int, tuple[int, int]] = {}
 
     async def poll(self) -> list[Seen]:
-        """Ask every leader once; what came. Raises NoAnswer or Refused."""
-        at: dict[int, list[tuple[str, int]]] = {}
-        for place in self.positions:
-            at.setdefault(await self.client.leader(*place), []).append(place)
+        """Ask every leader once; what came, after a pause where something went wrong."""
         seen: list[Seen] = []
-        for node_id, places in at.items():
-            seen += await self._fetch(node_id, places)
+        at: dict[int, list[tuple[str, int]]] = {}
+        try:
+            for place in self.positions:
+                at.setdefault(await self.client.leader(*place), []).append(place)
+            for node_id, places in at.items():
+                seen += await self._fetch(node_id, places)
+        except (NoAnswer, Refused):
+            self.client.forget()
+            await self.client.pause(100)
         return seen
 
     async def _fetch(self, node_id: int, places: list[tuple[str, int]]) -> list[Seen]:
@@ -132,12 +136,7 @@ async def consume(client: Client, records: Records, partitions: list[tuple[str, 
         for _ in range(client.rng.randint(5, 60)):
             if client.is_over:
                 return
-            try:
-                seen = await reader.poll()
-            except (NoAnswer, Refused):
-                client.forget()
-                await client.pause(100)
-                continue
+            seen = await reader.poll()
             if seen:
                 records.polls.append(Poll(f"{client.name}.{number}", client.now_s, seen))
 
@@ -147,9 +146,5 @@ async def read_to_the_end(client: Client, partitions: list[tuple[str, int]]) -> 
     reader = Reader(client, partitions, in_session=False, level=READ_COMMITTED)
     log: list[Seen] = []
     while any(reader.positions[place] < reader.ends.get(place, 1 << 62) for place in partitions):
-        try:
-            log += await reader.poll()
-        except (NoAnswer, Refused):
-            client.forget()
-            await client.pause(100)
+        log += await reader.poll()
     return log

@@ -1,12 +1,32 @@
-"""What must hold at every moment, read from inside the nodes."""
+"""What must hold at every moment, read from inside the nodes and compared with everything seen so far.
+
+One leader in an epoch, of a partition and of the quorum; high watermarks that never go back; what was committed once is
+committed everywhere with the same bytes, and every later leader has it; in-sync sets that the controller granted; one
+metadata image at one offset.
+"""
 
 from typing import TYPE_CHECKING, Any
+from zlib import crc32
+
+from kpywire.batch import batch_headers
 
 if TYPE_CHECKING:
     from .machine import Machine
     from .world import World
 
 EVERY_EVENTS = 8
+READ_BYTES = 1 << 20
+
+Place = tuple[str, int]
+
+
+class Committed:
+    """The batches of a partition that were committed, as far as any leader's high watermark has come."""
+
+    def __init__(self) -> None:
+        self.end_offset = 0
+        self.batches: dict[int, tuple[int, int, int]] = {}
+        """By base offset: last offset, epoch, checksum."""
 
 
 class Invariants:
@@ -15,32 +35,120 @@ class Invariants:
     def __init__(self, world: "World", machines: "list[Machine]") -> None:
         self.world = world
         self.machines = machines
-        self.expects_liveness = False
-        self._high_watermarks: dict[tuple[int, int, str], int] = {}
-        self._partition_leaders: dict[tuple[str, int, int], int] = {}
+        self.committed: dict[Place, Committed] = {}
+        self._partition_leaders: dict[tuple[Place, int], int] = {}
+        self._quorum_leaders: dict[int, int] = {}
+        self._granted: dict[tuple[Place, int], frozenset[int]] = {}
+        self._images: dict[int, int] = {}
+        self._image_ends: dict[tuple[int, int], int] = {}
+        self._high_watermarks: dict[tuple[int, int, Place], int] = {}
+        self._read_to: dict[tuple[int, int, Place], int] = {}
 
     def look(self) -> None:
         """After an event."""
-        if self.world.events % EVERY_EVENTS == 0:
-            for machine in self.machines:
-                node = machine.node
-                if node is not None and node.broker is not None and hasattr(node.broker, "replicas"):
-                    self._look_at_replicas(machine, node.broker.replicas)
+        if self.world.events % EVERY_EVENTS:
+            return
+        for machine in self.machines:
+            node = machine.node
+            if node is None or node._replica is None:
+                continue
+            self._look_at_quorum(machine, node._replica)
+            if node.broker is not None and hasattr(node.broker, "replicas"):
+                self._look_at_replicas(machine, node.broker.replicas)
+
+    # The metadata
+
+    def _look_at_quorum(self, machine: "Machine", host: Any) -> None:
+        quorum = host._quorum
+        if quorum.is_leader:
+            known = self._quorum_leaders.setdefault(quorum.epoch, machine.node_id)
+            if known != machine.node_id:
+                self.world.violated(f"n{known} and {machine} led the quorum in epoch {quorum.epoch}")
+        image = host.image
+        key = (machine.node_id, machine.lives)
+        before = self._image_ends.get(key, 0)
+        if image.next_offset == before:
+            return
+        if image.next_offset < before:
+            self.world.violated(f"the metadata of {machine} went back from {before} to {image.next_offset}")
+        self._image_ends[key] = image.next_offset
+        digest = self._digest(image)
+        known_digest = self._images.setdefault(image.next_offset, digest)
+        if known_digest != digest:
+            self.world.violated(f"the metadata at offset {image.next_offset} are not the same on {machine}")
+
+    def _digest(self, image: Any) -> int:
+        parts: list[Any] = [sorted(image.features.items()), image.next_producer_id]
+        parts += [(each.id, each.epoch, each.fenced, each.incarnation_id) for each in image.brokers.values()]
+        for topic in image.topics.values():
+            parts.append((topic.name, topic.id))
+            for index, each in topic.partitions.items():
+                place = (topic.name, index)
+                granted = frozenset(each.isr)
+                known = self._granted.setdefault(((topic.name + topic.id.hex(), index), each.partition_epoch), granted)
+                if known != granted:
+                    self.world.violated(f"{place} has two in-sync sets in its epoch {each.partition_epoch}")
+                parts.append(
+                    (index, each.leader, each.leader_epoch, each.partition_epoch, *each.isr, *each.elr, *each.replicas)
+                )
+        parts.append(sorted((str(key), sorted(each.items())) for key, each in image.configs.items()))
+        return crc32(repr(parts).encode())
+
+    # Partitions
 
     def _look_at_replicas(self, machine: "Machine", replicas: Any) -> None:
         for topic in replicas.topics.values():
             for replica in topic.replicas.values():
-                leader = replica.leader
-                if leader is None or replica.gone:
+                role = replica.leader or replica.follower
+                if role is None or replica.gone or replica.offline:
                     continue
-                key = (topic.name, replica.index, leader.epoch)
-                known = self._partition_leaders.setdefault(key, machine.node_id)
-                if known != machine.node_id:
-                    self.world.violated(f"n{known} and {machine} lead {replica} in epoch {leader.epoch}")
-                high_watermark = leader.high_watermark.offset
-                place = (machine.node_id, machine.lives, str(replica))
-                if high_watermark < self._high_watermarks.get(place, 0):
+                place = (topic.name + topic.id.hex(), replica.index)
+                high_watermark = role.high_watermark.offset
+                if role is replica.leader:
+                    self._look_at_leader(machine, replica, place)
+                here = (machine.node_id, machine.lives, place)
+                if high_watermark < self._high_watermarks.get(here, 0):
                     self.world.violated(f"the high watermark of {replica} on {machine} went back to {high_watermark}")
-                self._high_watermarks[place] = high_watermark
-                if high_watermark > leader.log.log_end_offset:
+                self._high_watermarks[here] = high_watermark
+                if high_watermark > role.log.log_end_offset:
                     self.world.violated(f"the high watermark of {replica} on {machine} is above its log")
+                if high_watermark > self._read_to.get(here, 0):
+                    self._compare(machine, replica, role, place)
+                    self._read_to[here] = high_watermark
+
+    def _look_at_leader(self, machine: "Machine", replica: Any, place: Place) -> None:
+        leader = replica.leader
+        committed = self.committed.setdefault(place, Committed())
+        if (place, leader.epoch) not in self._partition_leaders:
+            self._partition_leaders[place, leader.epoch] = machine.node_id
+            if leader.log.log_end_offset < committed.end_offset:
+                self.world.violated(
+                    f"{machine} leads {replica} in epoch {leader.epoch} up to {leader.log.log_end_offset}, "
+                    f"and {committed.end_offset} was committed"
+                )
+        known = self._partition_leaders[place, leader.epoch]
+        if known != machine.node_id:
+            self.world.violated(f"n{known} and {machine} lead {replica} in epoch {leader.epoch}")
+        granted = self._granted.get((place, leader.partition_epoch))
+        if granted is not None and granted != frozenset(leader.isr):
+            self.world.violated(f"{machine} has {sorted(leader.isr)} in sync of {replica}, granted {sorted(granted)}")
+        committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
+
+    def _compare(self, machine: "Machine", replica: Any, role: Any, place: Place) -> None:
+        """What is newly committed here is what was committed elsewhere."""
+        committed = self.committed.setdefault(place, Committed())
+        offset = max(self._read_to.get((machine.node_id, machine.lives, place), 0), role.log.log_start_offset)
+        while offset < role.high_watermark.offset:
+            part = role.log.read(offset, READ_BYTES, role.high_watermark, min_one_batch=True)
+            if part is None:
+                return
+            for _, header in batch_headers(part.read()):
+                found = (header.last_offset, header.partition_leader_epoch, header.crc)
+                known = committed.batches.setdefault(header.base_offset, found)
+                if known != found:
+                    self.world.violated(
+                        f"{replica} on {machine} has at {header.base_offset} (last offset, epoch, checksum) {found}, "
+                        f"and {known} was committed"
+                    )
+                    return
+                offset = header.next_offset

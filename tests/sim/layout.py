@@ -32,6 +32,23 @@ COMMON = {
 }
 
 
+QUICK = {
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "1000",
+    "controller.quorum.election.timeout.ms": "300",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "500",
+    "controller.quorum.request.timeout.ms": "500",
+    "replica.lag.time.max.ms": "800",
+    "replica.fetch.wait.max.ms": "200",
+    "replica.fetch.backoff.ms": "100",
+    "replica.high.watermark.checkpoint.interval.ms": "500",
+    "replica.socket.timeout.ms": "1000",
+    "request.timeout.ms": "2000",
+}
+"""So that much happens in little time; patience is not what is tested here."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
@@ -43,6 +60,8 @@ class Layout:
         self.flushes_every_message = self.rng.random() < 0.5
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
+        if not self.is_alone and self.rng.random() < 0.8:
+            own |= QUICK
         if self.flushes_every_message:
             own["log.flush.interval.messages"] = "1"
         self.settings = {node_id: {**COMMON, **own, **self._of(node_id)} for node_id in ids}

@@ -17,7 +17,7 @@ from .client import TRANSACTION, Client, NoAnswer, Refused
 from .records import Records
 
 ALL = -1
-TRANSACTION_TIMEOUT_MS = 5_000
+TRANSACTION_TIMEOUT_MS = 2_000
 UNDECIDED = frozenset(
     {
         error_codes.REQUEST_TIMED_OUT,
