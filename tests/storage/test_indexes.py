@@ -8,8 +8,10 @@ from struct import pack
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from log_making import NOW_MS, PATH, TOPIC_ID, append_records, make_log, open_directory
+from log_making import NOW_MS, PATH, TOPIC_ID, append_records, headers_of, make_batch, make_log, open_directory
 
+from kpystorage.checking.findings import Finding
+from kpystorage.checking.indexes import TimeIndexCheck
 from kpystorage.errors import CorruptFile
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk, MemoryFile
@@ -216,3 +218,15 @@ def test_entries_come_every_so_many_bytes_and_at_the_end() -> None:
     assert positions == [size * each for each in range(every, 30, every)]
     log.active.seal()
     assert log.active.time_index.last == TimestampOffset(NOW_MS + 29, 29)
+
+
+@pytest.mark.parametrize(("offset", "is_right"), [(0, False), (1, True), (2, False), (3, False)])
+def test_a_time_index_that_names_another_batch_than_the_first_of_its_millisecond_is_damaged(
+    offset: int, is_right: bool
+) -> None:
+    found: list[Finding] = []
+    check = TimeIndexCheck("0.timeindex", pack(">qi", NOW_MS + 5, offset), 0, found.append)
+    for number, later_ms in enumerate([0, 5, 5, 3]):
+        check.batch(headers_of(make_batch(number, 1, timestamp=NOW_MS + later_ms))[0])
+    check.end()
+    assert (not found) == is_right

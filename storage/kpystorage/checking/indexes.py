@@ -86,25 +86,33 @@ class OffsetIndexCheck(IndexCheck):
 
 
 class TimeIndexCheck(IndexCheck):
-    """``.timeindex``: up to an entry's offset nothing is later than its timestamp, which that offset's batch has."""
+    """``.timeindex``: up to an entry's offset nothing is later than its timestamp, and its batch is the first of these.
+
+    From there a reader looks for the first record that is so late.
+    """
 
     def __init__(self, path: str, data: bytes, base_offset: int, report: Report) -> None:
         super().__init__(path, data, _TIME_ENTRY, report)
         self._entries = [(timestamp, base_offset + relative) for timestamp, relative in entries(data, _TIME_ENTRY)]
         self._next = 0
         self._latest = -1
+        self._latest_since = -1
+        """The last offset of the first batch that is so late."""
         for (timestamp, offset), (following, its_offset) in zip(self._entries, self._entries[1:], strict=False):
             if following <= timestamp or its_offset < offset:
                 self.say(f"entry of timestamp {following}, offset {its_offset} behind one of {timestamp}, {offset}")
 
     def batch(self, header: BatchHeader) -> None:
         """The next batch of the segment."""
-        self._latest = max(self._latest, header.max_timestamp)
+        if header.max_timestamp > self._latest:
+            self._latest, self._latest_since = header.max_timestamp, header.last_offset
         while self._next < len(self._entries) and self._entries[self._next][1] <= header.last_offset:
             timestamp, offset = self._entries[self._next]
             self._next += 1
             if offset < header.base_offset or timestamp != self._latest or timestamp != header.max_timestamp:
                 self.say(f"entry of timestamp {timestamp} at offset {offset}, where the log has {self._latest}")
+            elif header.last_offset != self._latest_since:
+                self.say(f"entry of timestamp {timestamp} at offset {offset}, which {self._latest_since} had first")
             elif offset != header.last_offset:
                 self.note(f"entry of offset {offset}, whose batch ends at {header.last_offset}, which does no harm")
 
