@@ -198,7 +198,8 @@ class ControllerHost:
         if api_version is None:
             api_version = request.VERSIONS[-1]
         if isinstance(request, DescribeQuorumRequest):
-            reply(describe_quorum(self._quorum, request, api_version, self._scheduler.now_ms()))
+            clocks = self._scheduler.monotonic_ms(), self._scheduler.now_ms()
+            reply(describe_quorum(self._quorum, request, api_version, *clocks))
             return
         call = Call(request, api_version, reply)
         if self._reign is None:

@@ -3,8 +3,10 @@
 Pure; what it says is what this node knows now. Only a leader can tell, and only of the metadata log.
 """
 
+from kpybroker.raft import leading
+from kpybroker.raft.messages import ReplicaKey
 from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import Leader
+from kpybroker.raft.roles import Leader, Progress
 from kpywire import error_codes
 from kpywire.messages.describe_quorum import (
     DescribeQuorumRequest,
@@ -15,6 +17,7 @@ from kpywire.messages.describe_quorum import (
     Node,
     ReplicaState,
 )
+from kpywire.uuid import ZERO_UUID
 
 CLUSTER_METADATA = "__cluster_metadata"
 UNKNOWN_OFFSET = -1
@@ -22,7 +25,7 @@ WITH_ADDRESSES_FROM = 2
 
 
 def describe_quorum(
-    quorum: Quorum, request: DescribeQuorumRequest, api_version: int, now_ms: int
+    quorum: Quorum, request: DescribeQuorumRequest, api_version: int, now_ms: float, wall_ms: int
 ) -> DescribeQuorumResponse:
     """Answer a leader's clients; NOT_LEADER_OR_FOLLOWER from any other node.
 
@@ -34,13 +37,14 @@ def describe_quorum(
     asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
     if asked != [(CLUSTER_METADATA, 0)] or len(request.topics) > 1:
         return _unknown(request)
-    partition = _partition(quorum, quorum.role, now_ms)
+    partition = _partition(quorum, quorum.role, now_ms, wall_ms)
     topic = DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])
     response = DescribeQuorumResponse(error_code=error_codes.NONE, topics=[topic])
-    if api_version >= WITH_ADDRESSES_FROM:
+    if api_version < WITH_ADDRESSES_FROM:
+        for state in (*partition.current_voters, *partition.observers):
+            state.replica_directory_id = ZERO_UUID
+    else:
         voters = quorum.history.voters
-        for state in partition.current_voters:
-            state.replica_directory_id = voters[state.replica_id].directory_id
         response.nodes = [
             Node(
                 node_id=voter.id,
@@ -51,8 +55,11 @@ def describe_quorum(
     return response
 
 
-def _partition(quorum: Quorum, leader: Leader, now_ms: int) -> DescribeQuorumResponsePartitionData:
+def _partition(quorum: Quorum, leader: Leader, now_ms: float, wall_ms: int) -> DescribeQuorumResponsePartitionData:
+    leading.forget_silent(leader, now_ms)
     known = leader.high_watermark
+    voters = quorum.history.voters.values()
+    observers = [ReplicaKey(*key) for key in leader.replicas if not quorum.is_voting(ReplicaKey(*key))]
     return DescribeQuorumResponsePartitionData(
         partition_index=0,
         error_code=error_codes.NONE,
@@ -60,15 +67,33 @@ def _partition(quorum: Quorum, leader: Leader, now_ms: int) -> DescribeQuorumRes
         leader_epoch=quorum.epoch,
         high_watermark=UNKNOWN_OFFSET if known is None else known,
         current_voters=[
-            ReplicaState(
-                replica_id=voter.id,
-                log_end_offset=quorum.next_offset if voter.id == quorum.local.id else UNKNOWN_OFFSET,
-                last_fetch_timestamp=now_ms,
-                last_caught_up_timestamp=now_ms,
-            )
-            for voter in quorum.history.voters.values()
+            _itself(quorum, voter.directory_id, wall_ms)
+            if voter.id == quorum.local.id
+            else _state(ReplicaKey(voter.id, voter.directory_id), leading.progress_of(leader, voter))
+            for voter in voters
         ],
-        observers=[],
+        observers=[_state(key, leader.replicas[key]) for key in sorted(observers)],
+    )
+
+
+def _itself(quorum: Quorum, directory_id: bytes, wall_ms: int) -> ReplicaState:
+    """The leader has always caught up."""
+    return ReplicaState(
+        replica_id=quorum.local.id,
+        replica_directory_id=directory_id,
+        log_end_offset=quorum.next_offset,
+        last_fetch_timestamp=wall_ms,
+        last_caught_up_timestamp=wall_ms,
+    )
+
+
+def _state(replica: ReplicaKey, progress: Progress) -> ReplicaState:
+    return ReplicaState(
+        replica_id=replica.id,
+        replica_directory_id=replica.directory_id,
+        log_end_offset=progress.end_offset,
+        last_fetch_timestamp=progress.fetched_wall_ms,
+        last_caught_up_timestamp=progress.caught_up_wall_ms,
     )
 
 

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from kpybroker.raft.messages import Fetch, ReplicaKey
 from kpybroker.raft.roles import Leader, Progress
-from kpybroker.raft.voters import Voters
+from kpybroker.raft.voters import Voter, Voters
+from kpywire.uuid import ZERO_UUID
+
+OBSERVER_SESSION_MS = 300_000
+MOST_REPLICAS = 1_000
+"""Whoever asks may call itself what it likes."""
 
 
 class Parked(NamedTuple):
@@ -23,29 +28,62 @@ class Parked(NamedTuple):
         return self.fetch.offset < next_offset or self.fetch.high_watermark < high_watermark
 
 
-def note_fetch(leader: Leader, fetch: Fetch, now_ms: float) -> None:
-    """A voter has everything below the offset that it asks for."""
-    leader.voters[fetch.replica] = Progress(fetch.offset, now_ms)
+def note_fetch(leader: Leader, fetch: Fetch, next_offset: int, now_ms: float, wall_ms: int) -> None:
+    """A replica has everything below the offset that it asks for; ``next_offset`` is where the leader's log ends.
+
+    It has caught up with what there is now, or with what there was when it last asked (``LeaderState.ReplicaState``).
+    """
+    known = _progress(leader, fetch.replica, now_ms)
+    if known is None:
+        return
+    if fetch.offset >= next_offset:
+        known.caught_up_wall_ms = wall_ms
+    elif 0 < known.leaders_next_offset <= fetch.offset:
+        known.caught_up_wall_ms = known.fetched_wall_ms
+    known.leaders_next_offset = next_offset
+    known.end_offset, known.fetched_ms, known.fetched_wall_ms = fetch.offset, now_ms, wall_ms
 
 
 def note_life(leader: Leader, replica: ReplicaKey, now_ms: float) -> None:
-    """A voter is there and follows, though it acknowledges nothing."""
-    known = leader.voters.get(replica)
-    leader.voters[replica] = Progress(-1 if known is None else known.end_offset, now_ms)
+    """A replica is there and follows, though it acknowledges nothing."""
+    known = _progress(leader, replica, now_ms)
+    if known is not None:
+        known.fetched_ms = now_ms
 
 
-def acknowledged(leader: Leader, voter_id: int) -> int:
-    """Up to where a voter has the log; -1 if it has not fetched from this leader."""
-    return max([each.end_offset for key, each in leader.voters.items() if key[0] == voter_id], default=-1)
+def _progress(leader: Leader, replica: ReplicaKey, now_ms: float) -> Progress | None:
+    """What is known of a replica, to be noted anew; None for what is none, and for one too many."""
+    known = leader.replicas.get(replica)
+    if known is None and replica.id >= 0:
+        if len(leader.replicas) >= MOST_REPLICAS:
+            forget_silent(leader, now_ms)
+        if len(leader.replicas) < MOST_REPLICAS:
+            known = leader.replicas[replica] = Progress()
+    return known
 
 
-def _fetched_ms(leader: Leader, voter_id: int) -> float:
-    return max([each.fetched_ms for key, each in leader.voters.items() if key[0] == voter_id], default=-1)
+def forget_silent(leader: Leader, now_ms: float) -> None:
+    """Observers that have not fetched for long are gone."""
+    for replica, progress in list(leader.replicas.items()):
+        if progress.fetched_ms < now_ms - OBSERVER_SESSION_MS:
+            del leader.replicas[replica]
+
+
+def progress_of(leader: Leader, voter: Voter) -> Progress:
+    """What is known of a voter; one that was configured has any directory."""
+    exact = leader.replicas.get(ReplicaKey(voter.id, voter.directory_id))
+    if exact is not None or voter.directory_id != ZERO_UUID:
+        return exact or Progress()
+    of_node = [each for replica, each in leader.replicas.items() if replica[0] == voter.id]
+    return max(of_node, key=lambda each: each.fetched_ms, default=Progress())
 
 
 def committed(leader: Leader, local_id: int, voters: Voters) -> int | None:
     """What a majority of the voters has, if it is news and covers a record of this epoch (Raft's section 5.4.2)."""
-    offsets = [leader.synced_offset if each == local_id else acknowledged(leader, each) for each in voters]
+    offsets = [
+        leader.synced_offset if voter.id == local_id else progress_of(leader, voter).end_offset
+        for voter in voters.values()
+    ]
     if not offsets:
         return None
     offset = _reached_by_majority(offsets)
@@ -55,7 +93,9 @@ def committed(leader: Leader, local_id: int, voters: Voters) -> int | None:
 
 def majority_ms(leader: Leader, local_id: int, voters: Voters) -> float:
     """When a majority, the leader included, was last known to follow it."""
-    times = [float("inf") if each == local_id else _fetched_ms(leader, each) for each in voters]
+    times = [
+        float("inf") if voter.id == local_id else progress_of(leader, voter).fetched_ms for voter in voters.values()
+    ]
     return max(leader.majority_ms, _reached_by_majority(times)) if times else leader.majority_ms
 
 

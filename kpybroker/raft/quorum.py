@@ -243,7 +243,7 @@ class Quorum(Standing):
 
     def _tell_resigned(self, leader: Leader) -> None:
         others = [self.history.voters[voter_id] for voter_id in self._others]
-        best_first = sorted(others, key=lambda voter: leading.acknowledged(leader, voter.id), reverse=True)
+        best_first = sorted(others, key=lambda voter: leading.progress_of(leader, voter).end_offset, reverse=True)
         candidates = tuple([ReplicaKey(voter.id, voter.directory_id) for voter in best_first])
         for candidate in candidates:
             self._talks.tell(candidate.id, EndQuorumEpoch(self.epoch, self.local.id, candidates))
@@ -358,8 +358,7 @@ class Quorum(Standing):
         if diverging is not None:
             self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
             return
-        if self.is_voting(fetch.replica):
-            leading.note_fetch(leader, fetch, now_ms)
+        leading.note_fetch(leader, fetch, self.next_offset, now_ms, self._wall_ms)
         self._heard(leader, fetch.replica.id, now_ms)
         self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
         self._advance(leader, now_ms)
@@ -369,8 +368,7 @@ class Quorum(Standing):
         if not isinstance(leader, Leader) or error_code != error_codes.NONE:
             self._talks.answer(ticket, FetchSnapshotResponse(self._known(error_code), fetch.snapshot))
             return
-        if self.is_voting(fetch.replica):
-            leading.note_life(leader, fetch.replica, now_ms)
+        leading.note_life(leader, fetch.replica, now_ms)
         self._heard(leader, fetch.replica.id, now_ms)
         self._talks.answer(ticket, FetchSnapshotResponse(self._known(), fetch.snapshot, fetch.position), fetch)
 

@@ -121,13 +121,18 @@ class Follower:
 
 
 class Progress:
-    """How far a voter is, as its last fetch told, and when it came."""
+    """How far a replica is, as its last fetch told, and when it came; -1 for never."""
 
-    __slots__ = ("end_offset", "fetched_ms")
+    __slots__ = ("caught_up_wall_ms", "end_offset", "fetched_ms", "fetched_wall_ms", "leaders_next_offset")
 
-    def __init__(self, end_offset: int, fetched_ms: float) -> None:
-        self.end_offset = end_offset
-        self.fetched_ms = fetched_ms
+    def __init__(self) -> None:
+        self.end_offset = -1
+        self.fetched_ms: float = -1
+        self.fetched_wall_ms = -1
+        self.caught_up_wall_ms = -1
+        """When it was last known to have all that the leader had."""
+        self.leaders_next_offset = -1
+        """Where the leader's log ended when it last fetched."""
 
 
 class Leader:
@@ -135,7 +140,7 @@ class Leader:
 
     __slots__ = (
         "announce_ms", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms",
-        "synced_offset", "voters",
+        "replicas", "synced_offset",
     )  # fmt: skip
 
     def __init__(self, election: ElectionState, epoch_start_offset: int, granted: list[int], now_ms: float = 0) -> None:
@@ -144,7 +149,8 @@ class Leader:
         self.granted = granted
         self.synced_offset = epoch_start_offset
         self.high_watermark: int | None = None
-        self.voters: dict[tuple[int, bytes], Progress] = {}
+        self.replicas: dict[tuple[int, bytes], Progress] = {}
+        """Voters and observers, by id and directory."""
         self.majority_ms = now_ms
         """When a majority of voters was last known to follow."""
         self.announce_ms: dict[int, float] = {}
