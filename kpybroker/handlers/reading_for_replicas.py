@@ -116,6 +116,8 @@ class ReplicaReading(Reading):
     def _read_partition(self, entry: Entry, left_bytes: int, *, nothing_yet: bool, copy: bool) -> PartitionData:
         entry.held_back = False
         replica = self._replica_of(entry)
+        if self.session.lasts or self._parked:
+            entry.watch()
         leader = self._leader_for(replica, entry)
         leader.check_follower(self.replica_id, self.replica_epoch, knows_epoch=entry.leader_epoch >= 0)
         log = leader.log
