@@ -50,6 +50,11 @@ def test_every_default_of_a_broker_in_a_test_is_told() -> None:
     assert set(DEFAULTS) - alike == told
 
 
+@pytest.mark.slow
+def test_the_cluster_that_is_shown_survives() -> None:
+    exec(block_with("cluster.kill"), {})
+
+
 @pytest.mark.parametrize("block", BLOCKS)
 def test_every_block_is_python(block: str) -> None:
     compile(block, "docs/testing.md", "exec")
