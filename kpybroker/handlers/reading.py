@@ -34,6 +34,7 @@ from kpywire.messages.fetch import (
 FOLLOWERS_FROM = 11
 """From this version on consumers may read from followers (KIP-392)."""
 LAST_WITHOUT_STORAGE_ERROR = 5
+UNTOLD = -1
 UNKNOWN = frozenset({error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID})
 """Errors that Kafka answers before it looks at any log; it words the answers of both kinds a little differently."""
 FEW_FILES = 64
@@ -307,7 +308,9 @@ class Reading:
                 errors += 1
             if goes_on:
                 more = bool(answer.records) or must_not_wait(answer)
-                session.answered(entry, answer.high_watermark, answer.log_start_offset, more=more)
+                # Who cuts its log takes nothing else of the answer: it has to be told again.
+                told = answer.high_watermark if answer.diverging_epoch.epoch < 0 else UNTOLD
+                session.answered(entry, told, answer.log_start_offset, more=more)
             self._count(entry, answer)
             topic = topics.get(entry.topic)
             if topic is None:

@@ -126,6 +126,8 @@ class Fetcher:
         self._limits = limits
         self._due: dict[Key, None] = {}
         """Partitions that the session may not hold as they are."""
+        self._unheard: dict[Key, None] = {}
+        """Partitions of which something was told that came too late to count: the leader would not tell it again."""
         self._delayed: list[tuple[float, int, Following]] = []
         self._order = 0
 
@@ -187,7 +189,10 @@ class Fetcher:
         is_full = self.session_epoch == 0
         if is_full:
             self.session = {}
+            self._unheard.clear()
             self._due = dict.fromkeys(self.followings)
+        if self._unheard:
+            within_ms = 0.0  # they are taken in anew with the request after this one
         due, self._due = self._due, {}
         changed, forgotten = self._changes(due, is_held_back)
         if not self.session and not forgotten:
@@ -216,19 +221,22 @@ class Fetcher:
         """Bring the session up to date: what has to be told, and what forgotten."""
         changed: list[Key] = []
         forgotten: list[Key] = []
-        session, followings = self.session, self.followings
+        session, followings, unheard = self.session, self.followings, self._unheard
         max_bytes = self._limits().partition_max_bytes
         for key in due:
             following = followings.get(key)
-            if following is None or following.state is not State.FETCHING or is_held_back(following):
-                if session.pop(key, None) is not None:
-                    forgotten.append(key)
+            if key in unheard:
+                del unheard[key]
+                self._due[key] = None
+            elif following is not None and following.state is State.FETCHING and not is_held_back(following):
+                follower = following.follower
+                asked = _new(Asked, (*follower.next_fetch, follower.epoch, max_bytes))
+                if session.get(key) != asked:
+                    session[key] = asked
+                    changed.append(key)
                 continue
-            follower = following.follower
-            asked = _new(Asked, (*follower.next_fetch, follower.epoch, max_bytes))
-            if session.get(key) != asked:
-                session[key] = asked
-                changed.append(key)
+            if session.pop(key, None) is not None:
+                forgotten.append(key)
         return changed, forgotten
 
     def _asked(self, topic_id: bytes, index: int) -> FetchPartition:
@@ -269,11 +277,12 @@ class Fetcher:
     ) -> Iterator[tuple[Following, Asked, PartitionData]]:
         for key, answer in answers:
             following, asked = self.followings.get(key), session.get(key)
-            if following is None or asked is None or following.state is not State.FETCHING:
-                continue
-            follower = following.follower
-            if (follower.log.end.offset, follower.epoch) == (asked.offset, asked.leader_epoch):
-                yield following, asked, answer
+            if asked is not None and following is not None and following.state is State.FETCHING:
+                follower = following.follower
+                if (follower.log.end.offset, follower.epoch) == (asked.offset, asked.leader_epoch):
+                    yield following, asked, answer
+                    continue
+            self._unheard[key] = self._due[key] = None
 
     def lost(self) -> None:
         """There will be no answer: the leader may have taken the request or not."""
