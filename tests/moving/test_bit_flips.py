@@ -154,6 +154,27 @@ def test_repair_mends_what_its_neighbours_tell_and_loses_nothing(home: Path, tmp
     assert len(list(data.rglob("*.set-aside-*"))) > 6
 
 
+@pytest.mark.parametrize("left_bytes", [None, 0])
+def test_repair_gives_a_log_the_aborted_transactions_that_its_index_lacks(
+    home: Path, tmp_path: Path, left_bytes: int | None
+) -> None:
+    data = tmp_path / "data"
+    shutil.copytree(home / "data", data)
+    index = next(each for each in sorted((data / "transactions-0").glob("*.txnindex")) if each.stat().st_size)
+    whole = index.read_bytes()
+    if left_bytes is None:
+        index.unlink()
+    else:
+        index.write_bytes(whole[:left_bytes])
+    looked = CliRunner().invoke(main, ["check", str(data)])
+    assert looked.exit_code == 1, looked.output
+    assert "lacks" in looked.output
+    repaired = CliRunner().invoke(main, ["check", "--repair", str(data)])
+    assert repaired.exit_code == 0, repaired.output
+    assert index.read_bytes() == whole
+    assert damages(data) == []
+
+
 def test_repair_takes_a_damaged_batch_out_and_says_so(home: Path, tmp_path: Path) -> None:
     broker = KpyBroker(PROPERTIES, directory=tmp_path)
     data = tmp_path / "data"
