@@ -224,11 +224,18 @@ class InSync:
     # What the metadata say
 
     def assign(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> bool:
-        """Take over what is committed; False if the controller has already told more than that."""
+        """Take over what is committed; False if the controller has already told more than that.
+
+        What it has told of this very epoch ends no proposal: that may be granted still, and who would be in the set
+        by it has to count (Kafka forgets it here, and could commit what such a replica lacks).
+        """
         if partition_epoch < self.partition_epoch:
             return False
+        pending = self.pending
+        if partition_epoch > self.partition_epoch or (pending is not None and not set(pending.isr) <= set(replicas)):
+            self.pending = None
         self.partition_epoch = partition_epoch
-        self.isr, self.pending = tuple(isr), None
+        self.isr = tuple(isr)
         if tuple(replicas) != self.replicas:
             self.replicas = tuple(replicas)
             known = self.followers
