@@ -45,6 +45,7 @@ from kpybroker.io.limits import (
     open_files,
     raise_open_files,
 )
+from kpybroker.io.machine import name_of_this_machine
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
@@ -335,7 +336,7 @@ class Node:
             listeners=[
                 Listener(
                     name=listener.name,
-                    host=listener.host or _name_of_this_machine(),
+                    host=listener.host or name_of_this_machine(),
                     port=listener.port or self.ports[listener.name],
                     security_protocol=0,
                 )
@@ -345,7 +346,7 @@ class Node:
                 Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)
                 for name, levels in SUPPORTED.items()
             ],
-            rack=config.rack,
+            rack=_rack(config),
             log_dirs=[each.id for each in stored.directories],
             previous_broker_epoch=stored.previous_broker_epoch,
         )
@@ -424,14 +425,9 @@ def _listen(server: Server, listener: ConfiguredListener, dispatch: Dispatch) ->
         raise StartRefused(f"cannot listen on {listener}: {getattr(error, 'strerror', None) or error}") from None
 
 
-def _name_of_this_machine() -> str:
-    """What clients are told where nothing else is advertised, as in Kafka; "localhost" if nobody can look it up."""
-    name = socket.getfqdn()
-    try:
-        socket.getaddrinfo(name, None)
-    except (OSError, UnicodeError):
-        return "localhost"
-    return name
+def _rack(config: BrokerConfig) -> str | None:
+    """Replicas are spread over machines where nobody says what else there is to spread over."""
+    return config.rack if config.rack is not None or config.standalone else socket.gethostname()
 
 
 def socket_limits(config: BrokerConfig) -> SocketLimits:

@@ -19,6 +19,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
 from kpybroker.controller.first_start import NodeIdentity, identify
 from kpybroker.controller.recovery import StartRefused
+from kpybroker.io.machine import name_of_this_machine
 from kpybroker.replicas.directories import IdentifiedDirectory
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
@@ -71,7 +72,8 @@ def open_storage(
     every = [*paths, *([] if metadata_path in paths else [metadata_path])]
     log_config = _default_log_config(config)
     directories = {path: LogDirectory(path, disk, rng, log.warning, log_config, Lock()) for path in every}
-    identity = identify(config, disk, list(directories), metadata_path, rng, now_ms)
+    this_machine = "localhost" if config.standalone else name_of_this_machine()
+    identity = identify(config, disk, list(directories), metadata_path, rng, now_ms, this_machine)
     for line in identity.formatted:
         log.info("%s", line)
     metadata_directory = directories[metadata_path]

@@ -131,7 +131,8 @@ def _run_cluster(
     addresses = [f"{shown}:{node.clients.port}" for node in nodes]
 
     def ready() -> None:
-        click.echo(f"kpybroker: {count} brokers serve {','.join(addresses)}, data in {directory}")
+        serve = "1 broker serves" if count == 1 else f"{count} brokers serve"
+        click.echo(f"kpybroker: {serve} {','.join(addresses)}, data in {directory}")
         click.echo("\n".join(["", *_paste_next(_program(), addresses[0])]))
 
     return RunningCluster(nodes, ("--log-level", log_level), ready).run()

@@ -46,9 +46,17 @@ class NodeIdentity(NamedTuple):
 
 
 def identify(
-    config: "BrokerConfig", disk: Disk, directories: Sequence[str], metadata_directory: str, rng: Random, now_ms: int
+    config: "BrokerConfig",
+    disk: Disk,
+    directories: Sequence[str],
+    metadata_directory: str,
+    rng: Random,
+    now_ms: int,
+    this_machine: str = "localhost",
 ) -> NodeIdentity:
     """Read every ``meta.properties``, or format a new node. All paths are absolute.
+
+    ``this_machine`` is what other nodes call it, where the configuration does not say.
 
     Blocks; raises StartRefused, CorruptFile, Malformed, OSError.
     """
@@ -70,15 +78,15 @@ def identify(
         Voter(node_id, ZERO_UUID, (VoterEndpoint("CONTROLLER", host, port),))
         for node_id, (host, port) in config.quorum_voters.items()
     ]
-    voter = Voter(config.node_id, ids[metadata_directory], controller_endpoints(config))
+    voter = Voter(config.node_id, ids[metadata_directory], controller_endpoints(config, this_machine))
     records = read_bootstrap_records(disk, metadata_directory)
     return NodeIdentity(cluster_id, ids, voter, static_voters, records, formatted)
 
 
-def controller_endpoints(config: "BrokerConfig") -> tuple[VoterEndpoint, ...]:
+def controller_endpoints(config: "BrokerConfig", this_machine: str = "localhost") -> tuple[VoterEndpoint, ...]:
     """Where other controllers reach this one; nowhere if it stands alone and listens to none."""
     return tuple(
-        VoterEndpoint(listener.name, listener.host or "localhost", listener.port)
+        VoterEndpoint(listener.name, listener.host or this_machine, listener.port)
         for listener in config.advertised_controller_listeners
     )
 
