@@ -19,6 +19,7 @@ TARGET ?= kpybroker
 PROGRAM ?= kpybroker
 SECONDS ?= 3600
 OPTIONS ?=
+SEEDS ?= 0-999
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
 
@@ -138,6 +139,14 @@ durability: setup ## cut the recorded disk of a whole broker at every point; wha
 .PHONY: transactions
 transactions: setup ## many more random transactions: beside Kafka's coordinator, and in the simulation with its crashes
 	$(PYTEST) tests/transactions -o timeout=0 --transaction-seeds 4000 --transaction-histories 300
+
+.PHONY: sim
+sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
+	$(BIN)/python -m tests.sim run --seeds $(SEEDS) $(OPTIONS)
+
+.PHONY: sim-mutants
+sim-mutants: setup ## the same with planted bugs: which of them are found (OPTIONS='--only fsync --seeds 0-39')
+	$(BIN)/python -m tests.sim mutants $(OPTIONS)
 
 .PHONY: compaction
 compaction: setup ## compact many more random logs beside Kafka's own cleaner
