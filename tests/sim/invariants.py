@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 EVERY_EVENTS = 8
 READ_BYTES = 1 << 20
 
-Place = tuple[str, int]
+Place = tuple[str, bytes, int]
+"""Topic, its id, partition."""
 
 
 class Committed:
@@ -83,11 +84,13 @@ class Invariants:
         for topic in image.topics.values():
             parts.append((topic.name, topic.id))
             for index, each in topic.partitions.items():
-                place = (topic.name, index)
+                place = (topic.name, topic.id, index)
                 granted = frozenset(each.isr)
-                known = self._granted.setdefault(((topic.name + topic.id.hex(), index), each.partition_epoch), granted)
+                known = self._granted.setdefault((place, each.partition_epoch), granted)
                 if known != granted:
-                    self.world.violated(f"{place} has two in-sync sets in its epoch {each.partition_epoch}")
+                    self.world.violated(
+                        f"{topic.name}-{index} has two in-sync sets in its epoch {each.partition_epoch}"
+                    )
                 parts.append(
                     (index, each.leader, each.leader_epoch, each.partition_epoch, *each.isr, *each.elr, *each.replicas)
                 )
@@ -102,7 +105,7 @@ class Invariants:
                 role = replica.leader or replica.follower
                 if role is None or replica.gone or replica.offline:
                     continue
-                place = (topic.name + topic.id.hex(), replica.index)
+                place = (topic.name, topic.id, replica.index)
                 high_watermark = role.high_watermark.offset
                 if role is replica.leader:
                     self._look_at_leader(machine, replica, place)

@@ -16,4 +16,411 @@ class Mutation(NamedTuple):
     new: str
 
 
-MUTATIONS: list[Mutation] = []
+QUORUM = "kpybroker/raft/quorum.py"
+VOTING = "kpybroker/raft/voting.py"
+LEADING = "kpybroker/raft/leading.py"
+STANDING = "kpybroker/raft/standing.py"
+ANSWERING = "kpybroker/raft/answering.py"
+LOG_VIEW = "kpybroker/raft/log_view.py"
+SHELL = "kpybroker/controller/quorum_shell.py"
+IN_SYNC = "kpybroker/partition/in_sync.py"
+LEADER = "kpybroker/partition/leader.py"
+FOLLOWER = "kpybroker/partition/follower.py"
+ROLE = "kpybroker/partition/role.py"
+BROKERS = "kpybroker/controller/brokers.py"
+CHANGE = "kpybroker/controller/partition_change.py"
+PARTITIONS = "kpybroker/controller/partitions.py"
+WAIT = "kpybroker/replicas/commit_wait.py"
+JOURNAL = "kpybroker/journal.py"
+PRODUCERS = "storage/kpystorage/producer_states.py"
+LOG = "storage/kpystorage/log.py"
+READING = "kpybroker/handlers/reading.py"
+END_TRANSACTION = "kpybroker/transactions/end_transaction.py"
+MARKERS = "kpybroker/transactions/markers.py"
+CHECKPOINT = "storage/kpystorage/checkpoint.py"
+
+MUTATIONS = [
+    # The quorum
+    Mutation(
+        "vote not fsynced",
+        "kpybroker/controller/metadata_log.py",
+        'quorum_state.write(self._disk, f"{self._path}/{QUORUM_STATE}", state)',
+        'self._disk.write(f"{self._path}/{QUORUM_STATE}", quorum_state.render(state), synchronize=False)',
+    ),
+    Mutation(
+        "vote said before it is saved",
+        QUORUM,
+        "may_speak = self._talks.has_words and election is None and self._saving is None",
+        "may_speak = self._talks.has_words",
+    ),
+    Mutation(
+        "vote for two candidates of an epoch",
+        VOTING,
+        "        return election.voted_id == vote.replica.id and same_disk\n",
+        "        return is_complete and same_disk\n",
+    ),
+    Mutation(
+        "vote for a log that lacks records",
+        VOTING,
+        "is_complete = (vote.end.epoch, vote.end.offset) >= (end.epoch, end.offset)",
+        "is_complete = True",
+    ),
+    Mutation(
+        "vote compares offsets before epochs",
+        VOTING,
+        "is_complete = (vote.end.epoch, vote.end.offset) >= (end.epoch, end.offset)",
+        "is_complete = (vote.end.offset, vote.end.epoch) >= (end.offset, end.epoch)",
+    ),
+    Mutation(
+        "vote in an older epoch",
+        ANSWERING,
+        "        if vote.epoch < self.epoch:\n"
+        "            return VoteResponse(self._known(error_codes.FENCED_LEADER_EPOCH))\n",
+        "",
+    ),
+    Mutation(
+        "quorum commits what one follower has",
+        LEADING,
+        "return sorted(values, reverse=True)[len(values) // 2]",
+        "return sorted(values, reverse=True)[0]",
+    ),
+    Mutation(
+        "quorum's leader counts what it has not synced",
+        QUORUM,
+        "self.role.synced_offset = max(self.role.synced_offset, self.log.synced_offset)",
+        "self.role.synced_offset = self.next_offset",
+    ),
+    Mutation(
+        "quorum commits records of older epochs",
+        LEADING,
+        "known = leader.epoch_start_offset if leader.high_watermark is None else leader.high_watermark",
+        "known = -1 if leader.high_watermark is None else leader.high_watermark",
+    ),
+    Mutation(
+        "quorum's follower fetches before it has synced",
+        QUORUM,
+        "            if self.log.is_durable:\n                self._talks.ask(leader_id, self._next_fetch())\n",
+        "            self._talks.ask(leader_id, self._next_fetch())\n",
+    ),
+    Mutation(
+        "quorum's fetch of another epoch is taken",
+        ANSWERING,
+        "            return error_codes.FENCED_LEADER_EPOCH\n        if epoch > self.epoch:\n"
+        "            return error_codes.UNKNOWN_LEADER_EPOCH\n        return error_codes.NONE if",
+        "            return error_codes.NONE\n        return error_codes.NONE if",
+    ),
+    Mutation(
+        "quorum's leader does not see that logs part",
+        LOG_VIEW,
+        "return None if end.epoch == last_fetched_epoch and offset <= end.offset else end",
+        "return None",
+    ),
+    Mutation(
+        "quorum's follower is cut too little",
+        LOG_VIEW,
+        "return min(end.offset, diverging.offset) if end.epoch == diverging.epoch else end.offset",
+        "return max(end.offset, diverging.offset)",
+    ),
+    Mutation(
+        "quorum's follower leaves gaps",
+        QUORUM,
+        "if header.base_offset != self.next_offset or not check_crc(batch, header):",
+        "if not check_crc(batch, header):",
+    ),
+    Mutation(
+        "quorum's leader never resigns",
+        QUORUM,
+        "if now_ms >= self._resign_ms(leader):",
+        "if now_ms < 0:",
+    ),
+    Mutation(
+        "quorum's high watermark runs ahead of the follower's log",
+        QUORUM,
+        "committed = min(response.high_watermark, self.next_offset)",
+        "committed = response.high_watermark + 1",
+    ),
+    Mutation(
+        "metadata flushed without fsync",
+        "storage/kpystorage/flush.py",
+        "        for descriptor in self.descriptors:\n            descriptor.fsync()\n",
+        "",
+    ),
+    # The controller
+    Mutation(
+        "fenced replica may be in the in-sync set",
+        PARTITIONS,
+        "if broker is None or not broker.is_active or member.broker_epoch not in (ANY_EPOCH, broker.epoch):",
+        "if broker is None:",
+    ),
+    Mutation(
+        "an earlier life may be in the in-sync set",
+        PARTITIONS,
+        "not broker.is_active or member.broker_epoch not in (ANY_EPOCH, broker.epoch):",
+        "not broker.is_active:",
+    ),
+    Mutation(
+        "in-sync set of an older partition epoch is taken",
+        PARTITIONS,
+        "if wanted.partition_epoch < partition.partition_epoch:",
+        "if wanted.partition_epoch < 0:",
+    ),
+    Mutation(
+        "in-sync set of a deposed leader is taken",
+        PARTITIONS,
+        "    if wanted.leader_epoch < partition.leader_epoch:\n"
+        "        return error_codes.FENCED_LEADER_EPOCH\n    if broker_id != partition.leader:\n"
+        "        return error_codes.INVALID_REQUEST\n"
+        "    if wanted.partition_epoch < partition.partition_epoch:",
+        "    if wanted.partition_epoch < 0:",
+    ),
+    Mutation(
+        "any living replica may be elected",
+        CHANGE,
+        "eligible = replica in self.isr or (not self.isr and replica in self._elr)",
+        "eligible = True",
+    ),
+    Mutation(
+        "a fenced broker stays in in-sync sets",
+        BROKERS,
+        "    records = leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)\n"
+        "    records.append(BrokerRegistrationChangeRecord(",
+        "    records: list[Any] = []\n    records.append(BrokerRegistrationChangeRecord(",
+    ),
+    Mutation(
+        "a silent broker is never fenced",
+        BROKERS,
+        "session = state.heartbeats.take_expired(now_ms)",
+        "session = None",
+    ),
+    Mutation(
+        "a new incarnation stays in in-sync sets",
+        BROKERS,
+        "        records += _leave_in_sync_sets(state, message.broker_id, clean)\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "who died uncleanly stays eligible",
+        CHANGE,
+        "if replica not in self.isr and replica not in self.unclean_shutdown_replicas",
+        "if replica not in self.isr",
+    ),
+    Mutation(
+        "answers leave before they are committed",
+        JOURNAL,
+        "        if next_offset <= self.committed_offset:\n            return None\n        gate = _Gate(next_offset)",
+        "        if next_offset <= self.committed_offset or key != ():\n            return None\n"
+        "        gate = _Gate(next_offset)",
+    ),
+    # Leaders and followers
+    Mutation(
+        "acknowledged before the high watermark",
+        WAIT,
+        "if leader.high_watermark.offset < each.next_offset:",
+        "if leader.high_watermark.offset < each.next_offset - 1:",
+    ),
+    Mutation(
+        "acks=all answered at once",
+        "kpybroker/handlers/produce.py",
+        "if acks_all and next_offset > leader.high_watermark.offset:",
+        "if acks_all and next_offset < 0:",
+    ),
+    Mutation(
+        "acknowledged by a later term",
+        WAIT,
+        "if leader is None or leader.term != each.term:",
+        "if leader is None:",
+    ),
+    Mutation(
+        "high watermark counts the leader alone",
+        LEADER,
+        "self._alone = not self._bounds and not in_sync.is_under_min_isr",
+        "self._alone = True",
+    ),
+    Mutation(
+        "in-sync set that was proposed does not count",
+        IN_SYNC,
+        "return self.isr if pending is None or pending.added is None else pending.isr",
+        "return self.isr",
+    ),
+    Mutation(
+        "a shrinking in-sync set counts before it is granted",
+        IN_SYNC,
+        "return self.isr if pending is None or pending.added is None else pending.isr",
+        "return self.isr if pending is None else pending.isr",
+    ),
+    Mutation(
+        "joins the in-sync set without having everything",
+        IN_SYNC,
+        "if follower is None or follower.log_end.offset < needed_offset:",
+        "if follower is None:",
+    ),
+    Mutation(
+        "never leaves the in-sync set",
+        IN_SYNC,
+        "        if not removed:\n            return None\n        isr",
+        "        if removed or not removed:\n            return None\n        isr",
+    ),
+    Mutation(
+        "min.insync.replicas does not matter",
+        LEADER,
+        "        count = len(in_sync.isr)\n"
+        "        return count >= min_insync_replicas or count >= len(in_sync.replicas)",
+        "        count = len(in_sync.isr)\n        return count >= 0",
+    ),
+    Mutation(
+        "a fetch's end counts one too many",
+        "kpybroker/partition/leader.py",
+        "end = log.end if fetch_offset == log.end.offset else LogOffset(fetch_offset)",
+        "end = log.end",
+    ),
+    Mutation(
+        "truncate to the high watermark",
+        FOLLOWER,
+        "        self._truncate(min(cut, end), now_ms)",
+        "        self._truncate(self.high_watermark.offset, now_ms)",
+    ),
+    Mutation(
+        "no truncation where logs part",
+        "kpybroker/replicas/feed.py",
+        "following.follower.truncate(diverging.epoch, diverging.end_offset, self._around.scheduler.now_ms())",
+        "pass",
+    ),
+    Mutation(
+        "leaders do not see that logs part",
+        "kpybroker/replicas/fetcher.py",
+        "return Reaction.TRUNCATE if answer.diverging_epoch.epoch >= 0 else Reaction.APPEND",
+        "return Reaction.APPEND",
+    ),
+    Mutation(
+        "follower appends gaps",
+        FOLLOWER,
+        "        if first.base_offset >= end:\n            return\n",
+        "        return\n",
+    ),
+    Mutation(
+        "follower takes over the high watermark beyond its log",
+        FOLLOWER,
+        "reached = min(high_watermark, end.offset)",
+        "reached = end.offset",
+    ),
+    Mutation(
+        "high watermark forgotten between roles",
+        "kpybroker/replicas/replica.py",
+        "            self.checkpointed_high_watermark = role.high_watermark.offset\n",
+        "            self.checkpointed_high_watermark = 0\n",
+    ),
+    Mutation(
+        "readers see what is not committed",
+        ROLE,
+        "        if offset >= end.offset:\n            if offset > log.end.offset:",
+        "        end = log.end\n        if offset >= end.offset:\n            if offset > log.end.offset:",
+    ),
+    Mutation(
+        "leader epochs are not fenced",
+        ROLE,
+        "if epoch == -1 or epoch == self.epoch:",
+        "if epoch >= -1:",
+    ),
+    # Producers and transactions
+    Mutation(
+        "duplicates are appended",
+        PRODUCERS,
+        "                if batch.first_sequence == first_sequence and batch.last_sequence == header.last_sequence:\n"
+        "                    return batch\n",
+        "                continue\n",
+    ),
+    Mutation(
+        "gaps in sequences are taken",
+        PRODUCERS,
+        "                self._refuse_sequence(state, header)\n        elif epoch != state.epoch:",
+        "                return None\n        elif epoch != state.epoch:",
+    ),
+    Mutation(
+        "producers' old epochs are not fenced",
+        PRODUCERS,
+        "        if header.producer_epoch < state.epoch:\n            raise InvalidProducerEpoch(",
+        "        if header.producer_epoch < -5:\n            raise InvalidProducerEpoch(",
+    ),
+    Mutation(
+        "producers are forgotten with a restart",
+        PRODUCERS,
+        "            state.coordinator_epoch = entry.coordinator_epoch\n",
+        "            del self.producers[entry.producer_id]\n"
+        "            state.coordinator_epoch = entry.coordinator_epoch\n",
+    ),
+    Mutation(
+        "last stable offset ignores open transactions",
+        LOG,
+        "if unstable is None or unstable.offset >= high_watermark.offset:",
+        "if unstable is None or unstable.offset >= 0:",
+    ),
+    Mutation(
+        "last stable offset off by one",
+        LOG,
+        "        return unstable if known else self.position_of(max(unstable.offset, self.log_start_offset))",
+        "        return self.position_of(min(unstable.offset + 1, high_watermark.offset))",
+    ),
+    Mutation(
+        "markers count before they are replicated",
+        PRODUCERS,
+        "            self._unreplicated[ended.first_offset] = (ended.last_offset, opened[1])\n",
+        "            pass\n",
+    ),
+    Mutation(
+        "aborted transactions are not told",
+        READING,
+        "answer.aborted_transactions = _aborted(leader, entry.fetch_offset, records) if records else []",
+        "answer.aborted_transactions = []",
+    ),
+    Mutation(
+        "aborts are commits",
+        END_TRANSACTION,
+        "return State.PREPARE_COMMIT if message.committed else State.PREPARE_ABORT",
+        "return State.PREPARE_COMMIT",
+    ),
+    Mutation(
+        "transaction complete before all markers are there",
+        MARKERS,
+        "    if not unmarked:\n        complete(",
+        "    if partitions:\n        complete(",
+    ),
+    Mutation(
+        "markers are not written again after a restart",
+        MARKERS,
+        "        decision.send_markers(transactional_id, prepared, shard.unmarked[transactional_id])\n",
+        "        pass\n",
+    ),
+    Mutation(
+        "end of a transaction by a fenced producer",
+        END_TRANSACTION,
+        "    if transaction.producer_epoch != message.producer_epoch:\n"
+        "        return error_codes.PRODUCER_FENCED\n"
+        "    if transaction.state is not State.ONGOING and message.committed:",
+        "    if transaction.state is not State.ONGOING and message.committed:",
+    ),
+    # Storage and serving
+    Mutation(
+        "files are replaced without fsync",
+        CHECKPOINT,
+        "disk.write(path + TEMPORARY, data, synchronize=True)",
+        "disk.write(path + TEMPORARY, data, synchronize=False)",
+    ),
+    Mutation(
+        "flush.messages beside a flush does nothing",
+        LOG,
+        "        under_way, self.flushing = self.flushing, None\n",
+        "        under_way, self.flushing = None, self.flushing\n",
+    ),
+    Mutation(
+        "what a dead process wrote is not flushed",
+        "storage/kpystorage/directory.py",
+        "        if log.end.offset - log.recovery_point >= log.config.flush_messages:\n",
+        "        if log.end.offset < 0:\n",
+    ),
+    Mutation(
+        "fetch sessions are not told of changes",
+        "kpybroker/fetch/session.py",
+        "        session.changed[self] = None\n        if session.wake is not None:\n",
+        "        if session.wake is not None:\n",
+    ),
+]

@@ -93,30 +93,52 @@ class Epoll(Descriptor):
     def __init__(self, network: "Network") -> None:
         super().__init__(network)
         self._watched: dict[int, tuple[Socket, int]] = {}
+        self._maybe: dict[int, None] = {}
+        """Those that may be ready: nothing changed about the others since they were not."""
 
     def is_ready(self) -> bool:
-        return any(sock.events(wanted) for sock, wanted in self._watched.values())
+        while self._maybe:
+            number = next(iter(self._maybe))
+            sock, wanted = self._watched[number]
+            if sock.events(wanted):
+                return True
+            del self._maybe[number]
+        return False
+
+    def look_at(self, number: int) -> None:
+        """Something changed about one of the sockets."""
+        self._maybe[number] = None
+        self.changed()
 
     def register(self, descriptor: int, events: int) -> None:
         sock = self.network.descriptors[descriptor]
         assert isinstance(sock, Socket)
         sock.epoll = self
         self._watched[descriptor] = sock, events
-        self.changed()
+        self.look_at(descriptor)
 
     def modify(self, descriptor: int, events: int) -> None:
         self._watched[descriptor] = self._watched[descriptor][0], events
-        self.changed()
+        self.look_at(descriptor)
 
     def unregister(self, descriptor: int) -> None:
         self._watched.pop(descriptor)[0].epoll = None
+        self._maybe.pop(descriptor, None)
 
     def poll(self, _timeout: float, most: int) -> list[tuple[int, int]]:
-        found = [(number, sock.events(wanted)) for number, (sock, wanted) in self._watched.items()]
-        return [each for each in found if each[1]][:most]
+        found = []
+        for number in list(self._maybe):
+            sock, wanted = self._watched[number]
+            events = sock.events(wanted)
+            if events:
+                found.append((number, events))
+            else:
+                del self._maybe[number]
+        return found[:most]
 
     def close(self) -> None:
         self._watched.clear()
+        self._maybe.clear()
 
 
 class End:
@@ -196,7 +218,7 @@ class Socket(Descriptor):
 
     def _changed(self) -> None:
         if self.epoll is not None:
-            self.epoll.changed()
+            self.epoll.look_at(self.number)
 
     def events(self, wanted: int) -> int:
         """What of ``wanted`` is there, and what comes unasked."""

@@ -10,6 +10,7 @@ from .processor import REAL_NS, WORKED_NS
 from .simulation import Outcome, simulate
 
 SHOWN = 60
+PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
 
 
@@ -20,7 +21,7 @@ def main() -> None:
 
 @main.command("run")
 @click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199.")
-@click.option("--nodes", default=1, help="How many nodes.")
+@click.option("--nodes", default=3, help="How many nodes.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
 def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
@@ -33,6 +34,8 @@ def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
         ran += 1
         if ran % 8 == 0:
             gc.collect()
+        if ran % PROGRESS_SEEDS == 0 and not digests:
+            print(f"{ran} seeds", flush=True)
         if digests:
             print(json.dumps(outcome[:-1]), flush=True)
         if trace and not outcome.violation:

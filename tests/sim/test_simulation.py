@@ -1,0 +1,68 @@
+"""The simulation of whole nodes: seeds, that seeds repeat, and that planted bugs have their places.
+
+Each runs in processes of its own, which have no clock but the simulated one.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from .mutations import MUTATIONS, Mutation
+
+ROOT = Path(__file__).resolve().parents[2]
+KEPT = Path(__file__).with_name("seeds.txt")
+
+
+def simulating(*arguments: str, hash_seed: str = "0") -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.sim", "run", *arguments],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def told_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
+    """What each said, once all have ended well."""
+    told = [process.communicate()[0] for process in processes]
+    for process, text in zip(processes, told, strict=True):
+        assert process.returncode == 0, text
+    return told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("nodes", [1, 3])
+def test_whatever_happens_to_nodes_what_must_hold_holds(nodes: int) -> None:
+    ranges = ["0-24", "25-49"] if nodes == 1 else ["0-74", "75-149"]
+    told_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
+
+
+def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are() -> None:
+    one, other = told_by(
+        [
+            simulating("--nodes", "3", "--seeds", "3-7", "--digests", hash_seed="1"),
+            simulating("--nodes", "3", "--seeds", "4-7", "--digests", hash_seed="2"),
+        ]
+    )
+    histories = [json.loads(line) for line in one.splitlines()[1:]]
+    assert histories == [json.loads(line) for line in other.splitlines()]
+    assert len({history[2] for history in histories}) == len(histories)
+
+
+def test_seeds_that_once_failed_pass() -> None:
+    kept = [line.split("#")[0].split() for line in KEPT.read_text().splitlines() if line and not line.startswith("#")]
+    for nodes, seed in kept:
+        told_by([simulating("--nodes", nodes, "--seeds", seed)])
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
+def test_a_planted_bug_has_a_place(mutation: Mutation) -> None:
+
+    assert (ROOT / mutation.path).read_text().count(mutation.old) == 1
