@@ -241,7 +241,8 @@ def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
     """A list with the words of another one added behind its own, each once, or taken out of it (KIP-339)."""
     words = [word for word in before.split(",") if word]
     if subtracts:
-        doomed = Counter(operand.split(","))
+        known = set(words)
+        doomed = Counter([word for word in operand.split(",") if word in known])
         left = []
         for word in words:
             if doomed[word]:

@@ -23,6 +23,8 @@ CLIENT_METRICS_RESOURCE = 16
 GROUP_RESOURCE = 32
 KNOWN_RESOURCES = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
+LONG_VALUE = 4_096
+"""Characters of a list that is edited in a step of its own."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATION_NAMES = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
@@ -63,6 +65,8 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
                 yield
             before = current.get(config.name)
             alterations[config.name] = _operate(state, resource.resource_type, config, before)
+            if len(config.value or "") > LONG_VALUE:
+                yield
         return alterations
 
     records, outcomes = yield from _alter(state, message.resources, wanted)
@@ -149,6 +153,7 @@ def _records(
         else:
             after[config] = value
         records.append(ConfigRecord(resource_type=resource_type, resource_name=name, name=config, value=value))
+    yield
     state.rules.check(resource_type, name, after, current)
     _check_exists(state, resource_type, name)
     return records

@@ -60,36 +60,44 @@ class Pieces:
         self._call_soon = call_soon
         self._now_ns = now_ns
         self._works: deque[Iterator[object]] = deque()
+        self._is_due = self._is_working = False
 
     def begin(self, work: Iterator[object]) -> None:
-        """Do its first piece."""
-        if self._is_left(work):
-            self._works.append(work)
-            if len(self._works) == 1:
-                self._call_soon(self._turn)
+        """Do its first piece; what is begun by a piece of another work waits for its turn."""
+        if self._is_working or self._is_left(work):
+            self._put(work)
 
     def stop(self) -> None:
         """Do no more of it."""
         self._works.clear()
 
+    def _put(self, work: Iterator[object]) -> None:
+        self._works.append(work)
+        if not self._is_due:
+            self._is_due = True
+            self._call_soon(self._turn)
+
     def _is_left(self, work: Iterator[object]) -> bool:
         until_ns = self._now_ns() + PIECE_NS
-        return any(self._now_ns() >= until_ns for _ in work)
+        self._is_working = True
+        try:
+            return any(self._now_ns() >= until_ns for _ in work)
+        finally:
+            self._is_working = False
 
     def _turn(self) -> None:
-        works = self._works
-        if not works:
+        self._is_due = False
+        if not self._works:
             return  # somebody said to stop
-        work = works[0]
+        work = self._works.popleft()
         is_left = False
         try:
             is_left = self._is_left(work)
         finally:
-            if works:
-                works.popleft()
-                if is_left:
-                    works.append(work)
-            if works:
+            if is_left:
+                self._put(work)
+            elif self._works and not self._is_due:
+                self._is_due = True
                 self._call_soon(self._turn)
 
 

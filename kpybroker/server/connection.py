@@ -201,8 +201,9 @@ class Connection(Debtor):
 
     def _read_frames(self) -> None:
         server = self.server
-        # While memory is short, no more is read than may have to be kept.
-        count = self.sock.recv_into(server.scratch, SHORT_READ_BYTES if server.budget.is_short else 0)
+        # While memory is short, no more is read than may have to be kept; with many others, no more than is brief.
+        most = SHORT_READ_BYTES if server.budget.is_short else LARGE_BODY_BYTES if server.turn.is_on else 0
+        count = self.sock.recv_into(server.scratch, most)
         if count == 0:
             self.close()
             return

@@ -20,6 +20,8 @@ from kpybroker.server.pending import Pending
 
 SLICE_NS: Final = 250_000
 """A piece of work on a large request, and its last step."""
+CROWDED_NS: Final = 50_000
+"""The first piece of it where many connections are served in this turn: each of them waits for all the others'."""
 WORK_BYTES: Final = 4 << 20
 NO_KIND: Final = -1
 
@@ -82,9 +84,12 @@ class Slices:
         line: Line,
         now_ns: Callable[[], int] = perf_counter_ns,
         worked_ns: Callable[[], int] = thread_time_ns,
+        *,
+        is_crowded: Callable[[], bool] = bool,
     ) -> None:
-        """``worked_ns`` is the time that this thread has computed for."""
+        """``worked_ns`` is the time that this thread has computed for; ``is_crowded`` says if many are served now."""
         self._line = line
+        self._is_crowded = is_crowded
         self._now_ns = now_ns
         self._worked_ns = worked_ns
         self.long_kinds: dict[int, int] = {}
@@ -133,7 +138,7 @@ class Slices:
         """
         paid_ns = self.long_kinds.get(kind, 0)
         try:
-            waits_for = self._advance(work, None)
+            waits_for = self._advance(work, None, CROWDED_NS if self._is_crowded() else SLICE_NS)
         except StopIteration as end:
             self.long_kinds.pop(kind, None)
             return end.value
@@ -142,10 +147,10 @@ class Slices:
         self._later(job, waits_for)
         return job.pending
 
-    def _advance(self, work: Work, value: Any) -> Pending | None:
+    def _advance(self, work: Work, value: Any, slice_ns: int = SLICE_NS) -> Pending | None:
         """A piece; a `Pending` if it cannot go on before that. StopIteration at the end, and what the work raises."""
         now_ns = self._now_ns
-        until_ns = now_ns() + SLICE_NS
+        until_ns = now_ns() + slice_ns
         waits_for = work.send(value)
         while waits_for is None:
             if now_ns() >= until_ns:

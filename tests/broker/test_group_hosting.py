@@ -1,6 +1,7 @@
 """Shards are loaded in slices, fed through their logs, and end with the leadership or the disk."""
 
 import logging
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -489,6 +490,27 @@ def test_shards_hear_of_deleted_topics_also_while_they_load() -> None:
     world.scheduler.run()
     assert [event[0] for event in world.machine.seen] == ["loaded", "deleted"]
     assert world.machine.seen[1] == ("deleted", None, {"t": [0, 1]})
+
+
+def test_a_shard_hears_of_a_deletion_before_anything_that_comes_after_it() -> None:
+    """Or what is committed for a new topic of the name would go with the old one."""
+    world = World()
+    world.create(partitions=3)
+    other = bytes(16 * [9])
+    world.create(partitions=2, name="t", topic_id=other)
+    world.scheduler.run()
+    works: list[Iterator[object]] = []
+    world.scheduler.in_pieces = works.append
+    world.delete(other)
+    told = ("deleted", None, {"t": [0, 1]})
+    assert not any(told in each.seen for each in world.machines)
+    world.ask("note", key="k")
+    asked = [each for each in world.machines if told in each.seen]
+    assert [[event[0] for event in each.seen][-2:] for each in asked] == [["deleted", "note"]]
+    for work in works:
+        for _ in work:
+            pass
+    assert [each.seen.count(told) for each in world.machines] == [1, 1, 1]
 
 
 def test_a_node_that_stops_answers_everybody() -> None:

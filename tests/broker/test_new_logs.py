@@ -20,7 +20,7 @@ class Thread:
 
     def __init__(self, world: World) -> None:
         self.works: list[tuple[Callable[[], Any], Callable[..., object]]] = []
-        world.scheduler.submit_blocking = lambda work, done: self.works.append((work, done))  # type: ignore[assignment]
+        world.scheduler.submit_blocking = lambda work, done: self.works.append((work, done))  # type: ignore[method-assign]
 
     def work(self) -> bool:
         if not self.works:

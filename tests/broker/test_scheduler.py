@@ -71,6 +71,24 @@ def test_long_work_is_done_a_piece_a_turn_and_in_turns() -> None:
     assert done == ["a", "a", "b", "b", "a", "a", "b", "a"]
 
 
+def test_what_a_piece_begins_waits_for_its_own_turn() -> None:
+    """Or one turn would do a piece of everything that follows from a change."""
+    scheduler = ManualScheduler()
+    done: list[str] = []
+    pieces = Pieces(scheduler.call_soon, lambda: 0)
+
+    def outer() -> Iterator[None]:
+        for name in ("b", "c"):
+            pieces.begin(done.append(each) for each in name)
+            done.append("a")
+            yield
+
+    pieces.begin(outer())
+    assert done == ["a", "a"]
+    scheduler.run()
+    assert done == ["a", "a", "b", "c"]
+
+
 def test_work_that_fails_ends_and_the_others_go_on() -> None:
     scheduler = ManualScheduler()
     done: list[int] = []

@@ -1,15 +1,18 @@
 """What an honest client notices of each attack: ``make hostile`` prints the table.
 
 The client produces, reads back and asks for metadata without a pause; the attacker is a process of its own with a low
-priority, so that the figures are about the broker, not about who gets the processor.
+priority, so that the figures are about the broker, not about who gets the processor. How much of them is the machine's,
+``--control`` shows: there the same attack goes to another broker, and the client's own has nothing else to do.
 """
 
 import argparse
+import contextlib
 import os
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from attacker import Attacker, create_topic, produce
@@ -26,11 +29,14 @@ MIB = 1024 * 1024
 RULE = "-" * 96
 
 
-def measure(broker: WatchedBroker, seconds: float, attack: str | None) -> tuple[float, float, float]:
-    """p50, p99 and the worst turn of the client in ms, in so many seconds."""
+def measure(
+    broker: WatchedBroker, seconds: float, attack: str | None, attacked: WatchedBroker | None = None
+) -> tuple[float, float, float]:
+    """p50, p99 and the worst turn of the client in ms, in so many seconds; another broker may be the one attacked."""
     attacker = None
     if attack is not None:
-        program = [sys.executable, __file__, "--attack", attack, "--port", str(broker.port), "--seconds", str(seconds)]
+        port = str((attacked or broker).port)
+        program = [sys.executable, __file__, "--attack", attack, "--port", port, "--seconds", str(seconds)]
         attacker = subprocess.Popen(program, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         time.sleep(1.5)  # until it has begun
     client = Bystander(broker.port, TOPIC, PATIENCE_S, pause_s=0.001)
@@ -58,6 +64,7 @@ def main() -> None:
     options.add_argument("--seconds", type=float, default=10.0)
     options.add_argument("--kpybroker", type=Path, help="the command to attack, of another environment")
     options.add_argument("--only", action="append", choices=sorted(ATTACKS))
+    options.add_argument("--control", action="store_true", help="attack another broker of this machine, too")
     options.add_argument("--attack", choices=sorted(ATTACKS), help=argparse.SUPPRESS)
     options.add_argument("--port", type=int, help=argparse.SUPPRESS)
     chosen = options.parse_args()
@@ -67,6 +74,15 @@ def main() -> None:
         return
     if chosen.kpybroker:
         KpyBroker.path = chosen.kpybroker.absolute()
+    with contextlib.ExitStack() as both:
+        broker = both.enter_context(attackable())
+        other = both.enter_context(attackable()) if chosen.control else None
+        table(broker, other, chosen.seconds, chosen.only or list(ATTACKS))
+
+
+@contextlib.contextmanager
+def attackable() -> Iterator[WatchedBroker]:
+    """A broker with the topics that client and attacks need."""
     with (
         tempfile.TemporaryDirectory() as directory,
         WatchedBroker({"auto.create.topics.enable": "false"}, directory=Path(directory)) as broker,
@@ -77,13 +93,13 @@ def main() -> None:
             for _ in range(40):
                 produce(client, LARGE, batch_of(900_000))
             prepare(client)
-        table(broker, chosen.seconds, chosen.only or list(ATTACKS))
+        yield broker
 
 
-def table(broker: WatchedBroker, seconds: float, attacks: list[str]) -> None:
-    print(
-        f"{'attack':30} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11} {'peak MiB':>9} {'log lines':>10}"
-    )
+def table(broker: WatchedBroker, other: WatchedBroker | None, seconds: float, attacks: list[str]) -> None:
+    control = f" {'control':>8}" if other else ""
+    head = f"{'attack':30} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11}{control}"
+    print(f"{head} {'peak MiB':>9} {'log lines':>10}")
     print(RULE)
     calm = measure(broker, seconds, None)
     print(f"{'none':30} {calm[0]:8.2f} {calm[1]:8.2f} {calm[2]:8.1f}")
@@ -92,8 +108,10 @@ def table(broker: WatchedBroker, seconds: float, attacks: list[str]) -> None:
         broker.forget_peak()
         found = measure(broker, seconds, attack)
         lines, peak = len(broker.log_since(position)), broker.peak_memory_bytes() / MIB
-        row = f"{attack:30} {found[0]:8.2f} {found[1]:8.2f} {found[2]:8.1f}"
-        print(f"{row} {found[1] / calm[1]:11.1f} {peak:9.0f} {lines:10}", flush=True)
+        row = f"{attack:30} {found[0]:8.2f} {found[1]:8.2f} {found[2]:8.1f} {found[1] / calm[1]:11.1f}"
+        if other is not None:
+            row += f" {measure(broker, seconds, attack, other)[1] / calm[1]:8.1f}"
+        print(f"{row} {peak:9.0f} {lines:10}", flush=True)
 
 
 if __name__ == "__main__":

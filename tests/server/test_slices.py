@@ -6,7 +6,7 @@ import pytest
 
 from kpybroker.server.line import LONG_NS, Line
 from kpybroker.server.pending import Pending
-from kpybroker.server.slices import SLICE_NS, WORK_BYTES, Slices, Work, each
+from kpybroker.server.slices import CROWDED_NS, SLICE_NS, WORK_BYTES, Slices, Work, each
 
 
 class Turns:
@@ -86,6 +86,27 @@ def test_what_is_long_is_answered_in_later_turns(turns: Turns) -> None:
         turns.turn()
         assert len(seen) - before <= most, "a turn works on more than one piece"
     assert pending.response == list(range(1000))
+
+
+def test_where_many_are_served_the_first_piece_is_brief() -> None:
+    """Each of those who are served in one turn waits for the first pieces of all before it."""
+    crowd = [True]
+    turns = Turns(CROWDED_NS // 2)
+    turns.slices = Slices(
+        Line(turns, lambda: 0, turns.now_ns),  # type: ignore[arg-type]
+        turns.now_ns,
+        turns.now_ns,
+        is_crowded=lambda: crowd[0],
+    )
+    first: list[int] = []
+    pending = turns.slices.begin(counting(100, first), Client())
+    crowd[0] = False
+    second: list[int] = []
+    turns.slices.begin(counting(100, second), Client())
+    assert 0 < len(first) <= 2 < len(second)
+    while turns.turn():
+        pass
+    assert pending.response == list(range(100))
 
 
 def test_several_take_turns(turns: Turns) -> None:
