@@ -32,6 +32,8 @@ LANES = 2
 """Connections for one fetcher's number: see above."""
 INTERRUPT_AFTER_MS = 20.0
 """A request that waits for so long is worth less than one for a partition that is new."""
+INTERRUPT_MS_PER_PARTITION = 0.1
+"""And for so much longer where all are asked for anew that go over the connection."""
 OPEN_AGAIN_MS = 1_000
 
 Address = Callable[[int], tuple[str, int] | None]
@@ -271,7 +273,8 @@ class Fetchers:
         """Have a connection ask for what was added to it, also if its leader lets it wait."""
         waits_since_ms = feed.waits_since_ms
         if waits_since_ms >= 0:
-            left_ms = waits_since_ms + INTERRUPT_AFTER_MS - self.scheduler.monotonic_ms()
+            least_ms = INTERRUPT_AFTER_MS + len(feed.fetcher.followings) * INTERRUPT_MS_PER_PARTITION
+            left_ms = waits_since_ms + least_ms - self.scheduler.monotonic_ms()
             if left_ms > 0:
                 self.scheduler.call_later(left_ms, self._interrupt, feed, waits_since_ms)
             else:

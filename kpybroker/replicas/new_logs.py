@@ -51,7 +51,8 @@ class NewLogs:
         choose: Callable[[Replica], LogDirectory],
         take_up: Callable[[Replica], object],
     ) -> None:
-        """``choose`` says where a log is to be; ``take_up`` makes it of what `take` gives. KafkaError, DiskFailure."""
+        """``choose`` says where a log is to be; ``take_up`` makes it of what `take` gives, or takes up what is there.
+        KafkaError, DiskFailure."""
         self._directories = directories
         self._scheduler = scheduler
         self._choose = choose
@@ -90,7 +91,9 @@ class NewLogs:
         places: dict[Replica, Place] = {}
         while self._waiting and len(places) < AT_ONCE and not self._is_stopped:
             replica = self._waiting.popleft()
-            if _is_needed(replica):
+            if not _is_needed(replica):
+                self._take_over(replica)
+            else:
                 try:
                     directory = self._choose(replica)
                 except KafkaError as error:
@@ -132,6 +135,7 @@ class NewLogs:
                 if replica not in self._made:
                     return
             self.take(replica)
+            self._take_over(replica)
         self._directories.remove_later(place.directory, place.name, 0)
 
     def _take_over(self, replica: Replica) -> None:

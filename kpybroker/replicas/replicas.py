@@ -59,7 +59,7 @@ class Replicas:
         """None in a node that knows no others."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
-        self._new_logs = NewLogs(directories, scheduler, self._directory_for, Replica.held)
+        self._new_logs = NewLogs(directories, scheduler, self._directory_for, self._take_up)
         self._is_dropping = False
         self._leaving: dict[str, dict[int, Replica]] = {}
         """Partitions of deleted topics whose logs are still where they were."""
@@ -164,6 +164,12 @@ class Replicas:
         )
         if topic.name in self._leaving or self.find_log(replica) is None:
             self._new_logs.add(replica)
+        else:
+            self._follow(replica)
+
+    def _take_up(self, replica: Replica) -> None:
+        """A new partition begins."""
+        replica.held()
         self._follow(replica)
 
     def _follow(self, replica: Replica) -> None:

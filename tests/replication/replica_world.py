@@ -16,7 +16,7 @@ from kpybroker.config.topic import effective
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers import fetch, list_offsets
 from kpybroker.handlers.context import Call
-from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.io.scheduler import ManualScheduler, Pieces, Timer
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
@@ -156,6 +156,31 @@ class AtOnce:
         return at_once(work)
 
 
+class Life:
+    """The time of one node from its start to its end: what it has put off does not happen after that."""
+
+    def __init__(self, scheduler: ManualScheduler) -> None:
+        self._scheduler = scheduler
+        self.is_over = False
+        self.now_ms, self.monotonic_ms = scheduler.now_ms, scheduler.monotonic_ms
+        self.call_soon_threadsafe = self.call_soon
+        self.in_pieces = Pieces(self.call_soon, lambda: scheduler.now_ms() * 1_000_000).begin
+
+    def call_soon(self, callback: Callable[..., object], *arguments: Any) -> None:
+        self._scheduler.call_soon(self._call, callback, arguments)
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer:
+        return self._scheduler.call_later(delay_ms, self._call, callback, arguments)
+
+    def submit_blocking(self, work: Callable[[], Any], done: Callable[[Any, Any], object]) -> None:
+        if not self.is_over:
+            self._scheduler.submit_blocking(work, lambda *result: self._call(done, result))
+
+    def _call(self, callback: Callable[..., object], arguments: tuple[Any, ...]) -> None:
+        if not self.is_over:
+            callback(*arguments)
+
+
 class WorldNode:
     """One broker: its disk stays, all else is of one life."""
 
@@ -172,13 +197,14 @@ class WorldNode:
         """How many of the world's records it has read."""
 
     def start(self) -> None:
-        world, scheduler = self.world, self.world.scheduler
+        world = self.world
+        scheduler = self.scheduler = Life(world.scheduler)
         self.life += 1
         self.is_up = True
         self.config = BrokerConfig.load(None, {"node.id": str(self.id), **world.overrides})
         self.log_directories = []
         for path in DATA[: world.directories]:
-            directory = LogDirectory(path, self.disk, Random(self.id), world.lines.append, LogConfig())
+            directory = LogDirectory(path, self.disk, Random(f"{self.id} {self.life}"), world.lines.append, LogConfig())
             directory.open(scheduler.now_ms())
             for _ in directory.recover():
                 pass
@@ -191,7 +217,7 @@ class WorldNode:
         self.replicas.moves = Moves(self.replicas, lambda: self.config)
         self.image = MetadataImage("cluster")
         self.fetch_sessions = Sessions(1000, Random(self.id))
-        self.node_id, self.scheduler = self.id, scheduler
+        self.node_id = self.id
         self.nodes = Nodes(lambda: self.image, LISTENER, None)  # type: ignore[arg-type]
         self.fetchers = self.replicas.fetchers = Fetchers(
             scheduler, world.connect_from(self.id), self.replicas, self.nodes.address, lambda: self.config, lambda: 7
@@ -243,6 +269,7 @@ class WorldNode:
     def _end(self) -> None:
         self.is_up = False
         self.life += 1
+        self.scheduler.is_over = True
         self.fetchers.stop()
         self.in_sync.stop()
         for way in list(self.world.ways):
