@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
-from kpybroker.partition.in_sync import IsrChange
+from kpybroker.partition.in_sync import IsrChange, Rules
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
 from kpystorage.errors import DiskFailure
@@ -40,6 +40,8 @@ Place = tuple[bytes, int]
 
 class Held(Protocol):
     """The replicas of this node."""
+
+    rules: Rules
 
     def __iter__(self) -> Iterator[Replica]: ...
 
@@ -69,7 +71,8 @@ class InSyncKeeper:
         broker_epoch: Callable[[], int],
         lag_max_ms: float,
     ) -> None:
-        """``send`` asks the active controller."""
+        """``send`` asks the active controller. ``lag_max_ms`` is for all leaders of the node from now on."""
+        replicas.rules.lag_max_ms = lag_max_ms
         self.shrinks = self.expands = self.failures = 0
         self._scheduler = scheduler
         self._send = send
@@ -222,8 +225,11 @@ class InSyncKeeper:
     def _settle(self, proposal: _Proposal, answer: AlterPartitionResponsePartitionData) -> bool:
         """Take over an answer; whether it has to be asked for again."""
         replica, leader, change = proposal
+        if answer.error_code == error_codes.NONE:
+            self.shrinks += change.added is None
+            self.expands += change.added is not None
         if not proposal.is_wanted:
-            return False
+            return False  # the metadata were here first
         now_ms = self._scheduler.monotonic_ms()
         if answer.error_code != error_codes.NONE:
             self.failures += 1
@@ -236,10 +242,6 @@ class InSyncKeeper:
         if not leader.isr_granted(change, answer.leader_epoch, answer.partition_epoch, answer.isr, now_ms):
             self.failures += 1
             return False
-        if change.added is None:
-            self.shrinks += 1
-        else:
-            self.expands += 1
         log.info("%s: the in-sync set is %s, partition epoch %d", replica, leader.isr, leader.partition_epoch)
         replica.changed()
         return False
