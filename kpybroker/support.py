@@ -37,7 +37,7 @@ GAPS = (
         "More than one node",
         "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
         "partitions between nodes.",
-        _names("Envelope AddRaftVoter RemoveRaftVoter UpdateRaftVoter"),
+        _names("Envelope"),
     ),
     Gap(
         "Security",

@@ -25,6 +25,7 @@ from kpybroker.controller.reign import DEFAULT_TIMINGS, Call, Constitution, Reig
 from kpybroker.controller.snapshot_writer import SnapshotWriter
 from kpybroker.controller.snapshotting import DEFAULT_POLICY, SnapshotPolicy
 from kpybroker.controller.state import ControllerRequest, Settings
+from kpybroker.controller.voter_requests import VoterRequests
 from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
 from kpybroker.metadata.loader import Subscriber
@@ -38,7 +39,10 @@ from kpybroker.raft.timing import DEFAULT_TIMING, Timing
 from kpybroker.raft.voters import Voter, VoterEndpoint
 from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
+from kpywire.messages.add_raft_voter import AddRaftVoterRequest
 from kpywire.messages.describe_quorum import DescribeQuorumRequest
+from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kpywire.messages.update_raft_voter import UpdateRaftVoterRequest
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler
@@ -124,6 +128,7 @@ class ControllerHost:
             self._broken,
             linger_ms,
         )
+        self._voter_requests = VoterRequests(self._shell, identity.cluster_id, identity.listener_name, peers)
         self._metadata_log = metadata_log
         self._committed = Committed(
             scheduler, metadata_log, recovered.loader, recovered.loaded_offset, self._published, self._broken
@@ -201,6 +206,9 @@ class ControllerHost:
             clocks = self._scheduler.monotonic_ms(), self._scheduler.now_ms()
             reply(describe_quorum(self._quorum, request, api_version, *clocks))
             return
+        if isinstance(request, AddRaftVoterRequest | RemoveRaftVoterRequest):
+            self._voter_requests.asked(request, reply)
+            return
         call = Call(request, api_version, reply)
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
@@ -214,7 +222,10 @@ class ControllerHost:
 
     def asked(self, message: Any, reply: Reply) -> None:
         """Another node asks something of the quorum; ``reply`` gets the response, maybe after a while."""
-        self._shell.asked(message, reply)
+        if isinstance(message, UpdateRaftVoterRequest):
+            self._voter_requests.asked(message, reply)
+        else:
+            self._shell.asked(message, reply)
 
     def register_through(self, send: Callable[[Any, Reply], object]) -> None:
         """How this node's controller tells another that is the active one that it is there.

@@ -30,7 +30,7 @@ from kpybroker.raft.events import (
     Tick,
     Unanswered,
 )
-from kpybroker.raft.messages import FetchSnapshot, FetchSnapshotResponse, Response
+from kpybroker.raft.messages import FetchSnapshot, FetchSnapshotResponse, Request, Response
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import NEVER, ElectionState
 from kpybroker.raft.voters import VoterEndpoint
@@ -116,7 +116,15 @@ class QuorumShell:
             return
         if self.peers is not None:
             self.peers.learn(message)
+        self.ask(message, request, reply)
+
+    def ask(self, message: Any, request: Request, reply: Reply) -> None:
+        """As `asked`, of what ``message`` means."""
         self.step(Asked((message, reply), request))
+
+    def monotonic_ms(self) -> float:
+        """The clock of the quorum."""
+        return self._scheduler.monotonic_ms()
 
     def append(self, records: Sequence[bytes], timestamp_ms: int) -> tuple[int, int]:
         """One batch of a leader; its offsets. Raises NotLeader, RecordsTooLarge."""

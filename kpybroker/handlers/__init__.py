@@ -11,6 +11,7 @@ from kpywire import api
 SERVED = (
     "add_offsets_to_txn",
     "add_partitions_to_txn",
+    "add_raft_voter",
     "allocate_producer_ids",
     "alter_configs",
     "alter_partition",
@@ -65,6 +66,7 @@ SERVED = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "remove_raft_voter",
     "renew_delegation_token",
     "sasl_authenticate",
     "sasl_handshake",
@@ -72,6 +74,7 @@ SERVED = (
     "txn_offset_commit",
     "unregister_broker",
     "update_features",
+    "update_raft_voter",
     "vote",
     "write_txn_markers",
 )
@@ -95,6 +98,7 @@ def served_versions() -> dict[int, tuple[int, int]]:
 
 CONTROLLER_SERVED = frozenset(
     {
+        "add_raft_voter",
         "alter_configs",
         "alter_partition_reassignments",
         "api_versions",
@@ -113,6 +117,7 @@ CONTROLLER_SERVED = frozenset(
         "fetch",
         "incremental_alter_configs",
         "list_partition_reassignments",
+        "remove_raft_voter",
         "renew_delegation_token",
         "sasl_authenticate",
         "sasl_handshake",

@@ -12,6 +12,7 @@ from kpybroker.raft.voters import Voter, Voters
 from kpywire.uuid import ZERO_UUID
 
 OBSERVER_SESSION_MS = 300_000
+CAUGHT_UP_MS = 3_600_000
 MOST_REPLICAS = 1_000
 """Whoever asks may call itself what it likes."""
 
@@ -67,6 +68,12 @@ def forget_silent(leader: Leader, now_ms: float) -> None:
     for replica, progress in list(leader.replicas.items()):
         if progress.fetched_ms < now_ms - OBSERVER_SESSION_MS:
             del leader.replicas[replica]
+
+
+def caught_up(leader: Leader, replica: ReplicaKey, now_ms: float) -> bool:
+    """Whether a replica has had all that the leader had, and has fetched within the last hour, as in Kafka."""
+    known = leader.replicas.get(replica)
+    return known is not None and known.caught_up_wall_ms > 0 and known.fetched_ms > now_ms - CAUGHT_UP_MS
 
 
 def progress_of(leader: Leader, voter: Voter) -> Progress:

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from kpybroker.raft.roles import NO_NODE
+from kpybroker.raft.voters import Voter
 from kpywire import error_codes
 from kpywire.uuid import ZERO_UUID
 
@@ -77,6 +78,28 @@ class FetchSnapshot(NamedTuple):
     max_bytes: int
 
 
+class AddVoter(NamedTuple):
+    """Asks a leader to let a replica vote that follows it already (KIP-853)."""
+
+    voter: Voter
+    timeout_ms: int
+    ack_when_committed: bool
+
+
+class RemoveVoter(NamedTuple):
+    """Asks a leader to let a voter vote no more."""
+
+    replica: ReplicaKey
+    timeout_ms: int
+
+
+class UpdateVoter(NamedTuple):
+    """A voter tells its leader where it listens now, and which levels of ``kraft.version`` it knows."""
+
+    epoch: int
+    voter: Voter
+
+
 class Known(NamedTuple):
     """What every response says besides: what went wrong, and who leads the newest epoch the answering node knows."""
 
@@ -121,5 +144,12 @@ class FetchSnapshotResponse(NamedTuple):
     data: bytes = b""
 
 
-Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch | FetchSnapshot
-Response = VoteResponse | EpochResponse | FetchResponse | FetchSnapshotResponse
+class VoterResponse(NamedTuple):
+    """To AddVoter, RemoveVoter and UpdateVoter; ``message`` says what is wrong, where there is something to say."""
+
+    known: Known
+    message: str | None = None
+
+
+Request = Vote | BeginQuorumEpoch | EndQuorumEpoch | Fetch | FetchSnapshot | AddVoter | RemoveVoter | UpdateVoter
+Response = VoteResponse | EpochResponse | FetchResponse | FetchSnapshotResponse | VoterResponse

@@ -9,9 +9,9 @@ never goes back, and covers a record of the leader's own epoch before anything e
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any
 
-from kpybroker.raft import leading, voting
+from kpybroker.raft import leading
+from kpybroker.raft.answering import Answering
 from kpybroker.raft.control_records import (
     control_batch,
     kraft_version,
@@ -38,16 +38,15 @@ from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import (
     BeginQuorumEpoch,
     EndQuorumEpoch,
-    EpochResponse,
     Fetch,
     FetchResponse,
     FetchSnapshot,
     FetchSnapshotResponse,
-    Known,
     OffsetAndEpoch,
     ReplicaKey,
     Request,
     Response,
+    UpdateVoter,
     Vote,
     VoteResponse,
 )
@@ -63,7 +62,6 @@ from kpybroker.raft.roles import (
     SnapshotProgress,
     Unattached,
 )
-from kpybroker.raft.standing import Standing
 from kpybroker.raft.timing import DEFAULT_TIMING, Timing
 from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpywire import error_codes
@@ -75,7 +73,7 @@ _RECORD_OVERHEAD_BYTES = 24
 SNAPSHOT_ERRORS = frozenset((error_codes.SNAPSHOT_NOT_FOUND, error_codes.POSITION_OUT_OF_RANGE))
 
 
-class Quorum(Standing):
+class Quorum(Answering):
     """This node's part of the quorum."""
 
     def __init__(
@@ -97,18 +95,8 @@ class Quorum(Standing):
         """
         super().__init__(local, history, election, log, timing, draw)
         self._may_vote = may_vote
-        self.high_watermark: int | None = None
-        """What is known to be committed; None before anything is."""
-        self.leaders_high_watermark: int | None = None
-        """What the leader, which may be this node, said to be committed when it was first heard."""
         self._bootstrap = list(bootstrap)
         self._snapshot_parts: list[SnapshotPart] = []
-        self._wall_ms = 0
-
-    @property
-    def next_offset(self) -> int:
-        """Where the next batch goes."""
-        return self.log.next_offset
 
     # In and out.
 
@@ -206,6 +194,8 @@ class Quorum(Standing):
         if isinstance(self.role, Leader):
             if not self.is_only_voter:
                 deadlines += [self._resign_ms(self.role), *self.role.announce_ms.values()]
+            if self.role.change is not None:
+                deadlines.append(self.role.change.deadline_ms)
         else:
             deadlines.append(self.role.deadline_ms)
         return min(deadlines, default=NEVER)
@@ -238,8 +228,7 @@ class Quorum(Standing):
 
     def _voters_need_writing(self) -> bool:
         """``format`` put the voters in a snapshot; the first leader writes them into the log, later one that moved."""
-        moved = self.history.voters[self.local.id] != self.local
-        return self.history.voters_offset == BOOTSTRAP_OFFSET or moved
+        return self.history.voters_offset == BOOTSTRAP_OFFSET or self._has_moved
 
     def _tell_resigned(self, leader: Leader) -> None:
         others = [self.history.voters[voter_id] for voter_id in self._others]
@@ -275,130 +264,6 @@ class Quorum(Standing):
             self.history.replace_by(message.history)
             self.log.replace_by(message.snapshot)
             self.high_watermark = max(self.high_watermark or 0, message.snapshot.offset)
-
-    # What is asked of this node.
-
-    def _asked(self, ticket: Any, request: Request, now_ms: float) -> None:
-        match request:
-            case Vote():
-                self._talks.answer(ticket, self._vote(request, now_ms))
-            case BeginQuorumEpoch():
-                self._talks.answer(ticket, EpochResponse(self._begin_epoch(request, now_ms)))
-            case EndQuorumEpoch():
-                self._talks.answer(ticket, EpochResponse(self._end_epoch(request, now_ms)))
-            case Fetch():
-                self._fetch(ticket, request, now_ms)
-            case FetchSnapshot():
-                self._fetch_snapshot(ticket, request, now_ms)
-
-    def _vote(self, vote: Vote, now_ms: float) -> VoteResponse:
-        if not self._is_me(vote.voter):
-            return VoteResponse(self._known(error_codes.INVALID_VOTER_KEY))
-        if vote.end.epoch > vote.epoch or (vote.end.epoch == vote.epoch and not vote.pre_vote):
-            return VoteResponse(self._known(error_codes.INVALID_REQUEST))
-        if vote.epoch < self.epoch:
-            return VoteResponse(self._known(error_codes.FENCED_LEADER_EPOCH))
-        if vote.epoch > self.epoch:
-            self._unattach(vote.epoch, now_ms)
-        granted = voting.would_grant(self.role, vote, self.log.end)
-        if granted and not vote.pre_vote:
-            election = self.role.election._replace(
-                voted_id=vote.replica.id, voted_directory_id=vote.replica.directory_id
-            )
-            self._save(election)
-            self._leave(Unattached(election, self._election_deadline(now_ms)))
-        return VoteResponse(self._known(), granted)
-
-    def _begin_epoch(self, request: BeginQuorumEpoch, now_ms: float) -> Known:
-        if not self._is_me(request.voter):
-            return self._known(error_codes.INVALID_VOTER_KEY)
-        if request.epoch < self.epoch:
-            return self._known(error_codes.FENCED_LEADER_EPOCH)
-        self._note_leader(request.epoch, request.leader_id, now_ms)
-        return self._known()
-
-    def _end_epoch(self, request: EndQuorumEpoch, now_ms: float) -> Known:
-        if request.epoch < self.epoch:
-            return self._known(error_codes.FENCED_LEADER_EPOCH)
-        self._note_leader(request.epoch, request.leader_id, now_ms)
-        role = self.role
-        if isinstance(role, Follower) and role.election.leader_id == request.leader_id and self.is_voter:
-            role.has_fetched = False  # the leader is gone: who asks for a vote may have it
-            role.deadline_ms = now_ms + self._turn_ms(request.preferred_candidates)
-        return self._known()
-
-    def _turn_ms(self, candidates: Sequence[ReplicaKey]) -> float:
-        """The first candidate stands at once, each after it when those before seem to have failed."""
-        ids = [candidate.id for candidate in candidates]
-        if self.local.id not in ids:
-            timeout_ms = self.timing.election_timeout_ms
-            return timeout_ms // 2 + self._draw(timeout_ms)
-        place = ids.index(self.local.id)
-        most_ms = self.timing.election_backoff_max_ms
-        return min(most_ms, (most_ms >> len(ids) - 1) << place) if place else 0
-
-    def _wrong_epoch(self, epoch: int) -> int:
-        """What is wrong with a replica that takes this node for the leader of an epoch; NONE where it is."""
-        if epoch < self.epoch:
-            return error_codes.FENCED_LEADER_EPOCH
-        if epoch > self.epoch:
-            return error_codes.UNKNOWN_LEADER_EPOCH
-        return error_codes.NONE if self.is_leader else error_codes.NOT_LEADER_OR_FOLLOWER
-
-    def _fetch(self, ticket: Any, fetch: Fetch, now_ms: float) -> None:
-        leader, error_code = self.role, self._wrong_epoch(fetch.epoch)
-        if not isinstance(leader, Leader) or error_code != error_codes.NONE:
-            self._talks.answer(ticket, FetchResponse(self._known(error_code)))
-            return
-        high_watermark = NO_NODE if leader.high_watermark is None else leader.high_watermark
-        if self.log.needs_snapshot(fetch.offset, fetch.last_fetched_epoch):
-            self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, snapshot=self.log.snapshot))
-            return
-        diverging = self.log.diverging(fetch.offset, fetch.last_fetched_epoch)
-        if diverging is not None:
-            self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
-            return
-        leading.note_fetch(leader, fetch, self.next_offset, now_ms, self._wall_ms)
-        self._heard(leader, fetch.replica.id, now_ms)
-        self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
-        self._advance(leader, now_ms)
-
-    def _fetch_snapshot(self, ticket: Any, fetch: FetchSnapshot, now_ms: float) -> None:
-        leader, error_code = self.role, self._wrong_epoch(fetch.epoch)
-        if not isinstance(leader, Leader) or error_code != error_codes.NONE:
-            self._talks.answer(ticket, FetchSnapshotResponse(self._known(error_code), fetch.snapshot))
-            return
-        leading.note_life(leader, fetch.replica, now_ms)
-        self._heard(leader, fetch.replica.id, now_ms)
-        self._talks.answer(ticket, FetchSnapshotResponse(self._known(), fetch.snapshot, fetch.position), fetch)
-
-    def _heard(self, leader: Leader, replica_id: int, now_ms: float) -> None:
-        """Who fetches knows who leads."""
-        if replica_id in leader.announce_ms:
-            leader.announce_ms[replica_id] = now_ms + self.timing.fetch_timeout_ms / 2
-
-    def _advance(self, leader: Leader, now_ms: float) -> None:
-        """Commit what a majority has, and answer the fetches that waited for news."""
-        committed = leading.committed(leader, self.local.id, self.history.voters)
-        if committed is not None:
-            leader.high_watermark = committed
-            self.high_watermark = max(self.high_watermark or 0, committed)
-            if self.leaders_high_watermark is None:
-                self.leaders_high_watermark = committed
-        self._wake_parked(leader, now_ms)
-
-    def _wake_parked(self, leader: Leader, now_ms: float = 0) -> None:
-        if not self._parked:
-            return
-        high_watermark = -1 if leader.high_watermark is None else leader.high_watermark
-        waiting = []
-        for parked in self._parked:
-            if parked.has_news(self.next_offset, high_watermark) or now_ms >= parked.deadline_ms:
-                response = FetchResponse(self._known(), high_watermark)
-                self._talks.answer(parked.ticket, response, parked.fetch.offset)
-            else:
-                waiting.append(parked)
-        self._parked = waiting
 
     # What others answered.
 
@@ -519,6 +384,8 @@ class Quorum(Standing):
             case Resigned() as role:
                 if now_ms >= role.deadline_ms:
                     self._unattach(self.epoch + 1, now_ms)
+                elif not self.is_voter:
+                    self._leave(Unattached(role.election._replace(leader_id=NO_NODE)))
             case Unattached() | Follower() as role if now_ms >= role.deadline_ms:
                 if self.is_voter:
                     self._ask_before_standing(now_ms)
@@ -532,13 +399,18 @@ class Quorum(Standing):
             case Prospective() | Candidate() as role:
                 self._ask_for_votes(role)
             case Follower() as role:
-                self._ask_leader(role)
+                self._ask_leader(role, now_ms)
             case Unattached() if not self.is_voter:
                 self._ask_anybody()
 
     def _drive_leader(self, leader: Leader, now_ms: float) -> None:
         self._wake_parked(leader, now_ms)
+        self._settle_change(leader, now_ms)
         if self.is_only_voter:
+            return
+        if self._is_voted_out(leader):
+            self._tell_resigned(leader)
+            self._leave(Unattached(leader.election._replace(leader_id=NO_NODE)))
             return
         if now_ms >= self._resign_ms(leader):
             self._tell_resigned(leader)
@@ -557,17 +429,25 @@ class Quorum(Standing):
                 voter = ReplicaKey(voter_id, self.history.voters[voter_id].directory_id)
                 self._talks.ask(voter_id, Vote(self.epoch, self.me, self.log.end, isinstance(role, Prospective), voter))
 
-    def _ask_leader(self, role: Follower) -> None:
+    def _ask_leader(self, role: Follower, now_ms: float) -> None:
         leader_id, progress = role.election.leader_id, role.snapshot
         if not self._talks.is_free(leader_id):
             return
-        if progress is None:
+        if self._has_moved and role.has_fetched and now_ms >= role.update_ms:
+            role.update_ms = now_ms + self.timing.fetch_timeout_ms
+            self._talks.ask(leader_id, UpdateVoter(self.epoch, self.local))
+        elif progress is None:
             if self.log.is_durable:
                 self._talks.ask(leader_id, self._next_fetch())
         elif not progress.is_whole:
             snapshot, most_bytes = OffsetAndEpoch(*progress.snapshot), self.timing.fetch_snapshot_max_bytes
             request = FetchSnapshot(self.epoch, self.me, snapshot, progress.position, most_bytes)
             self._talks.ask(leader_id, request)
+
+    @property
+    def _has_moved(self) -> bool:
+        """Whether the voters' record says something else of this node than it does."""
+        return self.history.kraft_version >= 1 and self.is_voter and self.history.voters[self.local.id] != self.local
 
     def _ask_anybody(self) -> None:
         """An observer finds the leader by asking the voters, and where it was told to begin, in turn."""

@@ -4,7 +4,7 @@ Times are milliseconds of a clock that only goes forward; a deadline of ``NEVER`
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from kpywire.uuid import ZERO_UUID
 
@@ -110,7 +110,7 @@ class SnapshotProgress:
 class Follower:
     """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
 
-    __slots__ = ("deadline_ms", "election", "has_fetched", "snapshot")
+    __slots__ = ("deadline_ms", "election", "has_fetched", "snapshot", "update_ms")
 
     def __init__(self, election: ElectionState, deadline_ms: float) -> None:
         self.election = election
@@ -118,6 +118,8 @@ class Follower:
         self.has_fetched = False
         self.snapshot: SnapshotProgress | None = None
         """Records wait for it."""
+        self.update_ms: float = 0
+        """From when on the leader may be told where this node listens, if it does not know."""
 
 
 class Progress:
@@ -135,11 +137,20 @@ class Progress:
         """Where the leader's log ended when it last fetched."""
 
 
+class PendingChange(NamedTuple):
+    """A change of the voters that is written and not committed."""
+
+    ticket: Any
+    next_offset: int
+    """Behind its record."""
+    deadline_ms: float
+
+
 class Leader:
     """Leads the epoch. What is on its own disk counts towards the majority; what is only written does not."""
 
     __slots__ = (
-        "announce_ms", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms",
+        "announce_ms", "change", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms",
         "replicas", "synced_offset",
     )  # fmt: skip
 
@@ -153,6 +164,7 @@ class Leader:
         """Voters and observers, by id and directory."""
         self.majority_ms = now_ms
         """When a majority of voters was last known to follow."""
+        self.change: PendingChange | None = None
         self.announce_ms: dict[int, float] = {}
         """By voter: when to tell it again who leads."""
 

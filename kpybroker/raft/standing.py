@@ -11,7 +11,7 @@ from kpybroker.raft import leading
 from kpybroker.raft.conversations import Conversations
 from kpybroker.raft.errors import QuorumBroken
 from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import FetchResponse, Known, ReplicaKey
+from kpybroker.raft.messages import FetchResponse, Known, ReplicaKey, VoterResponse
 from kpybroker.raft.roles import (
     NEVER,
     NO_NODE,
@@ -121,6 +121,9 @@ class Standing:
 
     def _leave(self, role: Role) -> None:
         """Become something else. What was asked in the old role is not waited for."""
+        if isinstance(self.role, Leader) and self.role.change is not None:
+            known = Known(role.election.epoch, role.election.leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
+            self._talks.answer(self.role.change.ticket, VoterResponse(known))
         if self._parked:
             known = Known(role.election.epoch, role.election.leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
             for parked in self._parked:

@@ -19,15 +19,18 @@ from kpybroker.raft.messages import (
     ReplicaKey,
     Request,
     Response,
+    UpdateVoter,
     Vote,
     VoteResponse,
+    VoterResponse,
 )
 from kpybroker.raft.roles import NO_NODE
+from kpybroker.raft.voter_wire import answer_to_wire, update_response_from_wire, update_to_wire
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
 from kpywire.messages import begin_quorum_epoch as begin
 from kpywire.messages import end_quorum_epoch as end
-from kpywire.messages import fetch, fetch_snapshot
+from kpywire.messages import fetch, fetch_snapshot, update_raft_voter
 from kpywire.messages import vote as voting
 from kpywire.uuid import ONE_UUID, ZERO_UUID
 
@@ -78,6 +81,9 @@ def to_wire(request: Request, cluster_id: str, endpoints: tuple[VoterEndpoint, .
             return _fetch(request, cluster_id)
         case FetchSnapshot():
             return _fetch_snapshot(request, cluster_id)
+        case UpdateVoter():
+            return update_to_wire(request, cluster_id)
+    raise TypeError(f"no node of the quorum sends {type(request).__name__}")
 
 
 def _vote(vote: Vote, cluster_id: str) -> voting.VoteRequest:
@@ -240,6 +246,8 @@ def refusal(message: Any, refused: Refused) -> Any:
 def response_to_wire(message: Any, response: Response, endpoints: WithEndpoints, records: bytes | None = None) -> Any:
     """The response of Kafka to ``message`` that says this; ``records`` are whole batches, of a Fetch."""
     known = response.known
+    if isinstance(response, VoterResponse):
+        return answer_to_wire(message, response, endpoints.get(known.leader_id))
     match message:
         case voting.VoteRequest():
             granted = isinstance(response, VoteResponse) and response.granted
@@ -340,6 +348,8 @@ def response_from_wire(message: Any) -> tuple[Response, bytes]:
 
     A response that is wrong as a whole says nothing of an epoch (-1).
     """
+    if isinstance(message, update_raft_voter.UpdateRaftVoterResponse):
+        return update_response_from_wire(message), b""
     is_fetch = isinstance(message, fetch.FetchResponse)
     topics = message.responses if is_fetch else message.topics
     if message.error_code != error_codes.NONE or len(topics) != 1 or len(topics[0].partitions) != 1:
@@ -387,4 +397,7 @@ def endpoints_in(message: Any) -> dict[int, VoterEndpoint]:
             return {}
         first = listeners[0]
         return {partition.leader_id: VoterEndpoint(first.name, first.host, first.port)}
+    if isinstance(message, update_raft_voter.UpdateRaftVoterResponse):
+        leader = message.current_leader
+        return {leader.leader_id: VoterEndpoint("", leader.host, leader.port)} if leader.host else {}
     return {each.node_id: VoterEndpoint("", each.host, each.port) for each in getattr(message, "node_endpoints", ())}
