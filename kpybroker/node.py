@@ -369,7 +369,7 @@ class Node:
             if len(broker.image.brokers) <= 1:
                 self.server.stop_accepting()
             broker.replicas.checkpoint_high_watermarks()  # of those whose leadership ends before the last word
-            if hasattr(broker, "lifecycle"):
+            if hasattr(broker, "lifecycle") and self.config["controlled.shutdown.enable"]:
                 await self._let_leaderships_go(broker)
         await self._let_go()
         if broker is not None:

@@ -248,7 +248,7 @@ class TestRefusals:
                 {"ssl.keystore.location": "/x"},
                 "without effect, since every listener is PLAINTEXT: ssl.keystore.location",
             ),
-            ({"replica.fetch.max.bytes": "1"}, "without effect yet: replica.fetch.max.bytes"),
+            ({"share.coordinator.state.topic.num.partitions": "1"}, "without effect yet: share.coordinator.state"),
         ],
     )
     def test_the_rest_is_a_warning(self, settings, warning):
