@@ -31,8 +31,10 @@ from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
-from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kpywire.messages.add_raft_voter import AddRaftVoterRequest, Listener
+from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
 from kpywire.messages.controller_registration import ControllerRegistrationRequest
+from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest
 
 PATH = "/node/data"
 CLUSTER_ID = "c" * 22
@@ -195,8 +197,9 @@ API_VERSIONS = ApiVersionsResponse(
     error_code=0,
     api_keys=[
         ApiVersion(api_key=key, min_version=api.API_KEYS[key].min_version, max_version=api.API_KEYS[key].max_version)
-        for key in SERVED
+        for key in (*SERVED, api.API_VERSIONS)
     ],
+    supported_features=[SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)],
     throttle_time_ms=0,
 )
 
@@ -287,13 +290,22 @@ class HostCluster:
     """All of them. Nodes have their ids as ports."""
 
     def __init__(
-        self, seed: int, size: int = 3, observers: int = 0, *, dynamic: bool, faults: Faults | None = None
+        self,
+        seed: int,
+        size: int = 3,
+        observers: int = 0,
+        *,
+        dynamic: bool,
+        faults: Faults | None = None,
+        spare: int = 0,
     ) -> None:
+        """``spare`` controllers are no voters at first, but may become some."""
         self.rng = Random(seed)
         self.faults = Faults()
         self.now_ms = 0.0
-        self.controllers = set(range(1, size + 1))
-        self.bootstrap = [("node", 1)] if dynamic else []
+        first_voters = set(range(1, size + 1))
+        self.controllers = set(range(1, size + spare + 1))
+        self.bootstrap = [("node", 1), ("node", 2)] if dynamic else []
         self.failures: list[str] = []
         self.noted: list[str] = []
         """What recovery found."""
@@ -306,15 +318,17 @@ class HostCluster:
         self._events: list[tuple[float, int, Callable[[], object]]] = []
         self._numbers = count()
         self._registered = count(1000)
-        ids = range(1, size + observers + 1)
+        self.asked = 0
+        """The number of the last write that was asked for."""
+        ids = range(1, size + spare + observers + 1)
         self.directory_ids: dict[int, bytes] = {}
         levels = choose_levels(None, {}, dynamic_quorum=dynamic)
         self.bootstrap_records: Sequence[Any] = ()
-        voters = [Voter(each, self.rng.randbytes(16), (self.endpoint(each),)) for each in sorted(self.controllers)]
+        voters = [Voter(each, self.rng.randbytes(16), (self.endpoint(each),)) for each in sorted(first_voters)]
         self.nodes: dict[int, Node] = {}
         for node_id in ids:
             disk = SimDisk(self.rng)
-            initial = voter_set(voters) if dynamic and node_id in self.controllers else None
+            initial = voter_set(voters) if dynamic and node_id in first_voters else None
             self.format(disk, node_id, levels, initial)
             static = () if dynamic else [voter._replace(directory_id=bytes(16)) for voter in voters]
             self.nodes[node_id] = Node(self, node_id, disk, static)
@@ -420,7 +434,7 @@ class HostCluster:
                 self._register(node.host)
 
     def _register(self, host: ControllerHost) -> None:
-        number = next(self._registered)
+        number = self.asked = next(self._registered)
 
         def answered(response: Any) -> None:
             if response.error_code == error_codes.NONE:
@@ -438,6 +452,41 @@ class HostCluster:
             leader.host.send(request, reply)
         else:
             self.later(20, lambda: reply(None))
+
+    def change_voters(self) -> None:
+        """Ask every active controller to add a controller that does not vote, or to remove a voter."""
+        for node in self.nodes.values():
+            if node.host is None or not node.host.is_active:
+                continue
+            voters = node.host._quorum.history.voters
+            spare = sorted(self.controllers - set(voters))
+            if spare and (len(voters) < 3 or self.rng.random() < 0.5):
+                self.add_voter(node.host, self.rng.choice(spare))
+            elif len(voters) > 2:
+                self.remove_voter(node.host, self.rng.choice(sorted(voters)))
+
+    def add_voter(self, host: ControllerHost, node_id: int) -> list[Any]:
+        """Ask for it; the list gets the answer."""
+        answers: list[Any] = []
+        here = self.endpoint(node_id)
+        request = AddRaftVoterRequest(
+            cluster_id=CLUSTER_ID,
+            timeout_ms=1_000,
+            voter_id=node_id,
+            voter_directory_id=self.directory_ids[node_id],
+            listeners=[Listener(name=here.name, host=here.host, port=here.port)],
+        )
+        host.send(request, answers.append)
+        return answers
+
+    def remove_voter(self, host: ControllerHost, node_id: int) -> list[Any]:
+        """Ask for it; the list gets the answer."""
+        answers: list[Any] = []
+        request = RemoveRaftVoterRequest(
+            cluster_id=CLUSTER_ID, voter_id=node_id, voter_directory_id=self.directory_ids[node_id]
+        )
+        host.send(request, answers.append)
+        return answers
 
     def published(self, node: Node, image: MetadataImage, _delta: MetadataDelta) -> None:
         """All nodes say the same of the same offset, whenever they come to it."""
