@@ -256,7 +256,10 @@ class Dispatcher:
                 response = yield response
             if response is None:
                 return None
-            return (yield from _encode_in_steps(served, correlation_id, response, call))
+            if _is_in_steps(frame, call):
+                return (yield from _encode_in_steps(served, correlation_id, response, call))
+            yield None
+            return _encode(served, correlation_id, response)
         except CloseConnection:
             counters.failures += 1
             raise
