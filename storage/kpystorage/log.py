@@ -31,7 +31,7 @@ from kpystorage.producer_states import EndedTransaction, ProducerStates
 from kpystorage.recovery import LoadedLog, rebuild_producers
 from kpystorage.retention import expendable
 from kpystorage.segment import Segment
-from kpystorage.set_aside import set_aside
+from kpystorage.set_aside import set_aside, set_aside_oldest
 from kpystorage.snapshot_files import SnapshotFiles
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import CONTROL_MASK, LENGTH_END, NO_PRODUCER_ID, BatchHeader
@@ -202,9 +202,11 @@ class Log:
         try:
             if segment.must_roll(size, max_timestamp, last_offset, now_ms):
                 if size > self.config.segment_bytes:
-                    limit = self.config.segment_bytes
-                    raise RecordBatchTooLarge(f"{size} bytes in one append to {self.name}, a segment holds {limit}")
-                segment = self.roll(now_ms, base_offset)
+                    raise RecordBatchTooLarge(
+                        f"{size} bytes in one append are more than a segment of {self.name} holds"
+                    )
+                # Behind a gap too it begins at the log end, if it can: between segments a gap is taken for a loss.
+                segment = self.roll(now_ms, end.offset if last_offset - end.offset < 1 << 31 else base_offset)
             position = segment.append(headers, data)
             epochs = self.epochs
             for header in headers:
@@ -438,21 +440,16 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Delete the oldest segments as far as retention asks for it; how many went. DiskFailure.
 
-        Their files are renamed at once and removed ``file.delete.delay.ms`` later (``directory.delete_due_files``).
-        None goes while the log is compacted, as in Kafka.
+        Their files are renamed now and removed ``file.delete.delay.ms`` later. None goes while the log is compacted.
         """
         if self.stop_compacting is not None:
             return 0
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
-            start, end, config = self.log_start_offset, self.end.offset, self.config
-            gone = expendable(self.segments, end, start, high_watermark, config, now_ms)
-            if gone == len(self.segments):
-                self.roll(now_ms)
-            if gone:
-                self.advance_log_start(self.segments[gone].base_offset)
-                set_aside(self, self.segments[:gone], now_ms)
-                del self.segments[:gone], self.base_offsets[:gone]
+            gone = expendable(
+                self.segments, self.end.offset, self.log_start_offset, high_watermark, self.config, now_ms
+            )
+            set_aside_oldest(self, gone, now_ms)
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:

@@ -94,6 +94,7 @@ class LogLoader:
         """Bytes of batches that were walked to find out about the producers."""
         self.recovered: ProducerStates | None = None
         self._epoch_seen = -1
+        self._writes_may_be_lost = True
         self._believed_epochs: dict[int, int] = {}
         self._written_epochs: list[tuple[int, int]] = []
         self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
@@ -108,6 +109,7 @@ class LogLoader:
             CorruptLog: data that had been flushed is damaged beyond its framing.
         """
         files = survey(self.disk, self.path, self.report)
+        self._writes_may_be_lost = shutdown is Shutdown.UNCLEAN
         self.snapshots = SnapshotFiles(self.disk, self.path, files.snapshots)
         self._read_epochs()
         self._open_segments(files, shutdown, recovery_point, log_start_offset)
@@ -259,8 +261,14 @@ class LogLoader:
                 self.snapshots.drop(offset)
 
     def _is_loss(self, end_offset: int, following: int, recovery_point: int) -> bool:
-        """Whether batches are missing between two offsets that follow each other: only compaction leaves gaps."""
-        return end_offset < following and following > recovery_point and end_offset >= self.cleaned_to
+        """Whether batches are missing between two offsets that follow each other: only compaction leaves gaps, and only
+        the machine's death loses writes before others."""
+        return (
+            self._writes_may_be_lost
+            and end_offset < following
+            and following > recovery_point
+            and end_offset >= self.cleaned_to
+        )
 
     def _recover_segment(
         self, segment: Segment, producers: ProducerStates, recovery_point: int, limit_offset: int = MAX_OFFSET
@@ -298,14 +306,25 @@ class LogLoader:
         """Check and index the batches from ``position`` on, apply them to ``producers``, cut off the rest.
 
         Batches may not reach beyond ``limit_offset``. Returns the offset that the segment ends at.
+
+        A replica of a compacted log has gaps too. What a lost write was to overwrite may be there still, and end just
+        where the next one begins; that one is of another epoch then, since only for another leader a log is cut.
         """
+        epoch_before = -1
         for at, header, data in scan.batches(segment.log, position, segment.size):
             base_offset, epoch = header.base_offset, header.partition_leader_epoch
             next_offset = base_offset + header.last_offset_delta + 1
             if not expected_offset <= base_offset < next_offset <= limit_offset:
                 break
-            if base_offset > expected_offset and at and self._is_loss(expected_offset, base_offset, recovery_point):
+            if (
+                base_offset > expected_offset
+                and at
+                and epoch != epoch_before
+                and not self.config.cleanup_compact
+                and self._is_loss(expected_offset, base_offset, recovery_point)
+            ):
                 break
+            epoch_before = epoch
             valid = crc32c(data[ATTRIBUTES_POSITION:]) == header.crc
             if 0 <= epoch < self._epoch_seen:
                 valid = False  # left over from before a truncation that did not reach the disk

@@ -36,3 +36,13 @@ def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snap
             for path in paths:
                 unflushed.forget_file(path)
             unflushed.forget(segment)
+
+
+def set_aside_oldest(log: "Log", count: int, now_ms: int) -> None:
+    """So many of the oldest segments go, all of them if need be: the log begins behind them then. OSError."""
+    if count == len(log.segments):
+        log.roll(now_ms)
+    if count:
+        log.advance_log_start(log.segments[count].base_offset)
+        set_aside(log, log.segments[:count], now_ms)
+        del log.segments[:count], log.base_offsets[:count]

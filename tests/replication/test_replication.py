@@ -8,10 +8,12 @@ from replica_world import TOPIC_ID, World, WorldNode, directory_id
 
 from kpybroker.metadata.topic import Partition
 from kpybroker.replicas.fetcher import State
+from kpywire.batch import parse_header
 from kpywire.messages.fetch import FetchRequest
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
+from kpywire.record import Record, build_batch
 
 QUICK_MS = 20
 SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}
@@ -428,6 +430,35 @@ def test_a_follower_whose_disk_was_emptied_is_rebuilt() -> None:
     world.nodes[2].start()
     world.settle()
     world.assert_equal()
+
+
+@pytest.mark.parametrize("roll", [False, True])
+def test_the_gaps_that_a_replica_has_of_a_compacted_log_are_no_losses_when_it_dies(roll: bool) -> None:
+    topic = {"segment.bytes": "1048576", "index.interval.bytes": "0"}
+    world = World(2, topic=topic)
+    replica = world.nodes[1].replica()
+    for offset, epoch in ((0, 0), (7, 0), (11, 0), (40, 0)):
+        size = 600_000 if roll else 10
+        batch = build_batch(
+            [Record(timestamp=world.scheduler.now_ms(), key=b"k", value=bytes(size))],
+            base_offset=offset,
+            partition_leader_epoch=epoch,
+        )
+        replica.led().log.append([parse_header(batch)], batch, world.scheduler.now_ms())
+        replica.changed()
+        world.settle()
+    world.assert_equal()
+    before = world.contents(1)
+    assert len(world.nodes[2].log().segments) == (4 if roll else 1)
+    world.nodes[1].kill()
+    world.nodes[2].kill()
+    world.nodes[2].start()
+    assert world.contents(2) == before
+    assert world.nodes[2].log().end.offset == 41
+    world.nodes[2].disk.synchronize_all("/data")
+    world.nodes[2].kill(power_fails=True)
+    world.nodes[2].start()
+    assert world.contents(2) == before
 
 
 def test_high_watermarks_of_followers_survive_a_restart() -> None:
