@@ -76,7 +76,7 @@ class Processes:
                 self._busy.remove(worker)
                 if not worker.is_stopped:
                     worker.stop()
-                    answer = Failed(f"the cleaner died: {answer}")
+                    answer = Failed(f"the cleaner died: {answer}", may_pass=True)
                 else:
                     answer = Stopped()
             elif _is_end(answer):

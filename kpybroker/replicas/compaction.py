@@ -3,7 +3,7 @@
 As in Kafka the log of which most is dirty comes first, ``log.cleaner.threads`` of them at a time; when none is dirty
 enough, they are looked at again after ``log.cleaner.backoff.ms``, a few in a turn. A log that nobody has used since the
 start is opened only if it has segments that were never compacted. A log that cannot be compacted is left alone
-from then on, and the broker goes on.
+from then on, or for a while where it was not the log's fault, and the broker goes on.
 
 Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.replicas.cleaners`), a pass over
 one log (:mod:`kpybroker.replicas.compaction_pass`).
@@ -19,7 +19,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.replicas.cleaners import Cleaners
-from kpybroker.replicas.compaction_pass import Pass
+from kpybroker.replicas.compaction_pass import AGAIN_AFTER_MS, Pass
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
@@ -48,6 +48,8 @@ class Uncleanable(NamedTuple):
 
     replica: Replica
     dirty_bytes: int
+    until_ms: float = float("inf")
+    """On the monotonic clock: when it is looked at again."""
 
 
 class Candidate(NamedTuple):
@@ -225,12 +227,13 @@ class Compaction:
         found = chosen.log
 
         def over(line: str | None, stats: CleanerStats | None) -> None:
-            self._passes.pop(found, None)
+            ended = self._passes.pop(found)
             self._worked_ms = self.scheduler.monotonic_ms()
             if stats is not None:
                 self.figures.last_passes.append(stats)
             if line is not None and found.is_open:
-                self.uncleanable[found] = Uncleanable(chosen.replica, chosen.dirt.cleanable_bytes)
+                until_ms = self._worked_ms + AGAIN_AFTER_MS if ended.may_pass else float("inf")
+                self.uncleanable[found] = Uncleanable(chosen.replica, chosen.dirt.cleanable_bytes, until_ms)
             done(line)
             if self._is_enabled and self._timer is None and not self._looking and not self._stopped:
                 self.scheduler.call_soon(self._look)  # as long as there is something, there may be more
@@ -239,8 +242,10 @@ class Compaction:
         self._passes[found].begin()
 
     def _forget_gone(self) -> None:
-        for found in [each for each in self.uncleanable if not self._is_held(each)]:
-            del self.uncleanable[found]
+        now_ms = self.scheduler.monotonic_ms()
+        for found, why in list(self.uncleanable.items()):
+            if why.until_ms <= now_ms or not self._is_held(found):
+                del self.uncleanable[found]
         for found in [each for each in self._clean if each.is_open or not self._is_held(each)]:
             del self._clean[found]
 

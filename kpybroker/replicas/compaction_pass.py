@@ -11,7 +11,6 @@ swapped in is thrown away. Kafka's LogCleaner has the same steps in one thread.
 Invariant: the cleaner has stopped writing, and what it left is removed, before anybody is told that the pass is over.
 """
 
-import errno
 import logging
 from collections import deque
 from collections.abc import Callable
@@ -43,7 +42,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker.compaction")
 
 RETRY_MS = 20
-NO_ROOM = (errno.ENOSPC, errno.EDQUOT)
+AGAIN_AFTER_MS = 600_000
+"""A log that could not be compacted for want of something is looked at again then."""
 
 Over = Callable[[str | None, CleanerStats | None], object]
 """A pass is over: with a line if the log cannot be compacted, with what it did if it came to its end."""
@@ -70,6 +70,8 @@ class Pass:
         self.dirt = dirt
         self.config = config
         self.is_over = False
+        self.may_pass = False
+        """Whether another attempt may succeed where this one did not."""
         self._over = over
         self._waiting: list[Callable[[], object]] = []
         self._run: Run | None = None
@@ -215,7 +217,7 @@ class Pass:
             self._discard(result)
         elif isinstance(result, Cleaned):
             self._complete(result)
-        elif isinstance(result, Failed) and result.errno is not None and result.errno not in NO_ROOM:
+        elif isinstance(result, Failed) and result.errno is not None and not result.may_pass:
             self.is_over = True
             self.host.replicas.directory_failed(self.log.directory.fail(OSError(result.errno, result.line)))
             self._finish(None, None)
@@ -240,8 +242,10 @@ class Pass:
     def _discard(self, result: Cleaned | Failed | Stopped) -> None:
         """Remove what the cleaner left, then say what there is to say."""
         line = result.line if isinstance(result, Failed) else self._mistake
+        self.may_pass = isinstance(result, Failed) and result.may_pass
         if line is not None:
-            log.warning("%s cannot be compacted and is left as it is from now on: %s", self.log.name, line)
+            how_long = f"for {AGAIN_AFTER_MS // 60_000} minutes" if self.may_pass else "from now on"
+            log.warning("%s cannot be compacted and is left as it is %s: %s", self.log.name, how_long, line)
         if isinstance(result, Failed) and result.trace:
             log.error("a defect of the cleaner:\n%s", result.trace)
         disk, path = self.log.directory.disk, self.log.path

@@ -13,6 +13,7 @@ from running_node import RunningNode, start
 from test_node import produce
 from test_node import wait_until as wait_shortly
 
+from kpybroker.replicas import compaction
 from kpybroker.replicas.compaction import Compaction
 from kpystorage.log import Log
 from kpywire import error_codes
@@ -223,9 +224,10 @@ def worker_of(parent: int) -> int | None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="finds processes in /proc")
-def test_a_cleaner_that_is_killed_costs_its_log_the_compaction_and_nobody_anything_else(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+def test_a_cleaner_that_is_killed_costs_its_log_the_compaction_for_a_while_and_nobody_anything_else(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(compaction, "AGAIN_AFTER_MS", 3_000)
     caplog.set_level(logging.WARNING)
     node = RunningNode({"log.dirs": str(tmp_path), **SLOW})
     try:
@@ -237,11 +239,13 @@ def test_a_cleaner_that_is_killed_costs_its_log_the_compaction_and_nobody_anythi
             assert worker is not None
             os.kill(worker, signal.SIGKILL)
             wait_until(lambda: bool(compaction_of(node).uncleanable))
-            assert "the cleaner died: its process ended with signal 9" in caplog.text
+            assert "for 10 minutes: the cleaner died: its process ended with signal 9" in caplog.text
             assert read(client)[-4:] == [12, 13, 14, 15]
             create_compacted(client, "other")
             write(client, 7, "other")
             wait_until(lambda: "other 0 6" in checkpointed(tmp_path))
+            wait_until(lambda: "c 0 15" in checkpointed(tmp_path))
+            assert read(client) == [12, 13, 14, 15]
     finally:
         node.stop()
 

@@ -96,7 +96,12 @@ def create(client: RawClient, name: str, directory: Path, **configs: str) -> Non
 
 def produce(client: RawClient, topic: str, value: bytes) -> int:
     """The error code of one record with acks=all."""
-    batch = build_batch([Record(timestamp=NOW_MS, value=value)])
+    return produce_keyed(client, topic, None, value)
+
+
+def produce_keyed(client: RawClient, topic: str, key: bytes | None, value: bytes) -> int:
+    """The same, with a key."""
+    batch = build_batch([Record(timestamp=NOW_MS, key=key, value=value)])
     data = TopicProduceData(name=topic, partition_data=[PartitionProduceData(index=0, records=batch)])
     answer = client.call(ProduceRequest(acks=-1, timeout_ms=10_000, topic_data=[data]), 9)
     return int(answer.responses[0].partition_responses[0].error_code)
@@ -111,8 +116,11 @@ def fetch(client: RawClient, topic: str, offset: int = 0) -> Any:
 def values(client: RawClient, topic: str) -> list[bytes | None]:
     """All records of a topic."""
     found: list[bytes | None] = []
-    while (answer := fetch(client, topic, len(found))).records:
-        found += [record.value for record in read_records(answer.records)]
+    offset = 0
+    while (answer := fetch(client, topic, offset)).records:
+        records = [record for record in read_records(answer.records) if record.offset >= offset]
+        found += [record.value for record in records]
+        offset = records[-1].offset + 1
     assert answer.error_code == error_codes.NONE
     return found
 

@@ -6,7 +6,6 @@ again; one line says why; what was acknowledged is there after the next start.
 
 import json
 import os
-import shutil
 import subprocess
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -23,6 +22,7 @@ from faulty_broker import (
     values,
     why_no_strace,
 )
+from small_disk import mounted
 
 from kpywire import error_codes
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
@@ -99,26 +99,8 @@ def test_a_slow_fsync_keeps_no_append_waiting(tmp_path: Path) -> None:
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[tuple[Path, list[str]]]:
     """(the directory, the prefix of a command that sees a small file system there), in a mount namespace of its own."""
-    small = tmp_path / "small"
-    small.mkdir()
-    mount = f"mount -t tmpfs -o size={SMALL_BYTES} tmpfs {small} && echo mounted && exec sleep 600"
-    if shutil.which("unshare") is None or shutil.which("nsenter") is None:
-        pytest.skip("needs unshare and nsenter, which make a small disk: not found")
-    holder = subprocess.Popen(
-        ["unshare", "--mount", "--propagation", "private", "sh", "-c", mount],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        assert holder.stdout is not None
-        line = holder.stdout.readline().strip()
-        if line != "mounted":
-            pytest.skip(f"no file system can be mounted here: {line}")
-        yield small, ["nsenter", "--target", str(holder.pid), "--mount"]
-    finally:
-        holder.kill()
-        holder.wait()
+    with mounted(tmp_path / "small", SMALL_BYTES) as prefix:
+        yield tmp_path / "small", prefix
 
 
 def test_a_disk_that_is_full_is_said_before_and_at_the_event_and_loses_nothing(

@@ -7,7 +7,7 @@ as it comes. So a cleaner may be stopped at any moment: what it left goes at the
 Everything here is plain data that may cross a process boundary. Offsets are half-open ranges, times milliseconds.
 """
 
-from errno import EIO
+from errno import EDQUOT, EIO, EMFILE, ENFILE, ENOMEM, ENOSPC
 from traceback import format_exception
 from typing import NamedTuple
 
@@ -17,6 +17,8 @@ from kpystorage.log_config import LogConfig
 ENTRY_BYTES = 24
 """What a key takes in an offset map: 16 bytes of its MD5 and 8 of its newest offset (Kafka's SkimpyOffsetMap)."""
 _NO_LIMIT = float("inf")
+_SCARCE = (EDQUOT, EMFILE, ENFILE, ENOMEM, ENOSPC)
+"""Errors of a system that is short of something. They say nothing about the disk."""
 
 
 class CleanerConfig(NamedTuple):
@@ -105,11 +107,15 @@ class Failed(NamedTuple):
     """Of the operating system, if a file could not be read or written."""
     trace: str = ""
     """Where, if it is not the files' fault but ours."""
+    may_pass: bool = False
+    """Whether another attempt, later, may come to its end: it is nothing about this log."""
 
     @classmethod
     def of(cls, error: Exception) -> "Failed":
         """What a cleaner raised."""
         line = f"{type(error).__name__}: {error}"
         if isinstance(error, OSError):
-            return cls(line, error.errno or EIO)
+            return cls(line, error.errno or EIO, may_pass=error.errno in _SCARCE)
+        if isinstance(error, MemoryError):
+            return cls("there is not enough memory", may_pass=True)
         return cls(line, trace="" if isinstance(error, StorageError) else "".join(format_exception(error)))
