@@ -1,5 +1,6 @@
-"""A cleaner is in nobody's way: its process stands behind others, and no call it makes on a file is a long one."""
+"""A cleaner is in nobody's way: it stands behind others, makes no long calls, and may lack something for a while."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,6 +11,9 @@ import pytest
 
 from kpystorage.compaction import __main__ as process
 from kpystorage.compaction import pieces
+from kpystorage.compaction.task import Failed
+from kpystorage.disk import DescriptorsExhausted
+from kpystorage.errors import CorruptRecord
 
 TIMEOUT_S = 60
 
@@ -77,3 +81,19 @@ def test_what_is_read_and_written_in_pieces_is_the_same_and_no_piece_is_large(si
     assert pieces.read(read, size, 6) == data  # type: ignore[arg-type]
     assert pieces.read(read, size + 100_000, 6) == data  # type: ignore[arg-type]
     assert max(written.sizes + read.sizes, default=0) <= pieces.PIECE_BYTES
+
+
+@pytest.mark.parametrize(
+    ("error", "may_pass"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (OSError(errno.ENOMEM, "Cannot allocate memory"), True),
+        (DescriptorsExhausted(errno.EMFILE, "Too many open files"), True),
+        (MemoryError(), True),
+        (OSError(errno.EIO, "Input/output error"), False),
+        (CorruptRecord("no whole batch"), False),
+        (KeyError("a mistake of ours"), False),
+    ],
+)
+def test_only_what_a_system_is_short_of_may_pass(error: Exception, may_pass: bool) -> None:
+    assert Failed.of(error).may_pass == may_pass
