@@ -57,6 +57,25 @@ class Invariants:
             if node.broker is not None and hasattr(node.broker, "replicas"):
                 self._look_at_replicas(machine, node.broker.replicas)
 
+    def may_lose(self, machine: "Machine") -> bool:
+        """Whether nothing that was promised would be lost with what only this machine's memory, or disk, holds: of each
+        partition somebody else in sync has it all, who has not lost anything himself since he was let in."""
+        hosts = [each.node._replica for each in self.machines if each.node is not None and each.node._replica]
+        newest = max(self._quorum_leaders, default=0)
+        reigns = [host._reign for host in hosts if host._reign is not None and host._quorum.epoch == newest]
+        if not reigns:
+            return False  # who leads now knows of what nobody else does yet
+        images = [max((host.image for host in hosts), key=lambda image: image.next_offset)]
+        images += [reign.state.image for reign in reigns]
+        whole = {each.node_id for each in self.machines if not each.is_suspect and each is not machine}
+        for image in images:
+            for topic in image.topics.values():
+                for partition in topic.partitions.values():
+                    having = set(partition.isr) or {*partition.elr, *partition.last_known_elr}
+                    if machine.node_id in having and not having & whole:
+                        return False
+        return True
+
     # The metadata
 
     def _look_at_quorum(self, machine: "Machine", host: Any) -> None:

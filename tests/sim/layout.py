@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 DIRECTORY = "/data"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
+MOST_VOTERS = 3
 START_MS = 1_790_000_000_000
 COMMON = {
     "kpybroker.http.listener": "",
@@ -54,6 +55,8 @@ class Layout:
 
     def __init__(self, world: "World", ids: Sequence[int]) -> None:
         self.ids = list(ids)
+        self.voters = self.ids[:MOST_VOTERS]
+        """The others are brokers only."""
         self.rng: Random = world.stream("layout")
         self.is_alone = len(ids) == 1
         self.has_fixed_voters = self.rng.random() < 0.5
@@ -72,21 +75,24 @@ class Layout:
         replicas = str(min(len(self.ids), 3))
         factors = {f"{topic}.replication.factor": replicas for topic in ("offsets.topic", "transaction.state.log")}
         factors["transaction.state.log.min.isr"] = "2"
-        factors["process.roles"] = "broker,controller"
         if self.has_fixed_voters:
-            voters = ",".join(f"{node_id}@n{node_id}:{CONTROLLER_PORT}" for node_id in self.ids)
+            voters = ",".join(f"{node_id}@n{node_id}:{CONTROLLER_PORT}" for node_id in self.voters)
             return {**factors, "controller.quorum.voters": voters}
-        servers = ",".join(f"n{node_id}:{CONTROLLER_PORT}" for node_id in self.ids)
+        servers = ",".join(f"n{node_id}:{CONTROLLER_PORT}" for node_id in self.voters)
         return {**factors, "controller.quorum.bootstrap.servers": servers}
 
     def _of(self, node_id: int) -> dict[str, str]:
-        listeners = f"PLAINTEXT://n{node_id}:{PORT}"
-        if not self.is_alone:
-            listeners += f",CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+        own = f"PLAINTEXT://n{node_id}:{PORT}"
+        if self.is_alone:
+            return {"node.id": str(node_id), "listeners": own, "advertised.listeners": own}
+        if node_id not in self.voters:
+            return {"node.id": str(node_id), "process.roles": "broker", "listeners": own, "advertised.listeners": own}
+        both = f"{own},CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
         return {
             "node.id": str(node_id),
-            "listeners": listeners,
-            "advertised.listeners": listeners,
+            "process.roles": "broker,controller",
+            "listeners": both,
+            "advertised.listeners": both,
         }
 
     def format(self, node_id: int, disk: Disk) -> None:
@@ -95,8 +101,8 @@ class Layout:
             return
         config = BrokerConfig.load(None, dict(self.settings[node_id]))
         voters = None
-        if not self.has_fixed_voters:
-            each = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}:{self._directories[i]}" for i in self.ids)
+        if not self.has_fixed_voters and node_id in self.voters:
+            each = ",".join(f"{i}@n{i}:{CONTROLLER_PORT}:{self._directories[i]}" for i in self.voters)
             voters = parse_initial_controllers(each, "CONTROLLER")
         levels = choose_levels(None, {}, dynamic_quorum=not self.has_fixed_voters)
         formatting = Formatting(CLUSTER_ID, config.node_id, [DIRECTORY], DIRECTORY, levels, voters)

@@ -99,6 +99,8 @@ class Machine:
         self.is_up = False
         """Whether its node has said that it is ready."""
         self.is_stopping = False
+        self.is_suspect = False
+        """Whether it lost something that it had, and has not been taken into the cluster anew since."""
         self.lives = 0
         self.slowest_thread_ms = 2.0
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
@@ -106,6 +108,11 @@ class Machine:
 
     def __str__(self) -> str:
         return self.host.name
+
+    @property
+    def is_only_broker(self) -> bool:
+        """Whether it has no vote in the quorum, so that its disk holds nothing that cannot be had from others."""
+        return self.settings.get("process.roles") == "broker"
 
     @property
     def is_alive(self) -> bool:
@@ -143,7 +150,7 @@ class Machine:
             return
         error = task.exception()
         if error is None:
-            self.is_up = True
+            self.is_up, self.is_suspect = True, False
             self.world.tell(f"{self} is up")
         elif isinstance(error, SimulatedCrash):
             self.died()
@@ -198,6 +205,7 @@ class Machine:
     def lose_power(self) -> None:
         """The machine is off: what was not synced may be lost, and nobody hears of it."""
         self.world.tell(f"{self} loses its power")
+        self.is_suspect = True
         if self.loop is not None:
             self.loop.end()
         self.network.power_failed(self.host)
@@ -220,6 +228,7 @@ class Machine:
         """Somebody replaced the disk by an empty one."""
         assert self.loop is None
         self.world.tell(f"{self} has an empty disk")
+        self.is_suspect = True
         self.disk = SimDisk(self.rng)
         self._layout.format(self.node_id, self.disk)
 

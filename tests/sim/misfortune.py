@@ -25,6 +25,7 @@ class Rates(NamedTuple):
     kill_at_a_write: float = 0.0
     stop: float = 0.0
     power: float = 0.0
+    wipe: float = 0.0
     pause: float = 0.0
     cut: float = 0.0
     mend: float = 0.1
@@ -39,6 +40,7 @@ class Rates(NamedTuple):
             kill_at_a_write=rng.choice((0.0, 0.005, 0.03)),
             stop=rng.choice((0.0, 0.01)),
             power=rng.choice((0.0, 0.01, 0.03)),
+            wipe=rng.choice((0.0, 0.02)),
             pause=rng.choice((0.0, 0.01, 0.05)),
             cut=rng.choice((0.0, 0.01, 0.05)),
             mend=rng.choice((0.02, 0.2)),
@@ -56,12 +58,14 @@ class Misfortune:
         network: Network,
         machines: "list[Machine]",
         may_lose_power: "Callable[[Machine], bool]",
+        may_be_wiped: "Callable[[Machine], bool]",
     ) -> None:
-        """``may_lose_power``: whether nothing that was promised is lost with what a machine has not synced."""
+        """Whether nothing that was promised is lost with what a machine has not synced, or with all that it has."""
         self.world = world
         self.network = network
         self.machines = machines
         self.may_lose_power = may_lose_power
+        self.may_be_wiped = may_be_wiped
         self.rng = world.stream("misfortune")
         self.rates = Rates.drawn(self.rng)
         self.is_on = False
@@ -112,6 +116,9 @@ class Misfortune:
             machine.stop()
         if rng.random() < rates.power and self.may_lose_power(machine):
             machine.lose_power()
+        if rng.random() < rates.wipe and machine.is_only_broker and self.may_be_wiped(machine):
+            machine.kill()
+            machine.wipe()
         if rng.random() < rates.pause and machine.loop is not None:
             duration_ms = rng.choice((5.0, 200.0, 3_000.0))
             self.world.tell(f"{machine} stands still for {duration_ms:.0f} ms")

@@ -7,13 +7,16 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from time import sleep
 from typing import NamedTuple
 
 from .mutations import Mutation
+from .processor import REAL_NS
 
 ROOT = Path(__file__).resolve().parents[2]
 COPIED = ("kpybroker", "wire", "storage", "tests/sim", "compat-tests/exactly_once")
-MOST_S = 600
+MOST_S = 900
+LOOK_S = 0.2
 
 
 class Verdict(NamedTuple):
@@ -23,34 +26,58 @@ class Verdict(NamedTuple):
     found: str
 
 
+class Trial:
+    """A copy of the project with a planted bug, and the seeds that run over it."""
+
+    def __init__(self, mutation: Mutation, seeds: str, options: list[str]) -> None:
+        self.mutation = mutation
+        self._directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
+        self._ends_ns = REAL_NS() + MOST_S * 10**9
+        self._told = tempfile.TemporaryFile("w+")
+        _plant(mutation, self._directory)
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "tests.sim", "run", "--seeds", seeds, *options],
+            cwd=self._directory,
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=self._told,
+            stderr=subprocess.STDOUT,
+        )
+
+    def verdict(self) -> Verdict | None:
+        """None while it runs."""
+        code = self._process.poll()
+        if code is None and REAL_NS() < self._ends_ns:
+            return None
+        self._told.seek(0)
+        line = _line(self._told.read()) if code is not None else "it does not come to an end"
+        self.end()
+        return Verdict(self.mutation, line if code != 0 else "")
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        self._process.kill()
+        self._process.wait()
+        self._told.close()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+
 def verdicts(mutations: list[Mutation], seeds: str, options: list[str], at_once: int) -> Iterator[Verdict]:
     """Of each mutation, as they become known."""
     waiting = list(mutations)
-    running: list[tuple[Mutation, Path, subprocess.Popen[str]]] = []
-    while waiting or running:
-        while waiting and len(running) < at_once:
-            mutation = waiting.pop(0)
-            directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
-            _plant(mutation, directory)
-            command = [sys.executable, "-m", "tests.sim", "run", "--seeds", seeds, *options]
-            process = subprocess.Popen(
-                command,
-                cwd=directory,
-                env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-            )
-            running.append((mutation, directory, process))
-        mutation, directory, process = running.pop(0)
-        try:
-            told = process.communicate(timeout=MOST_S)[0]
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-            told = "it does not come to an end"
-        shutil.rmtree(directory)
-        yield Verdict(mutation, _line(told) if process.returncode else "")
+    running: list[Trial] = []
+    try:
+        while waiting or running:
+            while waiting and len(running) < at_once:
+                running.append(Trial(waiting.pop(0), seeds, options))
+            for trial in list(running):
+                verdict = trial.verdict()
+                if verdict is not None:
+                    running.remove(trial)
+                    yield verdict
+            sleep(LOOK_S)
+    finally:
+        for trial in running:
+            trial.end()
 
 
 def _plant(mutation: Mutation, directory: Path) -> None:

@@ -53,8 +53,10 @@ class Simulation:
         self.topics = {"one": self.rng.randint(1, 3), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = ids
-        self.misfortune = Misfortune(self.world, self.network, self.machines, self._may_lose_power)
         self.invariants = Invariants(self.world, self.machines)
+        self.misfortune = Misfortune(
+            self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
+        )
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -149,9 +151,9 @@ class Simulation:
         self._within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
 
-    def _may_lose_power(self, _machine: Machine) -> bool:
+    def _may_lose_power(self, machine: Machine) -> bool:
         """Where every append is synced before it is acknowledged, any machine at any time."""
-        return self.layout.flushes_every_message
+        return self.layout.flushes_every_message or (len(self.machines) > 1 and self.invariants.may_lose(machine))
 
     def _all_up(self) -> bool:
         return all(machine.is_up for machine in self.machines)
