@@ -13,6 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, NamedTuple, Self
 
+from namespaces import Network
 from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 from oracle.broker import CLUSTER_ID, SMALL_JVM, SMALL_PROPERTIES
 from oracle.process import HOST, BrokerProcessError
@@ -31,11 +32,13 @@ SHARED: Final = {
 
 
 class Place(NamedTuple):
-    """Where a node is."""
+    """Where a node is. ``launcher`` goes before its command: what puts it there."""
 
     node_id: int
     port: int
     controller_port: int
+    host: str = HOST
+    launcher: tuple[str, ...] = ()
 
 
 class KpyNode(BrokerProcess):
@@ -47,6 +50,7 @@ class KpyNode(BrokerProcess):
 
     def __init__(self, place: Place, properties: Mapping[str, str], directory: Path) -> None:
         super().__init__(directory, place.port)
+        self.host, self.launcher = place.host, place.launcher
         self.properties = {"log.dirs": str(directory / "data"), "kpybroker.http.listener": "", **properties}
 
     @property
@@ -63,7 +67,16 @@ class KpyNode(BrokerProcess):
             raise BrokerProcessError(f"{' '.join(command)}:\n{formatted.stdout}{formatted.stderr}")
 
     def command(self) -> Sequence[str]:
-        return [str(self.path), "start", str(self._file)]
+        return [*self.launcher, str(self.path), "start", str(self._file)]
+
+
+class KafkaNode(ApacheKafka):
+    """One node of a cluster of Apache Kafka."""
+
+    launcher: tuple[str, ...] = ()
+
+    def command(self) -> Sequence[str]:
+        return [*self.launcher, *super().command()]
 
 
 def kpybroker_node(place: Place, properties: Mapping[str, str], directory: Path) -> BrokerProcess:
@@ -85,7 +98,8 @@ def _kafka_node(
 ) -> BrokerProcess:
     # The session and heartbeat times of a small Kafka are shorter than the defaults.
     kept = {key: value for key, value in tuning.items() if key not in properties and not key.startswith("broker.")}
-    node = ApacheKafka(properties, directory=directory, port=place.port, jvm=jvm, tuning=kept, formatting=())
+    node = KafkaNode(properties, directory=directory, port=place.port, jvm=jvm, tuning=kept, formatting=())
+    node.host, node.launcher = place.host, place.launcher
     for key in ("controller.quorum.bootstrap.servers", *_ONE_NODE_ONLY):
         if key not in properties:
             node.properties.pop(key, None)
@@ -107,17 +121,30 @@ class Cluster:
     """``with Cluster(kpybroker_node, directory) as cluster``: node ids are 1 to ``size``."""
 
     def __init__(
-        self, node_of: NodeOf, directory: Path, size: int = 3, properties: Mapping[str, str] | None = None
+        self,
+        node_of: NodeOf,
+        directory: Path,
+        size: int = 3,
+        properties: Mapping[str, str] | None = None,
+        *,
+        network: Network | None = None,
     ) -> None:
-        self.places = {node_id: Place(node_id, free_port(), free_port()) for node_id in range(1, size + 1)}
-        voters = ",".join(f"{each.node_id}@{HOST}:{each.controller_port}" for each in self.places.values())
+        """All on loopback, or each in a namespace of ``network``."""
+        self.network = network
+        self.places = {}
+        for node_id in range(1, size + 1):
+            place = Place(node_id, free_port(), free_port())
+            if network is not None:
+                place = place._replace(host=network.address(node_id), launcher=network.launcher(node_id))
+            self.places[node_id] = place
+        voters = ",".join(f"{each.node_id}@{each.host}:{each.controller_port}" for each in self.places.values())
         self.nodes: dict[int, BrokerProcess] = {}
         for place in self.places.values():
-            listeners = f"PLAINTEXT://{HOST}:{place.port},CONTROLLER://{HOST}:{place.controller_port}"
+            listeners = f"PLAINTEXT://{place.host}:{place.port},CONTROLLER://{place.host}:{place.controller_port}"
             own = {
                 "node.id": str(place.node_id),
                 "listeners": listeners,
-                "advertised.listeners": f"PLAINTEXT://{HOST}:{place.port}",
+                "advertised.listeners": f"PLAINTEXT://{place.host}:{place.port}",
                 "controller.quorum.voters": voters,
             }
             here = directory / f"node-{place.node_id}"

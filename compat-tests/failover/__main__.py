@@ -2,6 +2,7 @@
 
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Final
 
@@ -9,9 +10,10 @@ import click
 from rich.progress import Progress
 
 from clusters import PROGRAMS, Cluster, KpyNode
-from failover.faults import FAULTS
+from failover.faults import FAULTS, NEED_NETWORK
 from failover.producing import WRITERS
 from failover.run import run
+from namespaces import Network, why_no_namespaces
 
 SHOWN: Final = 20
 
@@ -32,9 +34,15 @@ def main(
     wrong = False
     for fault in faults or tuple(FAULTS):
         began_s = time.monotonic()
-        with tempfile.TemporaryDirectory(prefix="failover-") as directory, Progress(transient=True) as progress:
+        if fault in NEED_NETWORK and (why_not := why_no_namespaces()) is not None:
+            click.echo(f"{fault} is left out: {why_not}")
+            continue
+        with ExitStack() as stack:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="failover-"))
+            progress = stack.enter_context(Progress(transient=True))
             task = progress.add_task(fault, total=records)
-            with Cluster(PROGRAMS[program], Path(directory)) as cluster:
+            network = stack.enter_context(Network()) if fault in NEED_NETWORK else None
+            with Cluster(PROGRAMS[program], Path(directory), network=network) as cluster:
                 outcome = run(
                     cluster, fault, records=records, seed=seed, clients=clients or tuple(WRITERS),
                     progress=lambda done, task=task, progress=progress: progress.update(task, completed=done),

@@ -8,6 +8,7 @@ from typing import Final
 from confluent_kafka.admin import AdminClient
 
 from clusters import Cluster
+from namespaces import Network
 
 AWAY_S: Final = 2.0
 PAUSE_S: Final = 12.0
@@ -79,6 +80,29 @@ def wipe(cluster: Cluster, topic: str, rng: random.Random) -> None:
     wait_for_in_sync(cluster, topic, len(cluster.nodes))
 
 
+def cut_off(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """The leader of a partition is cut off from everybody, for longer than its session; no connection is closed."""
+    network = _network_of(cluster)
+    node_id = _some_leader(cluster, topic, rng)
+    with network.cut(node_id):
+        time.sleep(PAUSE_S)
+
+
+def cut_off_one_way(cluster: Cluster, topic: str, rng: random.Random) -> None:
+    """The leader of a partition cannot answer another node, though it hears it, and answers clients and the third."""
+    network = _network_of(cluster)
+    node_id = _some_leader(cluster, topic, rng)
+    other = rng.choice(sorted(cluster.nodes.keys() - {node_id}))
+    with network.deaf(node_id, other):
+        time.sleep(PAUSE_S)
+
+
+def _network_of(cluster: Cluster) -> Network:
+    if cluster.network is None:
+        raise ValueError("nodes on loopback cannot be cut off from one another")
+    return cluster.network
+
+
 def nothing(_cluster: Cluster, _topic: str, _rng: random.Random) -> None:
     """No fault: what is measured without one."""
     time.sleep(AWAY_S)
@@ -100,4 +124,7 @@ FAULTS: Final[Mapping[str, Callable[[Cluster, str, random.Random], None]]] = {
     "rolling": rolling,
     "kill-all": kill_all,
     "wipe": wipe,
+    "cut-off": cut_off,
+    "cut-off-one-way": cut_off_one_way,
 }
+NEED_NETWORK: Final = ("cut-off", "cut-off-one-way")

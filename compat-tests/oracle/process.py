@@ -69,6 +69,7 @@ class BrokerProcess(ABC):
     program = "broker"
     start_timeout_s = 60.0
     stop_timeout_s = 30.0
+    host = HOST
 
     def __init__(self, directory: Path, port: int) -> None:
         self.directory = directory
@@ -84,7 +85,7 @@ class BrokerProcess(ABC):
 
     @property
     def bootstrap_servers(self) -> str:
-        return f"{HOST}:{self.port}"
+        return f"{self.host}:{self.port}"
 
     @property
     def output(self) -> Path:
@@ -187,7 +188,7 @@ class BrokerProcess(ABC):
     def wait_until_it_answers(self) -> None:
         """After `launch`; raises BrokerProcessError with its last lines if it ends, or does not answer in time."""
         process, deadline = self._running(), time.monotonic() + self.start_timeout_s
-        while not _answers(self.port):
+        while not _answers(self.host, self.port):
             if process.poll() is not None:
                 self.process = None
                 raise BrokerProcessError(f"{self.program} ended with code {process.returncode}{self.tail()}")
@@ -203,10 +204,10 @@ def die_with_parent() -> None:
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def _answers(port: int) -> bool:
-    """Whether a broker on this port answers ApiVersions without an error and names itself in its metadata."""
+def _answers(host: str, port: int) -> bool:
+    """Whether a broker at this address answers ApiVersions without an error and names itself in its metadata."""
     try:
-        with socket.create_connection((HOST, port), timeout=5) as connection:
+        with socket.create_connection((host, port), timeout=5) as connection:
             versions = _ask(connection, API_VERSIONS_V0)
             metadata = _ask(connection, METADATA_V1_NO_TOPICS)
     except OSError:
