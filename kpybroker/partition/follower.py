@@ -32,6 +32,7 @@ from kpywire.crc import crc32c
 log = logging.getLogger("kpybroker.replication")
 
 PIECE_BYTES: Final = 512 * 1024
+PIECE_BATCHES: Final = 500
 """So much is checked and written in one go."""
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
@@ -119,7 +120,7 @@ class Follower(Role):
                     self.name, header.base_offset, header.partition_leader_epoch, epoch,
                 )  # fmt: skip
                 break
-            if end > limit and headers:
+            if headers and (end > limit or len(headers) == PIECE_BATCHES):
                 return headers, position, False
             if crc32c(records[position + ATTRIBUTES_POSITION : end]) != header.crc:
                 raise self._corrupt(header, "another CRC than it declares")
