@@ -257,7 +257,7 @@ class Node:
             timing=quorum_timing(config),
             linger_ms=_asked(config, "controller.quorum.append.linger.ms"),
             bootstrap_records=stored.identity.bootstrap_records,
-            timings=Timings(max_idle_interval_ms=config["metadata.max.idle.interval.ms"]),
+            timings=_timings(config),
             snapshot_policy=SnapshotPolicy(
                 config["metadata.log.max.record.bytes.between.snapshots"],
                 config["metadata.log.max.snapshot.interval.ms"],
@@ -423,6 +423,14 @@ def _listen(server: Server, listener: ConfiguredListener, dispatch: Dispatch) ->
         return server.listen(listener.name, listener.host, listener.port, dispatch)
     except (OSError, UnicodeError) as error:
         raise StartRefused(f"cannot listen on {listener}: {getattr(error, 'strerror', None) or error}") from None
+
+
+def _timings(config: BrokerConfig) -> Timings:
+    rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
+    return Timings(
+        max_idle_interval_ms=config["metadata.max.idle.interval.ms"],
+        preferred_election_interval_ms=rebalance_ms if config["auto.leader.rebalance.enable"] else 0,
+    )
 
 
 def _rack(config: BrokerConfig) -> str | None:

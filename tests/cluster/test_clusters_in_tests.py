@@ -76,6 +76,19 @@ def test_errors_are_kafkas_and_mistakes_are_said_in_one_line(kafka_cluster: Clus
         kafka_cluster.start()
 
 
+def test_leaderships_go_back_to_preferred_replicas_by_themselves() -> None:
+    often = {"leader.imbalance.check.interval.seconds": 1}
+    with Cluster(3, often, process=False) as cluster:
+        cluster.create_topic("led", partitions=3)
+        preferred = [cluster.leader("led", index) for index in range(3)]
+        cluster.stop(preferred[0])
+        assert cluster.leader("led", 0) != preferred[0]
+        cluster.restart(preferred[0])
+        cluster._until(
+            lambda: [cluster.leader("led", index) for index in range(3)] == preferred, 30, "leaders did not go back"
+        )
+
+
 def test_nothing_is_left_of_a_cluster_whatever_state_its_nodes_were_in() -> None:
     with Cluster(2) as cluster:
         directory = cluster._directory
@@ -100,7 +113,7 @@ def test_a_node_that_does_not_come_up_says_why() -> None:
             Cluster(1, {"kpybroker.http.listener": address}).start()
 
 
-def test_nodes_may_share_this_process_and_a_directory_keeps_what_they_hold(tmp_path: Path) -> None:
+def test_nodes_may_share_this_process_and_a_directory_keeps_what_they_hold_for_one_more(tmp_path: Path) -> None:
     with Cluster(3, directory=tmp_path, process=False) as cluster:
         cluster.create_topic("kept", partitions=2)
         victim = cluster.leader("kept")
@@ -111,6 +124,9 @@ def test_nodes_may_share_this_process_and_a_directory_keeps_what_they_hold(tmp_p
         with pytest.raises(BrokerFailed, match="share this process"):
             cluster.pid(1)
         assert cluster.output(1) == []
-    with Cluster(3, directory=tmp_path, process=False) as cluster:
+    with Cluster(4, directory=tmp_path, process=False) as cluster:
+        assert cluster.running == [1, 2, 3, 4]
         cluster.wait_for_in_sync("kept")
         assert cluster.in_sync("kept", 1) == {1, 2, 3}
+        cluster.create_topic("wide", replication_factor=4)
+        assert cluster.in_sync("wide") == {1, 2, 3, 4}

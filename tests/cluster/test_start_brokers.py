@@ -83,8 +83,17 @@ def cli(*arguments: str, given: str = "") -> str:
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
 def test_a_cluster_starts_survives_a_node_stops_and_starts_again(tmp_path: Path) -> None:
     port = _free_ports(1)[0]
-    options = ("--brokers", "3", "--data-dir", str(tmp_path / "c"), "--port", str(port), "--http", "off")
-    options += ("--override", "broker.heartbeat.interval.ms=500")  # each stop takes that long
+    options: tuple[str, ...] = (
+        "--brokers",
+        "3",
+        "--data-dir",
+        str(tmp_path / "c"),
+        "--port",
+        str(port),
+        "--http",
+        "off",
+    )
+    options = (*options, "--override", "broker.heartbeat.interval.ms=500")  # each stop takes that long
     server = ("--bootstrap-server", f"127.0.0.1:{port}")
     with started(*options) as cluster:
         addresses = ",".join(f"127.0.0.1:{port + number}" for number in range(3))
