@@ -3,11 +3,12 @@
 import tempfile
 import time
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import click
-from rich.progress import Progress
+from rich.progress import Progress, TaskID
 
 from clusters import PROGRAMS, Cluster, KpyNode
 from failover.faults import FAULTS, NEED_NETWORK
@@ -43,10 +44,10 @@ def main(
             task = progress.add_task(fault, total=records)
             network = stack.enter_context(Network()) if fault in NEED_NETWORK else None
             with Cluster(PROGRAMS[program], Path(directory), network=network) as cluster:
+                show = partial(_show, progress, task)
                 outcome = run(
-                    cluster, fault, records=records, seed=seed, clients=clients or tuple(WRITERS),
-                    progress=lambda done, task=task, progress=progress: progress.update(task, completed=done),
-                )  # fmt: skip
+                    cluster, fault, records=records, seed=seed, clients=clients or tuple(WRITERS), progress=show
+                )
         verdict = outcome.verdict
         gaps = ", ".join(f"{name} {gap_s * 1000:.0f} ms" for name, gap_s in outcome.gaps_s.items())
         click.echo(
@@ -61,6 +62,10 @@ def main(
             click.echo(f"  {failure}")
         wrong = wrong or not verdict.is_clean or bool(outcome.failures)
     raise SystemExit(1 if wrong else 0)
+
+
+def _show(progress: Progress, task: TaskID, done: int) -> None:
+    progress.update(task, completed=done)
 
 
 if __name__ == "__main__":

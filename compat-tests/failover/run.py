@@ -93,11 +93,12 @@ def read_all(bootstrap_servers: str) -> dict[Place, list[int]]:
             elif time.monotonic() > deadline_s:
                 raise TimeoutError(f"partitions {left} cannot be read to their ends")
             for message in messages:
-                if message.error() is None:
-                    producer, number, _ = message.value().split(b":", 2)
-                    found[producer.decode(), message.partition()].append(int(number))
-                    if message.offset() + 1 >= ends[message.partition()]:
-                        left.discard(message.partition())
+                value, index, offset = message.value(), message.partition(), message.offset()
+                if message.error() is None and value is not None and index is not None and offset is not None:
+                    producer, number, _ = value.split(b":", 2)
+                    found[producer.decode(), index].append(int(number))
+                    if offset + 1 >= ends[index]:
+                        left.discard(index)
     finally:
         consumer.close()
     return found
