@@ -112,9 +112,7 @@ class ControllerHost:
             identity.cluster_id, identity.listener_name, identity.voter.endpoints, identity.bootstrap_servers
         )
         quorum = self._quorum = _quorum(identity, metadata_log, recovered, timing, rng, where)
-        if peers is None and not quorum.is_only_voter:
-            raise StartRefused(_why_not_alone(quorum))
-        if _is_lost(quorum):
+        if _is_lost(quorum) or (peers is None and not quorum.is_only_voter):
             raise StartRefused(_why_not_alone(quorum))
         self._loader = recovered.loader
         self._shell = QuorumShell(

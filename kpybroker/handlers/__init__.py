@@ -144,4 +144,8 @@ def load(api_key: int) -> Any:
 
 def load_for_controller(api_key: int) -> Any:
     """As `load`, on a controller's listener: there Fetch is about the metadata log."""
-    return import_module("kpybroker.handlers.fetch_metadata") if api_key == api.FETCH else load(api_key)
+    if api_key == api.FETCH:
+        from kpybroker.handlers import fetch_metadata
+
+        return fetch_metadata
+    return load(api_key)
