@@ -2,7 +2,8 @@
 
 A connection that has cost much, or that is new, owes. When it is readable it takes its place in a line, and so do
 requests that are worked on in pieces (`kpybroker.server.slices`). A turn of the loop serves one piece of the line, and
-before the next one the poller is asked again: so who owes nothing waits for one piece, however long the line is.
+before the next one the poller is asked again: so who owes nothing waits for one piece, however long the line is. Where
+those who owe nothing keep the loop for long themselves, the line has a share of the time, and nobody in it starves.
 
 What cannot be cut into pieces (`LONG_NS`) is paid out of an account over all connections. An administrator's request
 after request never notices it, since a pause fills it. When a flood has used it up, it fills slowly, and those whose
@@ -25,6 +26,8 @@ PIECE_NS: Final = 500_000
 """What may keep the loop at a stretch. What takes longer is owed."""
 SHORT_NS: Final = 150_000
 """Pieces that are done in less share a turn."""
+PART_OF_LINE: Final = 8
+"""Pieces share a turn too that together take one part in so many of what others took since the last ones."""
 LONG_NS: Final = 1_000_000
 """A piece that takes longer could not be cut."""
 LONG_WHOLE_NS: Final = 50_000_000
@@ -95,6 +98,7 @@ class Line:
         self._now_ns = now_ns
         self._queue: deque[Callable[[], object]] = deque()
         self._is_due = False
+        self._waits_since_ns = 0
         self._account = Account(now_ns())
         self._long: deque[Waiting] = deque()
         self._admitted = False
@@ -106,18 +110,21 @@ class Line:
         self._queue.append(serve_piece)
         if not self._is_due:
             self._is_due = True
+            self._waits_since_ns = self._now_ns()
             self._scheduler.call_soon(self._turn)
 
     def _turn(self) -> None:
         now_ns, queue = self._now_ns, self._queue
         began_ns = now_ns()
+        most_ns = max(SHORT_NS, (began_ns - self._waits_since_ns) // PART_OF_LINE)
         try:
             for _ in range(len(queue)):
                 queue.popleft()()
-                if now_ns() - began_ns > SHORT_NS:
+                if now_ns() - began_ns > most_ns:
                     break
         finally:
             self._is_due = bool(queue)
+            self._waits_since_ns = now_ns()
             if queue:
                 self._scheduler.call_soon(self._turn)
 

@@ -14,6 +14,7 @@ from kpybroker.server.line import (
     MOST_OWED_NS,
     NEWCOMER_OWES_NS,
     OVERDRAWN_NS,
+    PART_OF_LINE,
     PAUSE_NS,
     PIECE_NS,
     QUIET_EVENTS,
@@ -126,6 +127,23 @@ def test_pieces_that_are_short_share_a_turn() -> None:
     world.turn()
     served = sum(len(client.served_ns) for client in clients)
     assert 4 <= served <= 6
+
+
+def test_pieces_have_a_part_of_the_time_where_others_keep_the_loop_for_long() -> None:
+    world = World()
+    clients = [Client(world, SHORT_NS) for _ in range(40)]
+    others_ns = 5 * PART_OF_LINE * SHORT_NS
+    for client in clients:
+        world.line.join(client.serve_piece)
+    counts = []
+    for _ in range(4):
+        world.time_ns += others_ns
+        world.turn()
+        counts.append(sum(len(client.served_ns) for client in clients))
+    assert counts == [6, 12, 18, 24], "five for the time, and the one that ends it"
+    while world.turn():
+        pass
+    assert sum(len(client.served_ns) for client in clients) == len(clients)
 
 
 def test_a_piece_that_fails_takes_nobody_elses_turn() -> None:
