@@ -5,7 +5,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from oracle.jars import HERE, LOGGING, classpath, compile_java
+from oracle.jars import HERE, KAFKA_LOG, LOGGING, classpath, compile_java
 
 QUICK_START = ("-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 """For many small logs; to measure it takes a JVM as a broker has it."""
@@ -29,8 +29,9 @@ class KafkaCleaner:
     """One Java process for as many logs as wanted, one after the other; a context manager."""
 
     def __init__(self, *options: str) -> None:
-        classes = compile_java(HERE / "CleanerOracle.java")
-        command = ["java", *(options or QUICK_START), LOGGING, "-cp", classpath(classes), "CleanerOracle"]
+        log = compile_java(KAFKA_LOG)
+        classes = compile_java(HERE / "CleanerOracle.java", log)
+        command = ["java", *(options or QUICK_START), LOGGING, "-cp", classpath(classes, log), "CleanerOracle"]
         self._process = subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )

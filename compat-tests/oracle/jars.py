@@ -15,6 +15,8 @@ KAFKA_BEFORE_4 = "3.9.2"
 HERE = Path(__file__).resolve().parent
 POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
 BUILD = HERE.parent.parent / "build"
+KAFKA_LOG = HERE / "KafkaLog.java"
+"""A log without a broker around it, for programs that drive one."""
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
 
 

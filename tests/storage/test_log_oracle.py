@@ -17,7 +17,7 @@ from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.batch import parse_header, stamp_offset_and_epoch
-from oracle import classpath, compile_java
+from oracle.jars import KAFKA_LOG, classpath, compile_java
 
 pytestmark = pytest.mark.java
 
@@ -34,8 +34,9 @@ class Oracle:
     """The Java program; one process for all tests."""
 
     def __init__(self) -> None:
-        classes = compile_java(Path(__file__).with_name("LogOracle.java"))
-        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath(classes)]
+        log = compile_java(KAFKA_LOG)
+        classes = compile_java(Path(__file__).with_name("LogOracle.java"), log)
+        command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-cp", classpath(classes, log)]
         self.process = subprocess.Popen(
             [*command, "LogOracle"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
