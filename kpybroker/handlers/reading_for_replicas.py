@@ -82,13 +82,13 @@ class ReplicaReading(Reading):
         if not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
             return
         log_start_before = follower.log_start_offset
-        moved = leader.note_fetch(
+        is_committed, change = leader.note_fetch(
             follower, self.replica_epoch, entry.fetch_offset, entry.log_start_offset, now_ms, self.session.clock
         )
         keeper = self.broker.replicas.in_sync
-        if keeper is not None and self.replica_id not in leader.isr:
-            keeper.expand(replica, leader, self.replica_id)
-        if moved:
+        if change is not None and keeper is not None:
+            keeper.propose(replica, leader, change)
+        if is_committed:
             replica.committed()
         elif log_start_before != entry.log_start_offset:
             replica.check_waits()

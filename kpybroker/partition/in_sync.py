@@ -8,7 +8,7 @@ join. Until it has an answer it counts with the larger of both sets. (Kafka: ``P
 Invariant: the committed set is one the controller has granted; nobody counts as out of it who may be in it.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Final, Protocol
 
@@ -158,7 +158,7 @@ class FollowerState:
 class IsrChange:
     """An in-sync set that was proposed to the controller. One is the same as another only if it is that very one."""
 
-    __slots__ = ("added", "isr", "leader_epoch", "partition_epoch", "removed")
+    __slots__ = ("added", "epochs", "isr", "leader_epoch", "partition_epoch", "removed")
 
     def __init__(
         self,
@@ -167,9 +167,12 @@ class IsrChange:
         partition_epoch: int,
         added: int | None,
         removed: Sequence[int],
+        epochs: Mapping[int, int],
     ) -> None:
-        """One replica is ``added``, or some are ``removed``."""
+        """One replica is ``added``, or some are ``removed``. ``epochs`` are of the lives of brokers that were seen:
+        a later one may lack what this one had, so it may not come in by the same proposal (KIP-903)."""
         self.isr = isr
+        self.epochs = epochs
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.added = added
@@ -314,7 +317,7 @@ class InSync:
         if not removed:
             return None
         isr = tuple(broker_id for broker_id in self.isr if broker_id not in removed)
-        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, None, removed)
+        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, None, removed, self._epochs())
         return self.pending
 
     def expand(self, broker_id: int, leader_epoch: int, needed_offset: int) -> IsrChange | None:
@@ -327,14 +330,16 @@ class InSync:
         if not self.rules.may_join(broker_id, follower.broker_epoch):
             return None
         isr = (*self.isr, broker_id)
-        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, broker_id, ())
+        self.pending = IsrChange(isr, leader_epoch, self.partition_epoch, broker_id, (), self._epochs())
         return self.pending
 
-    def with_epochs(self, broker_ids: Iterable[int], own_epoch: int) -> list[tuple[int, int]]:
-        """Brokers with the epochs of the lives that were seen here, -1 where none was (KIP-903)."""
-        seen = {each.id: each.broker_epoch for each in self.followers.values() if each.broker_epoch is not None}
-        seen[self.node_id] = own_epoch
-        return [(broker_id, seen.get(broker_id, UNKNOWN_EPOCH)) for broker_id in broker_ids]
+    def _epochs(self) -> dict[int, int]:
+        return {each.id: each.broker_epoch for each in self.followers.values() if each.broker_epoch is not None}
+
+    def with_epochs(self, change: IsrChange, own_epoch: int) -> list[tuple[int, int]]:
+        """The brokers of a proposed set with their epochs, -1 where none was seen."""
+        seen = {**change.epochs, self.node_id: own_epoch}
+        return [(broker_id, seen.get(broker_id, UNKNOWN_EPOCH)) for broker_id in change.isr]
 
     # What is answered
 

@@ -41,6 +41,18 @@ Appended = tuple[int, int, int]
 
 _new: Final = tuple.__new__
 
+
+class Noted(NamedTuple):
+    """What follows from a follower's fetch."""
+
+    is_committed: bool
+    """Whether the high watermark moved."""
+    change: IsrChange | None
+    """What to propose to the controller."""
+
+
+NOTHING_NEW: Final = Noted(False, None)
+
 NO_RULES: Final = Rules(0)
 """Of a leader without followers."""
 
@@ -149,9 +161,9 @@ class Leader(Role):
         log_start_offset: int,
         now_ms: float,
         clock: FetchClock | None = None,
-    ) -> bool:
-        """A follower asks for what lies from ``fetch_offset`` on, which is within the log: whether the high watermark
-        moved. ``clock`` is that of its fetch session, set after all partitions of a request are noted.
+    ) -> Noted:
+        """A follower asks for what lies from ``fetch_offset`` on, which is within the log. ``clock`` is that of its
+        fetch session, set after all partitions of a request are noted.
 
         Raises:
             DiskFailure: the position of the offset could not be read.
@@ -161,17 +173,14 @@ class Leader(Role):
         if fetch_offset != before.offset:
             end = log.end if fetch_offset == log.end.offset else LogOffset(fetch_offset)
         follower.note_fetch(end, log_start_offset, broker_epoch, log.end.offset, now_ms, clock)
-        if end is before and follower.id in self.in_sync.isr:
-            return False
-        return self.recount(now_ms)
-
-    def expand_in_sync(self, broker_id: int, now_ms: float) -> IsrChange | None:
-        """What to propose to the controller, once a follower outside of the in-sync set has come far enough."""
-        needed_offset = max(self.high_watermark.offset, self.epoch_start_offset)
-        change = self.in_sync.expand(broker_id, self.epoch, needed_offset)
-        if change is not None:
-            self.recount(now_ms)
-        return change
+        change = None
+        if follower.id not in self.in_sync.isr:
+            # Before the high watermark runs away from it, as in Kafka.
+            needed_offset = max(self.high_watermark.offset, self.epoch_start_offset)
+            change = self.in_sync.expand(follower.id, self.epoch, needed_offset)
+        if end is before and change is None:
+            return NOTHING_NEW
+        return _new(Noted, (self.recount(now_ms), change))
 
     def shrink_in_sync(self, now_ms: float) -> IsrChange | None:
         """What to propose to the controller, if a follower has not been caught up for too long."""

@@ -100,12 +100,16 @@ class InSyncKeeper:
 
     # What is proposed
 
-    def expand(self, replica: Replica, leader: Leader, broker_id: int) -> None:
-        """A follower that is not in the in-sync set has fetched."""
-        change = leader.expand_in_sync(broker_id, self._scheduler.monotonic_ms())
-        if change is not None:
-            log.info("%s: broker %d has caught up, proposing the in-sync set %s", replica, broker_id, change.isr)
-            self._propose(_Proposal(replica, leader, change))
+    def propose(self, replica: Replica, leader: Leader, change: IsrChange) -> None:
+        """Ask for a change that a leader wants."""
+        if change.added is None:
+            log.info("%s: brokers %s are behind, proposing the in-sync set %s", replica, change.removed, change.isr)
+        else:
+            log.info("%s: broker %d has caught up, proposing the in-sync set %s", replica, change.added, change.isr)
+        self._proposed[replica.topic.id, replica.index] = _Proposal(replica, leader, change)
+        if not self._is_asking and self._retry is None:
+            # Others may come in this turn of the loop.
+            self._retry = self._scheduler.call_later(0, self._ask)
 
     def brokers_changed(self) -> None:
         """Brokers came, went or were fenced: who may not join does not hold back the high watermark any more."""
@@ -150,17 +154,9 @@ class InSyncKeeper:
         if moved:
             replica.changed()
         if change is not None:
-            log.info("%s: brokers %s are behind, proposing the in-sync set %s", replica, change.removed, change.isr)
-            self._propose(_Proposal(replica, leader, change))
+            self.propose(replica, leader, change)
 
     # Asking
-
-    def _propose(self, proposal: _Proposal) -> None:
-        replica = proposal.replica
-        self._proposed[replica.topic.id, replica.index] = proposal
-        if not self._is_asking and self._retry is None:
-            # Others may come in this turn of the loop.
-            self._retry = self._scheduler.call_later(0, self._ask)
 
     def _ask(self) -> None:
         self._retry = None
@@ -180,7 +176,7 @@ class InSyncKeeper:
         own_epoch = self._broker_epoch()
         topics: dict[bytes, list[AlterPartitionRequestPartitionData]] = {}
         for (topic_id, index), (_, leader, change) in asked.items():
-            members = leader.in_sync.with_epochs(change.isr, own_epoch)
+            members = leader.in_sync.with_epochs(change, own_epoch)
             topics.setdefault(topic_id, []).append(
                 AlterPartitionRequestPartitionData(
                     partition_index=index,

@@ -303,7 +303,7 @@ def test_answers_wait_for_the_high_watermark() -> None:
     replica = world.replica()
     leader = replica.led()
     follower = leader.check_follower(OTHER_NODE, -1, knows_epoch=True)
-    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0)
+    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0).is_committed
     replica.changed()
     assert (resolved(pending), resolved(reading)) == (1, 1)
 

@@ -12,7 +12,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from kpybroker.errors import KafkaError
 from kpybroker.partition.in_sync import FetchClock, IsrChange, Rules
-from kpybroker.partition.leader import Leader
+from kpybroker.partition.leader import Leader, Noted
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
@@ -59,7 +59,7 @@ def fetch(
     *,
     epoch: int | None = None,
     clock: FetchClock | None = None,
-) -> bool:
+) -> Noted:
     follower = leader.check_follower(node_id, -1, knows_epoch=True)
     broker_epoch = EPOCHS[node_id] if epoch is None else epoch
     return leader.note_fetch(follower, broker_epoch, offset, 0, now_ms, clock)
@@ -69,10 +69,10 @@ def test_what_all_in_the_set_have_is_committed(rules: Rules) -> None:
     leader = open_leader(rules)
     append(leader, 3)
     append(leader, 2)
-    assert not fetch(leader, 2, 5, 0)
-    assert fetch(leader, 3, 3, 0)
+    assert not fetch(leader, 2, 5, 0).is_committed
+    assert fetch(leader, 3, 3, 0).is_committed
     assert leader.high_watermark.offset == 3
-    assert fetch(leader, 3, 5, 0)
+    assert fetch(leader, 3, 5, 0).is_committed
     assert leader.high_watermark.offset == 5
 
 
@@ -145,18 +145,24 @@ def test_who_has_come_far_enough_is_proposed_to_join(rules: Rules) -> None:
     leader = open_leader(rules, (1, 2))
     append(leader, 4)
     fetch(leader, 2, 3, 0)
-    fetch(leader, 3, 2, 0)
-    assert leader.expand_in_sync(3, 0) is None, "the high watermark is at 3"
-    fetch(leader, 3, 3, 0)
-    change = leader.expand_in_sync(3, 0)
+    assert fetch(leader, 3, 2, 0).change is None, "the high watermark is at 3"
+    change = fetch(leader, 3, 3, 0).change
     assert change is not None
     assert (change.isr, change.added) == ((1, 2, 3), 3)
     fetch(leader, 2, 4, 1)
     assert leader.high_watermark.offset == 3, "who may be in the set by now counts"
-    assert leader.in_sync.with_epochs(change.isr, 11) == [(1, 11), (2, 12), (3, 13)]
+    assert leader.in_sync.with_epochs(change, 11) == [(1, 11), (2, 12), (3, 13)]
     assert not leader.isr_refused(change, error_codes.INELIGIBLE_REPLICA, 2 * LAG_MS)
     assert leader.in_sync.pending is None
     assert leader.high_watermark.offset == 4
+
+
+def test_a_later_life_of_a_broker_does_not_come_in_by_a_proposal_of_an_earlier_one(rules: Rules) -> None:
+    leader = open_leader(rules, (1, 2))
+    change = fetch(leader, 3, 0, 0).change
+    assert change is not None
+    fetch(leader, 3, 0, 1, epoch=14)
+    assert leader.in_sync.with_epochs(change, 11) == [(1, 11), (2, -1), (3, 13)]
 
 
 def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
@@ -164,10 +170,8 @@ def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
     append(leader, 5)
     leader.update(1, 1, [1, 2, 3], [1, 2], 0)
     leader.high_watermark = leader.log.position_of(0)
-    fetch(leader, 3, 4, 0)
-    assert leader.expand_in_sync(3, 0) is None
-    fetch(leader, 3, 5, 0)
-    assert leader.expand_in_sync(3, 0) is not None
+    assert fetch(leader, 3, 4, 0).change is None
+    assert fetch(leader, 3, 5, 0).change is not None
 
 
 @pytest.mark.parametrize(
@@ -178,15 +182,16 @@ def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
 def test_who_may_not_join_by_the_metadata_is_not_proposed(rules: Rules, now: Any) -> None:
     leader = open_leader(rules, (1, 2))
     rules.brokers = {1: broker(11), 2: broker(12)} | ({} if now is None else {3: now})
-    fetch(leader, 3, 0, 0)
-    assert leader.expand_in_sync(3, 0) is None
+    assert fetch(leader, 3, 0, 0).change is None
     rules.brokers = {node_id: broker(epoch) for node_id, epoch in EPOCHS.items()}
-    assert leader.expand_in_sync(3, 0) is not None
+    assert fetch(leader, 3, 0, 1).change is not None, "it asks again, and has no more than before"
 
 
 def test_who_may_be_about_to_join_holds_the_high_watermark_back_for_as_long_as_it_may_lag(rules: Rules) -> None:
     leader = open_leader(rules, (1,))
-    fetch(leader, 2, 0, 0)
+    change = fetch(leader, 2, 0, 0).change
+    assert change is not None
+    leader.isr_refused(change, error_codes.INELIGIBLE_REPLICA, 0)
     append(leader)
     assert leader.high_watermark.offset == 0
     assert not leader.recount(LAG_MS)
@@ -199,8 +204,7 @@ def test_nothing_is_committed_while_too_few_are_in_sync(rules: Rules) -> None:
     append(leader)
     assert leader.high_watermark.offset == 0
     assert not leader.has_enough_in_sync(2)
-    fetch(leader, 2, 1, 0)
-    change = leader.expand_in_sync(2, 0)
+    change = fetch(leader, 2, 1, 0).change
     assert change is not None
     assert leader.has_reached_enough(2)
     assert not leader.has_enough_in_sync(2)
@@ -319,10 +323,9 @@ class Partition(RuleBasedStateMachine):
     def fetches(self, node_id: int, share: float, named: bool) -> None:
         end = self.leader.log.log_end_offset
         self.ends[node_id] += round((end - self.ends[node_id]) * share)
-        fetch(self.leader, node_id, self.ends[node_id], self.now_ms, clock=self.clocks[node_id] if named else None)
+        clock = self.clocks[node_id] if named else None
+        self._ask(fetch(self.leader, node_id, self.ends[node_id], self.now_ms, clock=clock).change)
         self.clocks[node_id].ms = self.now_ms
-        if node_id not in self.leader.isr:
-            self._ask(self.leader.expand_in_sync(node_id, self.now_ms))
 
     @rule(elapsed_ms=st.sampled_from((1, 400, 1_100)))
     def time_passes(self, elapsed_ms: float) -> None:

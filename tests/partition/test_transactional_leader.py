@@ -201,7 +201,7 @@ def test_a_marker_counts_when_all_replicas_have_it(leader: Leader) -> None:
     leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0)
     end(leader)
     assert ends(leader) == (0, 1)
-    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 1)
+    assert leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 1).is_committed
     assert ends(leader) == (2, 2)
 
 
