@@ -55,6 +55,6 @@ def cluster_in(tmp_path: Path) -> Callable[[], Cluster]:
 @pytest.mark.parametrize("fault", ["kill-leader", "stop-leader"])
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(fault: str, cluster_in: Callable[[], Cluster]) -> None:
     with cluster_in() as cluster:
-        outcome = run(cluster, fault, records=RECORDS, seed=1)
+        outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
     assert outcome.faults > 0
     assert (outcome.verdict.is_clean, outcome.failures) == (True, [])

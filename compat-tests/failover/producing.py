@@ -1,50 +1,77 @@
 """Producers that remember what was acknowledged, and when: one per client library, in threads of this process."""
 
+import json
+import subprocess
+import tempfile
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import defaultdict
+from pathlib import Path
 from typing import Any, Final
 
 from confluent_kafka import Producer
 
 from failover.verdict import Place
+from oracle.jars import LOGGING, classpath
+from oracle.process import die_with_parent
 
 PAD: Final = b"." * 80
 FLUSH_TIMEOUT_S: Final = 120
 RECORDS_A_TURN: Final = 50
 TURN_S: Final = 0.005
+JAVA_RECORDS_PER_S: Final = 3_000
+JAVA_PREFIX: Final = "7"
 """Some thousands of records a second: the cluster is to be busy, not the measure of its speed."""
 
 
 class Writer(ABC):
-    """Writes to all partitions in turn until it is told to stop."""
+    """Writes to all partitions in turn until it is told to stop, in a thread of its own."""
 
     def __init__(self, name: str, bootstrap_servers: str, topic: str, partitions: int) -> None:
         self.name, self.bootstrap_servers, self.topic, self.partitions = name, bootstrap_servers, topic, partitions
         self.acknowledged: dict[Place, list[int]] = defaultdict(list)
         self.times_s: list[float] = []
         self.failures: list[str] = []
-        self._next = [0] * partitions
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name=name)
+        self.stopping = threading.Event()
+        self.thread = threading.Thread(target=self.run, name=name)
 
     def start(self) -> None:
-        self._thread.start()
+        self.thread.start()
 
     def stop(self) -> None:
         """Write no more, and wait for what is under way."""
-        self._stop.set()
-        self._thread.join()
+        self.stopping.set()
+        self.thread.join()
 
     @property
     def count(self) -> int:
         """How many records were acknowledged so far."""
         return len(self.times_s)
 
-    def _run(self) -> None:
+    def note(self, partition: int, number: int, error: Any) -> None:
+        """A record was acknowledged, or given up."""
+        if error is None:
+            self.acknowledged[self.name, partition].append(number)
+            self.times_s.append(time.monotonic())
+        else:
+            self.failures.append(f"{self.name} {partition} {number}: {error}")
+
+    @abstractmethod
+    def run(self) -> None:
+        """Write until `stopping` is set, and then until all is acknowledged or given up."""
+
+
+class Sender(Writer):
+    """One that sends record by record through a library of this process."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._next = [0] * self.partitions
+
+    def run(self) -> None:
         try:
-            while not self._stop.is_set():
+            while not self.stopping.is_set():
                 for _ in range(RECORDS_A_TURN):
                     partition = sum(self._next) % self.partitions
                     number = self._next[partition]
@@ -55,14 +82,6 @@ class Writer(ABC):
             self.finish()
         except Exception as error:
             self.failures.append(repr(error))
-
-    def note(self, partition: int, number: int, error: Any) -> None:
-        """A record was acknowledged, or given up."""
-        if error is None:
-            self.acknowledged[self.name, partition].append(number)
-            self.times_s.append(time.monotonic())
-        else:
-            self.failures.append(f"{self.name} {partition} {number}: {error}")
 
     @abstractmethod
     def send(self, partition: int, number: int, value: bytes) -> bool:
@@ -77,7 +96,7 @@ class Writer(ABC):
         """Wait for everything that was sent."""
 
 
-class ConfluentWriter(Writer):
+class ConfluentWriter(Sender):
     """librdkafka, idempotent, with its defaults but for how long it tries."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -111,7 +130,7 @@ class ConfluentWriter(Writer):
             self.failures.append(f"{self.name}: {left} records neither acknowledged nor given up")
 
 
-class KafkaPythonWriter(Writer):
+class KafkaPythonWriter(Sender):
     """kafka-python, idempotent."""
 
     def __init__(self, *arguments: Any) -> None:
@@ -140,4 +159,51 @@ class KafkaPythonWriter(Writer):
         self._producer.close()
 
 
-WRITERS: Final[dict[str, type[Writer]]] = {"confluent-kafka": ConfluentWriter, "kafka-python": KafkaPythonWriter}
+class JavaWriter(Writer):
+    """Kafka's VerifiableProducer, which sends increasing numbers to all partitions; idempotent, as is its default."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self._directory = tempfile.TemporaryDirectory(prefix="failover-java-")
+        config = Path(self._directory.name) / "producer.properties"
+        config.write_text(
+            f"retries=2147483647\nenable.idempotence=true\ndelivery.timeout.ms={FLUSH_TIMEOUT_S * 1000}\n"
+            "partitioner.class=org.apache.kafka.clients.producer.RoundRobinPartitioner\n"
+        )
+        tool = ["--bootstrap-server", self.bootstrap_servers, "--topic", self.topic, "--command-config", str(config)]
+        tool += ["--throughput", str(JAVA_RECORDS_PER_S), "--value-prefix", JAVA_PREFIX]
+        command = ["java", "-Xmx256m", LOGGING, "-cp", classpath(), "org.apache.kafka.tools.VerifiableProducer", *tool]
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, preexec_fn=die_with_parent
+        )
+
+    def run(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            said = json.loads(line)
+            if said["name"] == "producer_send_success":
+                self.note(said["partition"], int(said["value"].partition(".")[2]), None)
+            elif said["name"] == "producer_send_error" and not self.stopping.is_set():
+                self.failures.append(f"{self.name}: {said.get('exception')}: {said.get('message')}")
+
+    def stop(self) -> None:
+        self.stopping.set()
+        self._process.terminate()  # what it has not sent by then it gives up
+        super().stop()
+        self._process.wait()
+        self._directory.cleanup()
+
+
+def written(value: bytes) -> tuple[str, int]:
+    """Who wrote a record, and its number."""
+    if value.startswith(f"{JAVA_PREFIX}.".encode()):
+        return "java", int(value.partition(b".")[2])
+    name, number, _ = value.split(b":", 2)
+    return name.decode(), int(number)
+
+
+WRITERS: Final[dict[str, type[Writer]]] = {
+    "confluent-kafka": ConfluentWriter,
+    "kafka-python": KafkaPythonWriter,
+    "java": JavaWriter,
+}

@@ -12,12 +12,13 @@ from confluent_kafka.cimpl import NewTopic
 
 from clusters import Cluster
 from failover.faults import FAULTS, wait_for_in_sync
-from failover.producing import WRITERS
+from failover.producing import WRITERS, Writer, written
 from failover.verdict import Place, Verdict, judge, longest_gap_s
 
 TOPIC: Final = "failover"
 PARTITIONS: Final = 3
 CALM_S: Final = 2.0
+START_TIMEOUT_S: Final = 60.0
 READ_TIMEOUT_S: Final = 60.0
 
 
@@ -52,7 +53,11 @@ def run(
         writer.start()
     faults = 0
     try:
-        while (done := sum(writer.count for writer in writers)) < records and not any(w.failures for w in writers):
+        _wait_until_all_write(writers)
+        while not any(writer.failures for writer in writers):
+            done = sum(writer.count for writer in writers)
+            if faults and done >= records:
+                break
             progress(done)
             time.sleep(CALM_S)
             FAULTS[fault](cluster, TOPIC, rng)
@@ -69,6 +74,14 @@ def run(
         {writer.name: longest_gap_s(writer.times_s) for writer in writers},
         [failure for writer in writers for failure in writer.failures],
     )
+
+
+def _wait_until_all_write(writers: Sequence[Writer]) -> None:
+    deadline_s = time.monotonic() + START_TIMEOUT_S
+    while not all(writer.count or writer.failures for writer in writers):
+        if time.monotonic() > deadline_s:
+            raise TimeoutError(f"{[writer.name for writer in writers if not writer.count]} cannot write")
+        time.sleep(0.05)
 
 
 def read_all(bootstrap_servers: str) -> dict[Place, list[int]]:
@@ -95,8 +108,8 @@ def read_all(bootstrap_servers: str) -> dict[Place, list[int]]:
             for message in messages:
                 value, index, offset = message.value(), message.partition(), message.offset()
                 if message.error() is None and value is not None and index is not None and offset is not None:
-                    producer, number, _ = value.split(b":", 2)
-                    found[producer.decode(), index].append(int(number))
+                    producer, number = written(value)
+                    found[producer, index].append(number)
                     if offset + 1 >= ends[index]:
                         left.discard(index)
     finally:
