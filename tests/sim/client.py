@@ -40,7 +40,8 @@ class Topic(NamedTuple):
     """What the metadata say of a topic."""
 
     id: bytes
-    leaders: dict[int, int]
+    leaders: dict[int, tuple[int, int]]
+    """By partition: leader epoch, leader."""
 
 
 class ClientScheduler:
@@ -71,6 +72,8 @@ class Client:
         self._peers = Peers(scheduler, connect_over(self.loop), name, request_timeout_ms)
         self.nodes = list(nodes)
         self.topics: dict[str, Topic] = {}
+        self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
+        """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
         self.is_over = False
         """Whether it is told to come to an end."""
 
@@ -139,11 +142,18 @@ class Client:
     async def look(self) -> None:
         """Ask some node for the metadata. Raises NoAnswer."""
         answer = await self.ask(self.any_node(), MetadataRequest(topics=None))
-        self.topics = {
-            topic.name: Topic(topic.topic_id, {each.partition_index: each.leader_id for each in topic.partitions})
-            for topic in answer.topics
-            if topic.name is not None and topic.error_code == error_codes.NONE
-        }
+        known, self.topics = self._known, {}
+        for topic in answer.topics:
+            if topic.name is None or topic.error_code != error_codes.NONE:
+                continue
+            leaders = {}
+            for each in topic.partitions:
+                place = (topic.name, topic.topic_id, each.partition_index)
+                # Nodes that are cut off tell what was, which no client believes that knows better (KIP-320).
+                leaders[each.partition_index] = known[place] = max(
+                    known.get(place, (-1, -1)), (each.leader_epoch, each.leader_id)
+                )
+            self.topics[topic.name] = Topic(topic.topic_id, leaders)
 
     async def leader(self, topic: str, partition: int) -> int:
         """Who leads a partition, as far as this client knows. Raises NoAnswer or Refused."""
@@ -152,7 +162,7 @@ class Client:
         found = self.topics.get(topic)
         if found is None:
             raise Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, topic)
-        leader = found.leaders.get(partition, -1)
+        leader = found.leaders.get(partition, (-1, -1))[1]
         if leader < 0:
             self.topics.clear()
             raise Refused(error_codes.LEADER_NOT_AVAILABLE, topic)

@@ -84,7 +84,10 @@ class Reader:
     def _topic(self, topic: str, partition: int) -> FetchTopic:
         found = self.client.topics.get(topic)
         wanted = FetchPartition(
-            partition=partition, fetch_offset=self.positions[topic, partition], partition_max_bytes=1 << 18
+            current_leader_epoch=found.leaders[partition][0] if found else -1,
+            partition=partition,
+            fetch_offset=self.positions[topic, partition],
+            partition_max_bytes=1 << 18,
         )
         return FetchTopic(topic=topic, topic_id=found.id if found else bytes(16), partitions=[wanted])
 
@@ -94,7 +97,10 @@ class Reader:
             self.client.forget()
             self._sessions.pop(node_id, None)
             if data.error_code == error_codes.OFFSET_OUT_OF_RANGE:
-                self.client.world.violated(f"{place} has nothing at {self.positions[place]}, which was read before")
+                self.client.world.violated(
+                    f"{place} on n{node_id} has nothing at {self.positions[place]}, and what is before was read"
+                )
+                )
             return []
         self.ends[place] = data.high_watermark
         records = bytes(data.records or b"")

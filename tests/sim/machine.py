@@ -110,6 +110,11 @@ class Machine:
         return self.host.name
 
     @property
+    def is_controller(self) -> bool:
+        """Whether its controller is active, as far as it knows."""
+        return self.node is not None and self.node._replica is not None and self.node._replica.is_active
+
+    @property
     def is_only_broker(self) -> bool:
         """Whether it has no vote in the quorum, so that its disk holds nothing that cannot be had from others."""
         return self.settings.get("process.roles") == "broker"

@@ -26,11 +26,14 @@ class Rates(NamedTuple):
     stop: float = 0.0
     power: float = 0.0
     wipe: float = 0.0
+    blackout: float = 0.0
     pause: float = 0.0
     cut: float = 0.0
     mend: float = 0.1
     jump: float = 0.0
     restart_ms: float = 500.0
+    leaders: float = 0.3
+    """How often it is the leader of the quorum that something happens to."""
 
     @classmethod
     def drawn(cls, rng: "Random") -> "Rates":
@@ -41,11 +44,13 @@ class Rates(NamedTuple):
             stop=rng.choice((0.0, 0.01)),
             power=rng.choice((0.0, 0.01, 0.03)),
             wipe=rng.choice((0.0, 0.02)),
+            blackout=rng.choice((0.0, 0.0, 0.01)),
             pause=rng.choice((0.0, 0.01, 0.05)),
             cut=rng.choice((0.0, 0.01, 0.05)),
             mend=rng.choice((0.02, 0.2)),
             jump=rng.choice((0.0, 0.02)),
             restart_ms=rng.choice((20.0, 500.0, 3_000.0)),
+            leaders=rng.choice((0.0, 0.3, 0.8)),
         )
 
 
@@ -69,6 +74,8 @@ class Misfortune:
         self.rng = world.stream("misfortune")
         self.rates = Rates.drawn(self.rng)
         self.is_on = False
+        self.loses_nothing_unsynced = False
+        """Whether every append is synced before it is acknowledged."""
         for machine in machines:
             machine.when_dead = self._died
 
@@ -107,11 +114,13 @@ class Misfortune:
         if not self.is_on:
             return
         rng, rates = self.rng, self.rates
-        machine = rng.choice(self.machines)
+        machine = self._victim()
         if rng.random() < rates.kill:
             machine.kill()
         if rng.random() < rates.kill_at_a_write:
             machine.kill_at_a_write(rng.randint(1, 40))
+        if rng.random() < rates.blackout:
+            self._black_out()
         if rng.random() < rates.stop:
             machine.stop()
         if rng.random() < rates.power and self.may_lose_power(machine):
@@ -133,6 +142,22 @@ class Misfortune:
             self.world.tell("the network heals")
             self.network.heal()
         self.world.later(EVERY_MS, self._look)
+
+    def _victim(self) -> "Machine":
+        """Any of them, often the one that leads the quorum."""
+        leading = [each for each in self.machines if each.is_controller]
+        if leading and self.rng.random() < self.rates.leaders:
+            return leading[0]
+        return self.rng.choice(self.machines)
+
+    def _black_out(self) -> None:
+        """All at once; with the power, where every machine may lose what it has not synced."""
+        self.world.tell("all nodes are gone at once")
+        for machine in self.machines:
+            if self.rng.random() < 0.5 and self.loses_nothing_unsynced:
+                machine.lose_power()
+            else:
+                machine.kill()
 
     def _cut(self, machine: "Machine") -> None:
         """Cut one node off: from everybody, from the other nodes, or from one; in both directions or one."""

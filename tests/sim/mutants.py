@@ -33,13 +33,13 @@ class Trial:
         self.mutation = mutation
         self._directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
         self._ends_ns = REAL_NS() + MOST_S * 10**9
-        self._told = tempfile.TemporaryFile("w+")
         _plant(mutation, self._directory)
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.sim", "run", "--seeds", seeds, *options],
             cwd=self._directory,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-            stdout=self._told,
+            stdout=subprocess.PIPE,
+            text=True,
             stderr=subprocess.STDOUT,
         )
 
@@ -48,8 +48,7 @@ class Trial:
         code = self._process.poll()
         if code is None and REAL_NS() < self._ends_ns:
             return None
-        self._told.seek(0)
-        line = _line(self._told.read()) if code is not None else "it does not come to an end"
+        line = _line(self._process.communicate()[0]) if code is not None else "it does not come to an end"
         self.end()
         return Verdict(self.mutation, line if code != 0 else "")
 
@@ -57,7 +56,6 @@ class Trial:
         """Leave nothing behind."""
         self._process.kill()
         self._process.wait()
-        self._told.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
 

@@ -3,6 +3,7 @@
 import gc
 import json
 import sys
+import warnings
 
 import click
 
@@ -28,6 +29,7 @@ def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     first, _, last = seeds.partition("-")
     gc.disable()
+    warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
     for seed in range(int(first), int(last or first) + 1):
         outcome = simulate(seed, nodes=nodes, records_everything=trace)

@@ -57,6 +57,7 @@ class Simulation:
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
+        self.misfortune.loses_nothing_unsynced = self.layout.flushes_every_message
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
