@@ -34,9 +34,9 @@ GAPS = (
         _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
     ),
     Gap(
-        "More than one node",
-        "A node is a broker and a controller alone: no replication, no failover, no quorum of several, no moving of "
-        "partitions between nodes.",
+        "Apache Kafka's brokers under our controllers",
+        "They forward what clients ask of the controller in an envelope with the client's principal. Our brokers "
+        "forward it as it is; clusters of kpybroker's nodes need nothing else ([clusters.md](clusters.md)).",
         _names("Envelope"),
     ),
     Gap(
