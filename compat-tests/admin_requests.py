@@ -33,6 +33,7 @@ from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from quorum_requests import addition_of, removal_of
 
 TOPIC_TYPE, LITERAL, ALL = 2, 3, 2
 ANY = 1
@@ -67,6 +68,8 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
     """By API key; nothing that these ask for changes a broker."""
     by_type = version >= 1
     return {
+        api.ADD_RAFT_VOTER: addition_of(-1),
+        api.REMOVE_RAFT_VOTER: removal_of(-1),
         api.CREATE_ACLS: CreateAclsRequest(creations=[acl(topic)]),
         api.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest(
             renewers=[CreatableRenewers(principal_type="User", principal_name="somebody")], max_lifetime_ms=1000

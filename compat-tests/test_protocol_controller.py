@@ -36,6 +36,7 @@ from test_protocol_versions import advertised, plausible
 BROKERS, CONTROLLERS = 1, 2
 CLUSTER_OPERATIONS = 0b1_1111_1010_0000
 ADMINISTRATIVE = (
+    "AddRaftVoter RemoveRaftVoter "
     "AlterConfigs AlterPartitionReassignments ApiVersions CreateAcls CreateDelegationToken CreatePartitions "
     "CreateTopics DeleteAcls DeleteTopics "
     "DescribeAcls DescribeCluster DescribeConfigs DescribeQuorum ElectLeaders ExpireDelegationToken "

@@ -52,6 +52,8 @@ from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from kpywire.uuid import ZERO_UUID
+from quorum_requests import addition_of, removal_of
 from raw_requests import (
     INVALID_NAMES,
     TOPIC,
@@ -319,6 +321,19 @@ def _describe_quorum(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield quorum_of(("__cluster_metadata", [0, 1]), ("~t0", [0]))
 
 
+def _add_voter(version: int) -> Iterator[Any]:  # noqa: ARG001
+    """No voter is added: none of these follows the metadata log."""
+    yield addition_of(-1)
+    yield addition_of(9, "ELSEWHERE")
+    yield addition_of(9, listeners=[])
+    yield addition_of(9, voter_directory_id=ZERO_UUID)
+
+
+def _remove_voter(version: int) -> Iterator[Any]:  # noqa: ARG001
+    yield removal_of(-1)
+    yield removal_of(9, ZERO_UUID)
+
+
 def _api_versions(version: int) -> Iterator[Any]:
     yield ApiVersionsRequest()
     if version >= 3:
@@ -442,6 +457,8 @@ PATHS: Mapping[int, Any] = {
     api.DESCRIBE_LOG_DIRS: _describe_log_dirs,
     api.DESCRIBE_CLUSTER: _describe_cluster,
     api.DESCRIBE_QUORUM: _describe_quorum,
+    api.ADD_RAFT_VOTER: _add_voter,
+    api.REMOVE_RAFT_VOTER: _remove_voter,
     api.API_VERSIONS: _api_versions,
     api.UPDATE_FEATURES: _update_features,
     api.UNREGISTER_BROKER: _unregister_broker,

@@ -62,11 +62,11 @@ class VoterRequests:
             return voter_changes.Refusal(error_codes.INVALID_REQUEST, text)
         if isinstance(message, RemoveRaftVoterRequest):
             return None
-        named = [f"{each.name}={each.host}:{each.port}" for each in message.listeners]
+        named = [f"ListenerName({each.name})={each.host}/<unresolved>:{each.port}" for each in message.listeners]
         if not any(each.name == self._listener_name for each in message.listeners):
             text = (
-                f"Add voter request didn't include the endpoint ({', '.join(named)}) for the default listener "
-                f"{self._listener_name}"
+                f"Add voter request didn't include the endpoint (Endpoints(endpoints={{{', '.join(named)}}})) for the "
+                f"default listener ListenerName({self._listener_name})"
             )
             return voter_changes.Refusal(error_codes.INVALID_REQUEST, text)
         if isinstance(message, UpdateRaftVoterRequest):

@@ -68,7 +68,7 @@ def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, i
 
 
 def _partition(index: int, log: Log) -> DescribeLogDirsPartition:
-    # The only replica in sync is the leader: nothing lags.
+    # As in Kafka, which counts from the log's end to the high watermark: no replica knows one beyond its end.
     return DescribeLogDirsPartition(partition_index=index, partition_size=_size(log), offset_lag=0, is_future_key=False)
 
 

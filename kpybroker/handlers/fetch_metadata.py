@@ -10,6 +10,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.fetch import FetchRequest
 
 
-def handle(node: QuorumContext, request: FetchRequest, _call: Call) -> Pending:
+def handle(node: QuorumContext, request: FetchRequest, call: Call) -> Pending:
     """The replica of the metadata log answers; see :mod:`kpybroker.raft.quorum`."""
-    return ask_replica(node, request)
+    return ask_replica(node, request, call)

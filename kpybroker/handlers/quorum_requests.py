@@ -5,7 +5,9 @@ Not every node answers as a leader would; what a node says that does not lead, t
 
 from typing import Any, Protocol
 
+from kpybroker.handlers.context import Call
 from kpybroker.server.pending import Pending
+from kpywire import api
 
 
 class Replica(Protocol):
@@ -20,11 +22,23 @@ class QuorumContext(Protocol):
     controller: Replica
 
 
-def ask_replica(node: QuorumContext, request: Any) -> Pending:
+WITH_ENDPOINTS_FROM = {
+    api.FETCH: 16,
+    api.VOTE: 1,
+    api.BEGIN_QUORUM_EPOCH: 1,
+    api.END_QUORUM_EPOCH: 1,
+    api.FETCH_SNAPSHOT: 1,
+}
+"""By API key: from which version on an answer has room for where the leader listens (KIP-853)."""
+
+
+def ask_replica(node: QuorumContext, request: Any, call: Call) -> Pending:
     """Have a request answered, now or after a while."""
     pending = Pending()
 
     def answer(response: Any) -> None:
+        if call.api_version < WITH_ENDPOINTS_FROM.get(call.api_key, 0):
+            response.node_endpoints = []
         if not pending.resolved:
             pending.resolve(response)
 

@@ -6,6 +6,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.update_raft_voter import UpdateRaftVoterRequest
 
 
-def handle(node: QuorumContext, request: UpdateRaftVoterRequest, _call: Call) -> Pending:
+def handle(node: QuorumContext, request: UpdateRaftVoterRequest, call: Call) -> Pending:
     """The replica of the metadata log answers; see :mod:`kpybroker.raft.voter_changes`."""
-    return ask_replica(node, request)
+    return ask_replica(node, request, call)

@@ -9,6 +9,6 @@ from kpybroker.server.pending import Pending
 from kpywire.messages.vote import VoteRequest
 
 
-def handle(node: QuorumContext, request: VoteRequest, _call: Call) -> Pending:
+def handle(node: QuorumContext, request: VoteRequest, call: Call) -> Pending:
     """The replica of the metadata log answers; see :mod:`kpybroker.raft.quorum`."""
-    return ask_replica(node, request)
+    return ask_replica(node, request, call)

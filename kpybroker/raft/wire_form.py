@@ -169,6 +169,9 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
         return Refused(error_codes.INCONSISTENT_CLUSTER_ID, True)
     partition = _only_partition(message)
     if partition is None:
+        is_snapshot = isinstance(message, fetch_snapshot.FetchSnapshotRequest)
+        if is_snapshot and len(message.topics) == 1 and len(message.topics[0].partitions) == 1:
+            return Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, False)
         return Refused(error_codes.INVALID_REQUEST, True)
     match message:
         case voting.VoteRequest():
@@ -237,10 +240,27 @@ def refusal(message: Any, refused: Refused) -> Any:
         case end.EndQuorumEpochRequest():
             return end.EndQuorumEpochResponse(error_code=code, topics=[])
         case fetch_snapshot.FetchSnapshotRequest():
-            return fetch_snapshot.FetchSnapshotResponse(throttle_time_ms=0, error_code=code, topics=[])
+            return _no_snapshot(message, refused)
     if refused.is_whole:
         return fetch.FetchResponse(throttle_time_ms=0, error_code=code, session_id=0, responses=[])
     return _fetch_response(FetchResponse(Known(-1, NO_NODE, code)), None, {})
+
+
+def _no_snapshot(message: Any, refused: Refused) -> fetch_snapshot.FetchSnapshotResponse:
+    if refused.is_whole:
+        return fetch_snapshot.FetchSnapshotResponse(throttle_time_ms=0, error_code=refused.error_code, topics=[])
+    (topic,) = message.topics
+    partition = fetch_snapshot.FetchSnapshotResponsePartitionSnapshot(
+        index=topic.partitions[0].partition,
+        error_code=refused.error_code,
+        snapshot_id=fetch_snapshot.FetchSnapshotResponseSnapshotId(end_offset=0, epoch=0),
+        current_leader=fetch_snapshot.LeaderIdAndEpoch(leader_id=0, leader_epoch=0),
+        size=0,
+        position=0,
+        unaligned_records=b"",
+    )
+    answered = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=topic.name, partitions=[partition])
+    return fetch_snapshot.FetchSnapshotResponse(throttle_time_ms=0, error_code=error_codes.NONE, topics=[answered])
 
 
 def response_to_wire(message: Any, response: Response, endpoints: WithEndpoints, records: bytes | None = None) -> Any:
