@@ -25,6 +25,7 @@ METRIC_LABELS: Final = frozenset(
         *(
             "address",
             "client_host",
+            "clientId",
             "client_id",
             "client_software_name",
             "client_software_version",

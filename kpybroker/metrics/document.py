@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, requests
+from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, replication, requests
 from kpybroker.metrics.table import (
     CONFLUENT,
     KAFKA_EXPORTER,
@@ -82,6 +82,7 @@ SECTIONS: Final = (
     ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
     ("Topics and partitions", (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
+    ("Replication", (replication.FETCHERS, replication.RECEIVED)),
     (
         "Groups and readers",
         (

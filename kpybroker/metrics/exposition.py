@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final
 
-from kpybroker.metrics import cleaning, clients, newcomers
+from kpybroker.metrics import cleaning, clients, newcomers, replication
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.node_state import NodeTables
 from kpybroker.metrics.partitions import PartitionTables
@@ -104,6 +104,7 @@ class Exposition:
             self._partitions.tables(),
             self._lag.tables(),
             cleaning.tables(self._broker),
+            replication.tables(self._broker),
             iter(process),
         ):
             for table in source:

@@ -19,7 +19,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.network.peer import Connect, Peer
 from kpybroker.replicas.feed import Feed, Surroundings
-from kpybroker.replicas.fetcher import Fetcher, Following, Key, Limits
+from kpybroker.replicas.fetcher import Fetcher, Following, Key, Limits, State
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.throttle import Throttle
@@ -75,6 +75,8 @@ class Fetchers:
         """Connections whose partitions have changed, and whether there are new ones."""
         self._count = self._fetchers()
         self._stopped = False
+        self._received_bytes = 0
+        """Over connections that are gone."""
         self._around = Surroundings(
             scheduler,
             self._limits,
@@ -161,18 +163,23 @@ class Fetchers:
         if place is not None:
             place.feed.fetcher.moved((replica.topic.id, replica.index))
 
-    def lag_of(self, replica: Replica) -> int | None:
-        """Records that a followed partition is behind its leader's high watermark; None where that is not known."""
-        key = (replica.topic.id, replica.index)
-        place = self._places.get(key)
-        following = None if place is None else place.feed.fetcher.followings.get(key)
-        return None if following is None else following.lag
+    def state(self) -> tuple[int, int]:
+        """Records that the partition most behind lacks, and how many partitions have failed."""
+        all_followed = [each for feed in self for each in feed.fetcher.followings.values()]
+        failed = sum([each.state is State.FAILED for each in all_followed])
+        return max([each.lag or 0 for each in all_followed], default=0), failed
+
+    @property
+    def received_bytes(self) -> int:
+        """Of records, since the start."""
+        return self._received_bytes + sum([feed.received_bytes for feed in self])
 
     def brokers_changed(self) -> None:
         """Brokers came, went, or listen elsewhere."""
         self._begin_anew([feed for feed in self if self._address(feed.leader_id) != feed.address])
         for key, replica in list(self._wanted.items()):
-            if key not in self._places and key not in self._to_open:
+            is_there = self._address(replica.partition.leader) is not None
+            if is_there and key not in self._places and key not in self._to_open:
                 self.follow(replica)
 
     def _begin_anew(self, feeds: list[Feed]) -> None:
@@ -194,6 +201,7 @@ class Fetchers:
 
     def _drop(self, feed: Feed) -> None:
         feed.close()
+        self._received_bytes += feed.received_bytes
         self._changed.pop(feed, None)
         for number, lanes in list(self._feeds.items()):
             if feed in lanes:

@@ -1,0 +1,55 @@
+"""What this node fetches from others, and how far it is behind them (Kafka's ReplicaFetcherManager)."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from kpybroker.metrics.table import COUNTER, GAUGE, Row, Table, kafka
+
+if TYPE_CHECKING:
+    from kpybroker.broker import Broker
+
+_MANAGER_BEAN = "kafka.server:type=ReplicaFetcherManager"
+_CLIENT = "Replica"
+
+FETCHERS = Table(
+    ("clientId",),
+    (
+        kafka(
+            GAUGE,
+            "kafka_server_replicafetchermanager_maxlag",
+            "Records that the partition most behind lacks of what is committed",
+            f"{_MANAGER_BEAN},name=MaxLag,clientId=Replica",
+        ),
+        kafka(
+            GAUGE,
+            "kafka_server_replicafetchermanager_failedpartitionscount",
+            "Partitions that are not fetched until the metadata change",
+            f"{_MANAGER_BEAN},name=FailedPartitionsCount,clientId=Replica",
+        ),
+        kafka(
+            GAUGE,
+            "kafka_server_replicafetchermanager_deadthreadcount",
+            "Fetchers that are gone for good: none",
+            f"{_MANAGER_BEAN},name=DeadThreadCount,clientId=Replica",
+        ),
+    ),
+)
+RECEIVED = Table(
+    (),
+    (
+        kafka(
+            COUNTER,
+            "kafka_server_brokertopicmetrics_replicationbytesin_total",
+            "Bytes of records fetched from leaders",
+            "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec",
+        ),
+    ),
+)
+
+
+def tables(broker: "Broker") -> Iterator[Table]:
+    """What there is to tell now."""
+    fetchers = broker.replicas.fetchers
+    max_lag, failed = (0, 0) if fetchers is None else fetchers.state()
+    yield FETCHERS.with_rows([Row((_CLIENT,), (max_lag, failed, 0))])
+    yield RECEIVED.with_rows([Row((), (0 if fetchers is None else fetchers.received_bytes,))])
