@@ -277,6 +277,8 @@ class Quorum(Answering):
             if isinstance(request, FetchSnapshot) and known.error_code in SNAPSHOT_ERRORS:
                 self._forget_snapshot()
             self._talks.retry_after(node_id, now_ms + self.timing.retry_backoff_ms)
+            if known.error_code == error_codes.NOT_LEADER_OR_FOLLOWER and known.epoch == self.epoch:
+                self._leader_is_gone(node_id, now_ms)  # who led this epoch says that it does so no more
         elif isinstance(response, VoteResponse):
             self._vote_answered(node_id, response.granted, now_ms)
         elif isinstance(response, FetchResponse):
@@ -289,13 +291,18 @@ class Quorum(Answering):
             return
         self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
         role = self.role
-        if message.is_gone and isinstance(role, Follower) and role.election.leader_id == message.node_id:
-            # No wait for silence that says no more. Whoever still hears a leader would refuse the vote.
-            role.has_fetched = False
-            role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.gone_backoff_max_ms))
-        elif message.is_gone and isinstance(role, Prospective | Candidate):
+        if message.is_gone and isinstance(role, Prospective | Candidate):
             role.votes.gone.add(message.node_id)
             self._note_votes(role, now_ms)
+        elif message.is_gone:
+            self._leader_is_gone(message.node_id, now_ms)
+
+    def _leader_is_gone(self, node_id: int, now_ms: float) -> None:
+        """No wait for silence that says no more. Whoever still hears a leader would refuse the vote."""
+        role = self.role
+        if isinstance(role, Follower) and role.election.leader_id == node_id:
+            role.has_fetched = False
+            role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.gone_backoff_max_ms))
 
     def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
         role = self.role

@@ -220,6 +220,13 @@ def test_a_leader_whose_process_has_ended_is_not_waited_for() -> None:
     assert {send.node_id for send in requests(next_ready(quorum))} == {2, 3}, "it asks before it stands"
 
 
+def test_a_leader_that_says_that_it_leads_no_more_is_not_waited_for() -> None:
+    quorum = node(election=ElectionState(1, leader_id=2))
+    (first,) = requests(next_ready(quorum))
+    quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2, error_codes.NOT_LEADER_OR_FOLLOWER))), 10)
+    assert quorum.deadline_ms <= 10 + quorum.timing.gone_backoff_max_ms
+
+
 def test_who_learns_of_a_lost_leader_grants_the_question_before_the_vote() -> None:
     quorum = node(election=ElectionState(1, leader_id=2))
     (first,) = requests(next_ready(quorum))
