@@ -100,7 +100,6 @@ class Reader:
                 self.client.world.violated(
                     f"{place} on n{node_id} has nothing at {self.positions[place]}, and what is before was read"
                 )
-                )
             return []
         self.ends[place] = data.high_watermark
         records = bytes(data.records or b"")

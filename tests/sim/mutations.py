@@ -74,9 +74,8 @@ MUTATIONS = [
     Mutation(
         "vote in an older epoch",
         ANSWERING,
-        "        if vote.epoch < self.epoch:\n"
-        "            return VoteResponse(self._known(error_codes.FENCED_LEADER_EPOCH))\n",
-        "",
+        "error_code = self._wrong_claim(vote.epoch, vote.replica.id)",
+        "error_code = error_codes.NONE",
     ),
     Mutation(
         "quorum commits what one follower has",
