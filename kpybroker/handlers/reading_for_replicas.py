@@ -162,7 +162,17 @@ class ReplicaReading(Reading):
         return throttle.is_used_up(self.broker.scheduler.monotonic_ms())
 
     def _count(self, entry: Entry, answer: PartitionData) -> None:
-        super()._count(entry, answer)
-        throttle, replica = self.broker.replicas.leader_throttle, entry.replica
-        if throttle is not None and answer.records and isinstance(replica, Replica) and throttle.covers(replica):
-            throttle.count(len(answer.records), self.broker.scheduler.monotonic_ms())
+        """As Kafka: what followers read is none of a topic's bytes."""
+        replica, records = entry.replica, answer.records
+        if answer.error_code != error_codes.NONE:
+            self.counters.count_error(answer.error_code)
+        if not isinstance(replica, Replica):
+            return
+        replica.topic.fetches += 1
+        if answer.error_code == error_codes.UNKNOWN_SERVER_ERROR:
+            replica.topic.failed_fetches += 1
+        if records:
+            self.broker.replicas.bytes_to_followers += len(records)
+            throttle = self.broker.replicas.leader_throttle
+            if throttle is not None and throttle.covers(replica):
+                throttle.count(len(records), self.broker.scheduler.monotonic_ms())

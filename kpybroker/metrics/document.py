@@ -82,7 +82,7 @@ SECTIONS: Final = (
     ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
     ("Topics and partitions", (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
-    ("Replication", (replication.FETCHERS, replication.RECEIVED)),
+    ("Replication", (replication.FETCHERS, replication.BYTES)),
     (
         "Groups and readers",
         (

@@ -1,4 +1,4 @@
-"""What this node fetches from others, and how far it is behind them (Kafka's ReplicaFetcherManager)."""
+"""What this node fetches from others and sends them, and how far it is behind (Kafka's ReplicaFetcherManager)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -34,7 +34,7 @@ FETCHERS = Table(
         ),
     ),
 )
-RECEIVED = Table(
+BYTES = Table(
     (),
     (
         kafka(
@@ -42,6 +42,12 @@ RECEIVED = Table(
             "kafka_server_brokertopicmetrics_replicationbytesin_total",
             "Bytes of records fetched from leaders",
             "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec",
+        ),
+        kafka(
+            COUNTER,
+            "kafka_server_brokertopicmetrics_replicationbytesout_total",
+            "Bytes of records fetched by followers",
+            "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec",
         ),
     ),
 )
@@ -52,4 +58,5 @@ def tables(broker: "Broker") -> Iterator[Table]:
     fetchers = broker.replicas.fetchers
     max_lag, failed = (0, 0) if fetchers is None else fetchers.state()
     yield FETCHERS.with_rows([Row((_CLIENT,), (max_lag, failed, 0))])
-    yield RECEIVED.with_rows([Row((), (0 if fetchers is None else fetchers.received_bytes,))])
+    received = 0 if fetchers is None else fetchers.received_bytes
+    yield BYTES.with_rows([Row((), (received, broker.replicas.bytes_to_followers))])

@@ -56,6 +56,7 @@ class Replicas:
         self.fetchers: Fetchers | None = None
         self.in_sync: InSyncKeeper | None = None
         self.leader_throttle: LeaderThrottle | None = None
+        self.bytes_to_followers = 0
         """None in a node that knows no others."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
