@@ -170,6 +170,26 @@ def test_an_answer_to_an_earlier_epoch_or_offset_or_to_a_partition_that_waits_is
     assert taken(fetcher, answer(*((0, index, 0) for index in range(4)))) == [four]
 
 
+@pytest.mark.parametrize("left", [False, True])
+def test_a_partition_whose_answer_came_too_late_is_taken_into_the_session_anew(left: bool) -> None:
+    fetcher = new_fetcher()
+    one = following(0, 0)
+    fetcher.add(one)
+    fetcher.add(following(0, 1))
+    ask(fetcher)
+    if left:  # and has come back before the next request
+        fetcher.remove(one.key)
+    else:
+        fetcher.add(following(0, 0, epoch=2))
+    assert [each.key[1] for each in taken(fetcher, answer((0, 0, 0), (0, 1, 0)))] == [1]
+    fetcher.add(following(0, 0, epoch=2))
+    without = ask(fetcher)
+    assert (named(without), forgotten(without), without.max_wait_ms) == ([], [(0, 0)], 1)
+    taken(fetcher, answer())
+    again = ask(fetcher)
+    assert (named(again), forgotten(again), again.max_wait_ms) == ([(0, 0)], [], LIMITS.max_wait_ms)
+
+
 def test_errors_delay_a_partition_longer_and_longer_and_the_leader_lets_no_request_wait_beyond_that() -> None:
     fetcher = new_fetcher()
     one, two = following(0, 0), following(0, 1)
