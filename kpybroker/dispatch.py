@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Mapping
 from inspect import isgeneratorfunction
 from struct import Struct
 from struct import error as StructError  # noqa: N812
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Any
 
 from kpybroker.answered_errors import Errors, errors_in
@@ -38,6 +38,8 @@ LOOKS_AROUND = frozenset((3, API_VERSIONS, 17, 36, 60))
 LONGEST_KNOWN_HEADER_BYTES = 512
 MOST_KNOWN_CALLS = 32
 """Of one connection: a client sends few kinds of requests in one version each."""
+WAITED_NS = 5_000_000
+"""What takes so long is owed, whatever it was."""
 SLOW_NS = 10_000_000
 """What takes less is not remembered by name."""
 _HEADER = Struct(">hhih")
@@ -196,9 +198,12 @@ class Dispatcher:
         return served, call, header.correlation_id, header.end
 
     def _took(self, connection: Connection, api_key: int, local_ns: int) -> None:
-        """A request kept all others waiting."""
+        """A request kept all others waiting. What the processor did for others meanwhile is not owed, unless it was
+        much: then it waited for a disk."""
         connection.slow_key = api_key
-        connection.costs(local_ns, is_long=False)
+        worked_ns = thread_time_ns() - connection.server.poller.worked_ns
+        if worked_ns > PIECE_NS or local_ns > WAITED_NS:
+            connection.costs(local_ns, is_long=False)
         if local_ns > self.slow_ns:
             self.slow_ns, self.slowest = local_ns, (api_key, str(connection))
 

@@ -7,7 +7,7 @@ watches every socket.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from time import perf_counter_ns
+from time import perf_counter_ns, thread_time_ns
 from typing import Protocol
 
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Epoll, Sockets
@@ -33,6 +33,10 @@ class Poller(Protocol):
     @property
     def turn_ns(self) -> int:
         """When this turn found out who is readable, in ns of ``perf_counter_ns``."""
+
+    @property
+    def worked_ns(self) -> int:
+        """What this thread had computed for by then, in ns of ``thread_time_ns``; 0 where that is not known."""
 
     @property
     def events(self) -> int:
@@ -69,6 +73,7 @@ class EpollPoller:
         self._monotonic_ms = monotonic_ms
         self._now_ms = monotonic_ms()
         self.turn_ns = perf_counter_ns()
+        self.worked_ns = 0
         self.events = 0
         self._epoll = epoll
         self._on_event: dict[int, OnEvent] = {}
@@ -97,6 +102,7 @@ class EpollPoller:
         self._now_ms = self._monotonic_ms()
         ready = self._epoll.poll(0, EVENTS_PER_TURN)
         self.turn_ns = perf_counter_ns()
+        self.worked_ns = thread_time_ns()
         self.events += len(ready)
         if len(ready) < MANY:
             self._serve(ready)
@@ -132,6 +138,10 @@ class LoopPoller:
     @property
     def turn_ns(self) -> int:
         return perf_counter_ns()
+
+    @property
+    def worked_ns(self) -> int:
+        return 0
 
     def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         self._on_event[descriptor] = on_event

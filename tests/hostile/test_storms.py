@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 from attacker import Attacker
-from storms import MAY_WAIT, STORMS, WAIT_S, blow, prepare
+from storms import MAY_WAIT, PACKED, STORMS, WAIT_S, WIDE, blow, prepare
 from watched import PATIENCE_S, WatchedBroker
 
 from kpywire import error_codes
@@ -18,7 +18,7 @@ def prepared(broker: WatchedBroker) -> Iterator[None]:
     with Attacker(broker.port) as client:
         prepare(client)
         yield
-        topics = [DeleteTopicState(name=name) for name in ("wide", "packed")]
+        topics = [DeleteTopicState(name=name) for name in (WIDE, PACKED)]
         deleted = client.call(DeleteTopicsRequest(topics=topics, timeout_ms=30_000), 6)
         assert all(each.error_code == error_codes.NONE for each in deleted.responses)
 
