@@ -67,7 +67,7 @@ class Invariants:
             return False  # who leads now knows of what nobody else does yet
         images = [max((host.image for host in hosts), key=lambda image: image.next_offset)]
         images += [reign.state.image for reign in reigns]
-        whole = {each.node_id for each in self.machines if not each.is_suspect and each is not machine}
+        whole = {each.node_id for each in self.machines if each.is_up and not each.is_suspect and each is not machine}
         for image in images:
             for topic in image.topics.values():
                 for partition in topic.partitions.values():

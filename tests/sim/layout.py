@@ -36,8 +36,6 @@ COMMON = {
 QUICK = {
     "broker.heartbeat.interval.ms": "200",
     "broker.session.timeout.ms": "1000",
-    "controller.quorum.election.timeout.ms": "300",
-    "controller.quorum.election.backoff.max.ms": "200",
     "controller.quorum.fetch.timeout.ms": "500",
     "controller.quorum.request.timeout.ms": "500",
     "replica.lag.time.max.ms": "800",
@@ -64,7 +62,12 @@ class Layout:
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
         if not self.is_alone and self.rng.random() < 0.8:
-            own |= QUICK
+            election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time
+            own |= {
+                **QUICK,
+                "controller.quorum.election.timeout.ms": str(election_ms),
+                "controller.quorum.election.backoff.max.ms": str(election_ms),
+            }
         if self.flushes_every_message:
             own["log.flush.interval.messages"] = "1"
         self.settings = {node_id: {**COMMON, **own, **self._of(node_id)} for node_id in ids}

@@ -115,12 +115,11 @@ class Misfortune:
             return
         rng, rates = self.rng, self.rates
         machine = self._victim()
-        if rng.random() < rates.kill:
-            machine.kill()
-        if rng.random() < rates.kill_at_a_write:
-            machine.kill_at_a_write(rng.randint(1, 40))
-        if rng.random() < rates.blackout:
-            self._black_out()
+        if self.is_fragile:
+            for each in self.machines:
+                each.disk.crash_at = 0
+        else:
+            self._kill(machine)
         if rng.random() < rates.stop:
             machine.stop()
         if rng.random() < rates.power and self.may_lose_power(machine):
@@ -142,6 +141,21 @@ class Misfortune:
             self.world.tell("the network heals")
             self.network.heal()
         self.world.later(EVERY_MS, self._look)
+
+    @property
+    def is_fragile(self) -> bool:
+        """Whether a machine has lost something, of which the controller does not know yet. Who dies now counts as one
+        that may have lost it too (KIP-966), and then nobody is left who has it for sure."""
+        return not self.loses_nothing_unsynced and any(each.is_suspect for each in self.machines)
+
+    def _kill(self, machine: "Machine") -> None:
+        rng, rates = self.rng, self.rates
+        if rng.random() < rates.kill:
+            machine.kill()
+        if rng.random() < rates.kill_at_a_write:
+            machine.kill_at_a_write(rng.randint(1, 40))
+        if rng.random() < rates.blackout:
+            self._black_out()
 
     def _victim(self) -> "Machine":
         """Any of them, often the one that leads the quorum."""

@@ -14,7 +14,9 @@ from .mutations import Mutation
 from .processor import REAL_NS
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("kpybroker", "wire", "storage", "tests/sim", "compat-tests/exactly_once")
+COPIED = ("kpybroker", "wire", "storage", "tests/sim", "tests/raft", "compat-tests/exactly_once")
+QUORUM = "kpybroker/raft/"
+QUORUM_SEEDS = "0-299"
 MOST_S = 900
 LOOK_S = 0.2
 
@@ -29,13 +31,16 @@ class Verdict(NamedTuple):
 class Trial:
     """A copy of the project with a planted bug, and the seeds that run over it."""
 
-    def __init__(self, mutation: Mutation, seeds: str, options: list[str]) -> None:
+    def __init__(self, mutation: Mutation, seeds: str, nodes: int) -> None:
         self.mutation = mutation
         self._directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
         self._ends_ns = REAL_NS() + MOST_S * 10**9
         _plant(mutation, self._directory)
+        options = ["--nodes", str(nodes), "--seeds", seeds]
+        if mutation.path.startswith(QUORUM):
+            options += ["--quorums", QUORUM_SEEDS]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sim", "run", "--seeds", seeds, *options],
+            [sys.executable, "-m", "tests.sim", "run", *options],
             cwd=self._directory,
             env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
@@ -59,14 +64,14 @@ class Trial:
         shutil.rmtree(self._directory, ignore_errors=True)
 
 
-def verdicts(mutations: list[Mutation], seeds: str, options: list[str], at_once: int) -> Iterator[Verdict]:
+def verdicts(mutations: list[Mutation], seeds: str, nodes: int, at_once: int) -> Iterator[Verdict]:
     """Of each mutation, as they become known."""
     waiting = list(mutations)
     running: list[Trial] = []
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                running.append(Trial(waiting.pop(0), seeds, options))
+                running.append(Trial(waiting.pop(0), seeds, nodes))
             for trial in list(running):
                 verdict = trial.verdict()
                 if verdict is not None:

@@ -11,6 +11,7 @@ from .processor import REAL_NS, WORKED_NS
 from .simulation import Outcome, simulate
 
 SHOWN = 60
+LONGEST_CHARS = 200
 PROGRESS_SEEDS = 50
 WANTED_SHARE = 0.95
 
@@ -24,14 +25,18 @@ def main() -> None:
 @click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199.")
 @click.option("--nodes", default=3, help="How many nodes.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
+@click.option(
+    "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
+)
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
-def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
+def run(seeds: str, nodes: int, trace: bool, quorums: str, digests: bool) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
-    first, _, last = seeds.partition("-")
+    if quorums:
+        _run_quorums(quorums)
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    for seed in range(int(first), int(last or first) + 1):
+    for seed in _range(seeds):
         outcome = simulate(seed, nodes=nodes, records_everything=trace)
         ran += 1
         if ran % 8 == 0:
@@ -53,6 +58,23 @@ def run(seeds: str, nodes: int, trace: bool, digests: bool) -> None:
     sys.exit(1 if failed else 0)
 
 
+def _range(seeds: str) -> range:
+    first, _, last = seeds.partition("-")
+    return range(int(first), int(last or first) + 1)
+
+
+def _run_quorums(seeds: str) -> None:
+    """The simulation that the quorum has of its own."""
+    from test_quorum_of_many import test_whatever_happens_what_is_committed_stays as live
+
+    for seed in _range(seeds):
+        try:
+            live(seed)
+        except Exception as error:
+            print(f"seed {seed} of the quorum alone: {error!r}"[:LONGEST_CHARS].splitlines()[0])
+            sys.exit(1)
+
+
 def _show(outcome: Outcome, nodes: int, *, trace: bool) -> None:
     for line in outcome.told if trace else outcome.told[-SHOWN:]:
         print(line)
@@ -72,7 +94,7 @@ def mutants(seeds: str, nodes: int, only: str, at_once: int) -> None:
 
     chosen = [each for each in MUTATIONS if only in each.name]
     found = 0
-    for verdict in verdicts(chosen, seeds, ["--nodes", str(nodes)], at_once):
+    for verdict in verdicts(chosen, seeds, nodes, at_once):
         found += bool(verdict.found)
         print(f"{'found ' if verdict.found else 'MISSED'} {verdict.mutation.name}: {verdict.found}", flush=True)
     print(f"{found} of {len(chosen)} planted bugs are found")
