@@ -114,7 +114,7 @@ class Answering(Standing):
         self._note_leader(request.epoch, request.leader_id, now_ms)
         role = self.role
         if isinstance(role, Follower) and role.election.leader_id == request.leader_id and self.is_voter:
-            role.has_fetched = False  # the leader is gone: who asks for a vote may have it
+            role.has_fetched, role.is_abandoned = False, True  # who asks for a vote may have it
             role.deadline_ms = now_ms + self._turn_ms(request.preferred_candidates)
         return self._known()
 

@@ -191,6 +191,8 @@ class Quorum(Answering):
     def deadline_ms(self) -> float:
         """When the next :class:`Tick` is due."""
         deadlines = [*self._talks.deadlines_ms, *[parked.deadline_ms for parked in self._parked]]
+        if self._is_saving:
+            return min(deadlines, default=NEVER)
         if isinstance(self.role, Leader):
             if not self.is_only_voter:
                 deadlines += [self._resign_ms(self.role), *self.role.announce_ms.values()]
@@ -206,7 +208,11 @@ class Quorum(Answering):
         if self._saving == election:
             self._saving = None
         role = self.role
+        if isinstance(role, Follower) and not (role.has_fetched or role.is_abandoned or self._is_saving):
+            role.deadline_ms = now_ms + self.timing.fetch_timeout_ms  # until now it could not ask
         if isinstance(role, Candidate) and role.election == election:
+            if role.deadline_ms != NEVER:
+                role.deadline_ms = self._election_deadline(now_ms)
             role.votes.note(self.local.id, granted=True)
             if role.votes.is_won:
                 self._lead(role, now_ms)
@@ -301,7 +307,7 @@ class Quorum(Answering):
         """No wait for silence that says no more. Whoever still hears a leader would refuse the vote."""
         role = self.role
         if isinstance(role, Follower) and role.election.leader_id == node_id:
-            role.has_fetched = False
+            role.has_fetched, role.is_abandoned = False, True
             role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.gone_backoff_max_ms))
 
     def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
@@ -388,6 +394,8 @@ class Quorum(Answering):
         match self.role:
             case Leader() as role:
                 self._drive_leader(role, now_ms)
+            case _ if self._is_saving:
+                return  # a slow disk is nobody's silence
             case Resigned() as role:
                 if now_ms >= role.deadline_ms:
                     self._unattach(self.epoch + 1, now_ms)
@@ -419,7 +427,7 @@ class Quorum(Answering):
             self._tell_resigned(leader)
             self._leave(Unattached(leader.election._replace(leader_id=NO_NODE)))
             return
-        if now_ms >= self._resign_ms(leader):
+        if now_ms >= self._resign_ms(leader) and not self._is_saving:
             self._tell_resigned(leader)
             self._leave(Resigned(leader.election, self._election_deadline(now_ms)))
             return

@@ -110,12 +110,14 @@ class SnapshotProgress:
 class Follower:
     """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
 
-    __slots__ = ("deadline_ms", "election", "has_fetched", "snapshot", "update_ms")
+    __slots__ = ("deadline_ms", "election", "has_fetched", "is_abandoned", "snapshot", "update_ms")
 
     def __init__(self, election: ElectionState, deadline_ms: float) -> None:
         self.election = election
         self.deadline_ms = deadline_ms
         self.has_fetched = False
+        self.is_abandoned = False
+        """Whether the leader is known to have gone."""
         self.snapshot: SnapshotProgress | None = None
         """Records wait for it."""
         self.update_ms: float = 0

@@ -102,6 +102,11 @@ class Standing:
     def _others(self) -> list[int]:
         return [voter_id for voter_id in self.history.voters if voter_id != self.local.id]
 
+    @property
+    def _is_saving(self) -> bool:
+        """Whether `quorum-state` on disk is behind; nothing is said meanwhile."""
+        return self._saving is not None or self._unsaved_election is not None
+
     # Roles.
 
     def _election_deadline(self, now_ms: float) -> float:
