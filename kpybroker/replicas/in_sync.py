@@ -132,8 +132,8 @@ class InSyncKeeper:
 
     def _look_in_pieces(self) -> Iterator[None]:
         for number, replica in enumerate(list(self._replicas)):
-            if number % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1:
-                yield
+            if number % REPLICAS_PER_STEP == REPLICAS_PER_STEP - 1 or replica.leader is None:
+                yield  # its log may have to be opened
             if self._is_stopped:
                 return
             if len(replica.partition.replicas) > 1 and replica.is_led_here:
