@@ -46,7 +46,9 @@ class Link(Protocol):
     def close(self) -> None: ...
 
 
-Connect = Callable[[str, int, Callable[[], object], Callable[[bytes], object], Callable[[str], object]], Link]
+Connect = Callable[
+    [str, int, Callable[[], object], Callable[[bytes | memoryview], object], Callable[[str], object]], Link
+]
 """(host, port, opened, taken, lost) -> a link: `kpybroker.server.outgoing`, or a simulated one."""
 
 
@@ -156,7 +158,7 @@ class Peer:
         assert self._link is not None
         self._link.send(header + body)
 
-    def _taken(self, frame: bytes) -> None:
+    def _taken(self, frame: bytes | memoryview) -> None:
         if not self._sent:
             self._lost("it answers what was not asked")
             return
@@ -169,7 +171,7 @@ class Peer:
             return
         self._settle(call, answer)
 
-    def _decode(self, call: _Call, frame: bytes) -> Any:
+    def _decode(self, call: _Call, frame: bytes | memoryview) -> Any:
         key, version = type(call.request).KEY, call.version
         correlation_id, start = decode_response_header(key, version, frame)
         if correlation_id != call.correlation_id:

@@ -40,7 +40,7 @@ def connect_over(loop: asyncio.AbstractEventLoop) -> Connect:
         host: str,
         port: int,
         opened: Callable[[], object],
-        taken: Callable[[bytes], object],
+        taken: Callable[[bytes | memoryview], object],
         lost: Callable[[str], object],
     ) -> Link:
         link = Outgoing(opened, taken, lost, MAX_RESPONSE_BYTES)

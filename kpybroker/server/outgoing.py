@@ -10,6 +10,8 @@ from struct import Struct
 from typing import cast
 
 _SIZE = Struct(">i")
+LARGE_BYTES = 64 * 1024
+"""A frame of so much that came alone is handed on in the buffer it came in."""
 
 
 class NobodyListens(str):
@@ -24,7 +26,7 @@ class Outgoing(asyncio.Protocol):
     def __init__(
         self,
         opened: Callable[[], object],
-        taken: Callable[[bytes], object],
+        taken: Callable[[bytes | memoryview], object],
         lost: Callable[[str], object],
         most_bytes: int,
     ) -> None:
@@ -88,6 +90,10 @@ class Outgoing(asyncio.Protocol):
             end = _SIZE.size + size
             if len(self._buffer) < end:
                 return
+            if size >= LARGE_BYTES and len(self._buffer) == end:
+                whole, self._buffer = self._buffer, bytearray()
+                self._taken(memoryview(whole)[_SIZE.size :].toreadonly())
+                continue
             frame = bytes(memoryview(self._buffer)[_SIZE.size : end])
             del self._buffer[:end]
             self._taken(frame)

@@ -9,6 +9,7 @@ import pytest
 from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers, connect_over
+from kpybroker.server.outgoing import Outgoing
 from kpybroker.testing import AsyncBroker
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
@@ -178,3 +179,15 @@ def test_a_frame_of_an_absurd_size_ends_the_connection_before_memory_is_spent() 
         await scheduler.close()
 
     asyncio.run(ask())
+
+
+@pytest.mark.parametrize("sizes", [(70_000,), (3, 70_000, 5, 70_000), (200_000, 64 * 1024)])
+@pytest.mark.parametrize("chunk", [1 << 20, 70_004, 1000])
+def test_frames_come_whole_however_they_are_cut_and_however_large(sizes: tuple[int, ...], chunk: int) -> None:
+    frames = [bytes([number]) * size for number, size in enumerate(sizes)]
+    taken: list[bytes | memoryview] = []
+    link = Outgoing(lambda: None, taken.append, lambda reason: pytest.fail(reason), 1 << 20)
+    sent = b"".join(len(frame).to_bytes(4, "big") + frame for frame in frames)
+    for start in range(0, len(sent), chunk):
+        link.data_received(sent[start : start + chunk])
+    assert taken == frames
