@@ -22,7 +22,7 @@ from kpystorage.errors import DiskFailure
 log = logging.getLogger("kpybroker.replicas")
 
 AT_ONCE: Final = 16
-"""So many logs are made between two looks at which of them are needed still."""
+"""So many logs are looked at in a turn of the loop, and made between two looks at which of them are needed still."""
 
 
 class Place(NamedTuple):
@@ -89,8 +89,10 @@ class NewLogs:
     def _begin(self) -> None:
         """Choose places, and have the thread fill them."""
         places: dict[Replica, Place] = {}
-        while self._waiting and len(places) < AT_ONCE and not self._is_stopped:
+        for _ in range(min(AT_ONCE, len(self._waiting))):
             replica = self._waiting.popleft()
+            if replica.gone or self._is_stopped:
+                continue
             if not _is_needed(replica):
                 self._take_over(replica)
             else:
@@ -102,8 +104,10 @@ class NewLogs:
                 directory.in_the_making += 1
                 name = directory.name_blank(replica.topic.name, replica.index)
                 places[replica] = Place(directory, name, replica.topic.id)
-        self._is_busy = bool(places)
+        self._is_busy = bool(places or self._waiting)
         if not places:
+            if self._waiting:
+                self._scheduler.call_soon(self._begin)
             return
         self._making |= places
 

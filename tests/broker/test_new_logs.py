@@ -1,11 +1,13 @@
 """Logs of new partitions: their files are made beside the loop, and become logs whole, at once, or not at all."""
 
 from collections.abc import Callable
+from itertools import pairwise
 from random import Random
 from typing import Any
 
 from hosting_world import World
 
+from kpybroker.replicas.new_logs import AT_ONCE
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk
@@ -102,6 +104,29 @@ def test_what_was_deleted_while_it_was_made_leaves_nothing() -> None:
     assert {log.topic_id for log in world.directory.logs.values()} == {TWO}
 
 
+def test_what_came_and_went_before_its_turn_is_passed_over_some_a_turn() -> None:
+    """Thousands of partitions that were deleted while others were made do not keep the loop."""
+    world = World()
+    create(world, partitions=1)
+    waiting = world.replicas._new_logs._waiting
+    thread = Thread(world)
+    world.create(PARTITIONS, "other", TWO)
+    world.delete(TWO)
+    seen = [len(waiting)]
+    call_soon = world.scheduler.call_soon
+
+    def noted(callback: Callable[..., object], *arguments: Any) -> None:
+        seen.append(len(waiting))
+        call_soon(callback, *arguments)
+
+    world.scheduler.call_soon = noted  # type: ignore[method-assign]
+    world.scheduler.run()
+    finish(world, thread)
+    assert not waiting
+    assert max(before - after for before, after in pairwise(seen)) <= AT_ONCE
+    assert held(world) == ["topic-0"]
+
+
 def test_after_a_death_in_the_middle_of_it_nothing_half_made_counts() -> None:
     world = World()
     thread = Thread(world)
@@ -125,7 +150,7 @@ def test_a_log_that_lacks_a_descriptor_is_made_when_it_is_asked_for() -> None:
     disk.without = "topic-1"
     create(world, partitions=3)
     world.scheduler.advance(100)
-    assert held(world) == ["topic-0", "topic-2"]
+    assert sorted(index for _, index in world.directory.logs) == [0, 2]
     assert world.directory.failure is None
     disk.without = ""
     assert world.replicas.find("topic", 1).led().log.log_end_offset == 0
