@@ -26,8 +26,10 @@ from kpybroker.network.peers import Peers
 from kpybroker.raft.timing import Timing
 from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
 from kpybroker.server.outgoing import NobodyListens
+from kpystorage import quorum_state
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
+from kpystorage.quorum_state import QuorumState
 from kpystorage.sim_disk import SimDisk
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
@@ -35,6 +37,7 @@ from kpywire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
 from kpywire.messages.controller_registration import ControllerRegistrationRequest
 from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kpywire.messages.vote import VoteRequest, VoteResponse
 
 PATH = "/node/data"
 CLUSTER_ID = "c" * 22
@@ -180,16 +183,18 @@ class Wire:
             header = decode_request_header(frame)
 
             def answer(response: Any) -> None:
+                if isinstance(response, VoteResponse):
+                    self._ends[1].check_what_backs_it(request, response)
                 self._is_serving = False
                 head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
                 body = bytes(codec.encode(response, header.api_version))
                 self.carry(0, lambda: self._taken(head + body))
                 self._next()
 
+            request = codec.decode(api.request_class(header.api_key), header.api_version, frame, header.end)
             if header.api_key == api.API_VERSIONS:
                 answer(API_VERSIONS)
             else:
-                request = codec.decode(api.request_class(header.api_key), header.api_version, frame, header.end)
                 self._ends[1].serve(request, answer)
 
 
@@ -269,6 +274,16 @@ class Node:
         assert image.next_offset >= self.published_offset, "what was published is published again"
         self.published_offset = image.next_offset
         self.world.published(self, image, delta)
+
+    def check_what_backs_it(self, request: VoteRequest, response: VoteResponse) -> None:
+        """A vote that was given is on disk, or a later epoch."""
+        asked, given = request.topics[0].partitions[0], response.topics[0].partitions[0]
+        if not given.vote_granted or asked.pre_vote:
+            return
+        state = quorum_state.read(self.disk, f"{PATH}/__cluster_metadata-0/quorum-state") or QuorumState()
+        is_saved = (state.leader_epoch, state.voted_id) == (given.leader_epoch, asked.replica_id)
+        if not is_saved and state.leader_epoch <= given.leader_epoch:
+            self.world.fail(f"node {self.id} says what a crash would make it forget")
 
     def serve(self, request: Any, answer: Callable[[Any], object]) -> None:
         if self.host is not None:

@@ -1,9 +1,9 @@
 """Several nodes of a quorum in one thread: virtual time, a network that loses and delays, disks that forget.
 
 Everything random comes from one seed, so a failure is repeated by its number. What the world checks after every event:
-an epoch has one leader; nobody says anything while its vote is being saved; a high watermark never falls; all nodes
-have the same records below their high watermarks, and what was committed once is committed with the same content for
-ever.
+an epoch has one leader; nobody's epoch goes back, and nobody says anything that its vote on disk does not back; a high
+watermark never falls; all nodes have the same records below their high watermarks, and what was committed once is
+committed with the same content for ever.
 """
 
 from collections.abc import Callable
@@ -27,9 +27,9 @@ from kpybroker.raft.events import (
     Unanswered,
 )
 from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import FetchResponse
+from kpybroker.raft.messages import FetchResponse, Vote, VoteResponse
 from kpybroker.raft.quorum import Quorum
-from kpybroker.raft.roles import NEVER, ElectionState
+from kpybroker.raft.roles import NEVER, NO_NODE, ElectionState
 from kpybroker.raft.voters import Voter, VoterHistory
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
@@ -221,6 +221,21 @@ class Node:
         return [batch.data for batch in self.disk.log if batch.base_offset >= offset][:CHUNK_BATCHES]
 
 
+def is_backed(node: Node, said: Send | Answer) -> bool:
+    """Whether the vote that something rests on is on disk, or a later epoch, in which it does not count any more."""
+    election = node.disk.election
+    if isinstance(said, Send):
+        epoch, voted_id, request = said.request.epoch, node.id, said.request  # type: ignore[union-attr]
+    else:
+        epoch, request = said.response.known.epoch, said.ticket[1]
+        voted_id = request.replica.id if isinstance(request, Vote) else NO_NODE
+        if not (isinstance(said.response, VoteResponse) and said.response.granted):
+            return election.epoch >= epoch
+    if not isinstance(request, Vote) or request.pre_vote:
+        return election.epoch >= epoch
+    return election.epoch > epoch or (election.epoch == epoch and election.voted_id == voted_id)
+
+
 class World:
     """All of them."""
 
@@ -237,6 +252,7 @@ class World:
         """(epoch, bytes) of every batch that any node knows to be committed."""
         self.acknowledged: list[int] = []
         self._high_watermarks: dict[tuple[int, int], int] = {}
+        self._epochs: dict[tuple[int, int], int] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
         self._values = count()
@@ -289,11 +305,12 @@ class World:
     # The network.
 
     def say(self, sender: Node, said: Send | Answer) -> None:
+        assert is_backed(sender, said), "it says what a crash would make it forget"
         if isinstance(said, Answer):
             response: Any = said.response
             if isinstance(said.read_from, int):
                 response = response._replace(batches=sender.read(said.read_from))
-            said.ticket(response)
+            said.ticket[0](response)
             return
         receiver = self.nodes[said.node_id - 1]
         answered = [False]
@@ -310,7 +327,7 @@ class World:
         if receiver.quorum is None:
             sender.later(1, lambda: settle(Unanswered(said.node_id, said.request, is_gone=True)))
         else:
-            self._carry(sender, receiver, lambda: receiver.step(Asked(answer, said.request)))
+            self._carry(sender, receiver, lambda: receiver.step(Asked((answer, said.request), said.request)))
 
     def _carry(self, sender: Node, receiver: Node, deliver: Callable[[], None]) -> None:
         is_cut = frozenset((sender.id, receiver.id)) in self.cut_off
@@ -340,6 +357,9 @@ class World:
     def check(self, node: Node) -> None:
         quorum = node.quorum
         assert quorum is not None
+        epoch_key = (node.id, node.incarnation)
+        assert quorum.epoch >= self._epochs.get(epoch_key, 0), "an epoch went back"
+        self._epochs[epoch_key] = quorum.epoch
         if quorum.is_leader:
             known = self.leaders.setdefault(quorum.epoch, node.id)
             assert known == node.id, f"nodes {known} and {node.id} both led epoch {quorum.epoch}"
