@@ -15,6 +15,7 @@ from kpybroker.testing.cluster import _free_ports
 
 COMPOSE = Path(__file__).parents[2] / "docker" / "compose.cluster.yaml"
 PAIR = re.compile(r"^ +([A-Z_]+): (.*)$", re.MULTILINE)
+WAIT_S = 60
 INSIDE, CONTROLLER, OUTSIDE = "29092", "29093", "9092"
 
 
@@ -69,8 +70,10 @@ def test_the_three_become_one_cluster(tmp_path: Path) -> None:
     try:
         for child in children:
             child.start()
+        deadline = time.monotonic() + WAIT_S
         while sum(READY in line for line in said) < 3:
             assert all(child.is_running for child in children), said
+            assert time.monotonic() < deadline, said
             time.sleep(0.05)
         for node in (1, 2, 3):
             socket.create_connection(("127.0.0.1", ports[node, OUTSIDE])).close()
