@@ -43,7 +43,7 @@ SMALL_SLICE_BYTES = 16 * 1024
 MOST_COPIED_BYTES = 1024 * 1024
 MOST_ERRORS = 1000
 """Of partitions in a session, which would all be told again at each request, however short: the session ends."""
-STEP_ENTRIES = 32
+STEP_ENTRIES = 8
 """Of a request for many partitions, so many are read between two pauses."""
 MOST_FILES = 128
 """An answer with so many files, or so many copied bytes, is full: the other partitions come in the next one."""
