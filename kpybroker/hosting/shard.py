@@ -86,6 +86,8 @@ class Shard:
         if writes and journal.is_open and not self.has_enough_in_sync:
             if ticket is not None:
                 ticket.fail(error_codes.NOT_ENOUGH_REPLICAS)
+            else:
+                self._miss(event)
             return
         deadline_ms = None if timeout_ms is None else now_ms + timeout_ms
         try:
@@ -112,6 +114,19 @@ class Shard:
             self.submit(event, None, None)
         else:
             self._missed.append(event)
+
+    def _miss(self, event: Any) -> None:
+        """Nobody would ask again, as after a load: it is fed when enough replicas are in sync."""
+        if type(event) is self.kind.periodic:
+            return  # it comes again by itself
+        if not self._missed:
+            self._scheduler.call_later(RETRY_MS, self._feed_missed)
+        self._missed.append(event)
+
+    def _feed_missed(self) -> None:
+        missed, self._missed = self._missed, []
+        for event in missed:
+            self.tell(event)
 
     def tell_soon(self, event: Any) -> None:
         """As `tell`, before anything else that it is told, or with `tell_now`."""
@@ -147,9 +162,8 @@ class Shard:
             self.journal.open(0, 0)
         else:
             self.journal.open(leader.high_watermark.offset, leader.log.log_end_offset)
-        self.submit(self.kind.loaded(self._scheduler.now_ms()), None, None)
         missed, self._missed = self._missed, []
-        for event in missed:
+        for event in (self.kind.loaded(self._scheduler.now_ms()), *missed):
             self.tell(event)
 
     def check(self) -> None:

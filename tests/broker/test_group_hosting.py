@@ -328,6 +328,21 @@ def test_with_too_few_replicas_in_sync_only_reads_are_answered() -> None:
     assert stored(world) == []
 
 
+def test_what_a_load_sets_off_waits_until_enough_replicas_are_in_sync() -> None:
+    world = World()
+    world.create()
+    world.ask("put", "k")
+    world = world.restart()
+    world.create(isr=(NODE, OTHER_NODE))
+    world.replicas.configure(world.replica().topic, {"min.insync.replicas": "2"})
+    world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE]))
+    world.scheduler.advance(5_000)
+    assert world.machine.seen == []
+    world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[NODE, OTHER_NODE]))
+    world.scheduler.advance(5_000)
+    assert [what for what, *_ in world.machine.seen] == ["loaded"]
+
+
 def test_the_answers_of_one_decision_leave_a_slice_a_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World()
     world.create()
