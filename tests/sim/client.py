@@ -174,7 +174,7 @@ class Client:
 
     async def coordinator(self, key: str, kind: int) -> int:
         """Who coordinates. Raises NoAnswer or Refused."""
-        request = FindCoordinatorRequest(key=key, key_type=kind, coordinator_keys=[key])
+        request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = await self.ask(self.any_node(), request)
         (found,) = answer.coordinators
         if found.error_code:

@@ -122,7 +122,7 @@ class Invariants:
         for topic in replicas.topics.values():
             for replica in topic.replicas.values():
                 role = replica.leader or replica.follower
-                if role is None or replica.gone or replica.offline:
+                if role is None or replica.gone or replica.offline or not role.log.is_open:
                     continue
                 place = (topic.name, topic.id, replica.index)
                 high_watermark = role.high_watermark.offset

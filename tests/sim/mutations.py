@@ -378,6 +378,12 @@ MUTATIONS = [
         "return State.PREPARE_COMMIT",
     ),
     Mutation(
+        "what a load sets off is lost where too few are in sync",
+        "kpybroker/hosting/shard.py",
+        "                self._miss(event)\n",
+        "                pass\n",
+    ),
+    Mutation(
         "transaction complete before all markers are there",
         MARKERS,
         "    if not unmarked:\n        complete(",
