@@ -3,5 +3,5 @@
 ``step(message, now_ms)`` and ``append(records, now_ms)`` go in, ``ready()`` says what to make durable. Persistence
 comes before speech: what must be on disk is handed out first, and nothing follows from it until the disk has
 answered with a message. Pure: no clock, file, socket or thread. The shell around it is
-``kpybroker.controller.host``.
+``kpybroker.controller.quorum_shell``.
 """

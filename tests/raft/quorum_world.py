@@ -367,6 +367,9 @@ class World:
             return
         key = (node.id, node.incarnation)
         assert quorum.high_watermark >= self._high_watermarks.get(key, 0), "a high watermark fell"
+        if quorum.high_watermark > self._high_watermarks.get(key, 0):
+            durable = [each.disk.synced_offset >= quorum.high_watermark for each in self.nodes[: len(self.voters)]]
+            assert sum(durable) > len(durable) // 2, "what is called committed is not on the disks of a majority"
         self._high_watermarks[key] = quorum.high_watermark
         for position, batch in enumerate(node.disk.log):
             if batch.next_offset > quorum.high_watermark:
