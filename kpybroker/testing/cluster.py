@@ -47,7 +47,6 @@ DEFAULTS: Mapping[str, str] = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "3",
     "transaction.state.log.num.partitions": "3",
-    "controller.quorum.election.timeout.ms": "300",
     "broker.heartbeat.interval.ms": "500",
     "broker.session.timeout.ms": "9000",
     "connections.max.idle.ms": "600000",
