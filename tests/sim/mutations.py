@@ -4,6 +4,7 @@ A planted bug is found when a seed fails with it. The texts are held against the
 code brings its mutations along.
 """
 
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -14,6 +15,10 @@ class Mutation(NamedTuple):
     path: str
     old: str
     new: str
+
+    def has_place(self, root: Path) -> bool:
+        """Whether its text stands once in the sources."""
+        return (root / self.path).read_text().count(self.old) == 1
 
 
 QUORUM = "kpybroker/raft/quorum.py"
@@ -72,12 +77,6 @@ MUTATIONS = [
         "is_complete = (vote.end.offset, vote.end.epoch) >= (end.offset, end.epoch)",
     ),
     Mutation(
-        "vote in an older epoch",
-        ANSWERING,
-        "error_code = self._wrong_claim(vote.epoch, vote.replica.id)",
-        "error_code = error_codes.NONE",
-    ),
-    Mutation(
         "quorum commits what one follower has",
         LEADING,
         "return sorted(values, reverse=True)[len(values) // 2]",
@@ -85,9 +84,9 @@ MUTATIONS = [
     ),
     Mutation(
         "quorum's leader counts what it has not synced",
-        QUORUM,
-        "self.role.synced_offset = max(self.role.synced_offset, self.log.synced_offset)",
-        "self.role.synced_offset = self.next_offset",
+        LEADING,
+        "leader.synced_offset if voter.id == local_id else",
+        "10**9 if voter.id == local_id else",
     ),
     Mutation(
         "quorum commits records of older epochs",
@@ -129,7 +128,7 @@ MUTATIONS = [
     Mutation(
         "quorum's leader never resigns",
         QUORUM,
-        "if now_ms >= self._resign_ms(leader):",
+        "if now_ms >= self._resign_ms(leader) and not self._is_saving:",
         "if now_ms < 0:",
     ),
     Mutation(
