@@ -52,9 +52,8 @@ class Log:
 
     __slots__ = (
         "_boundaries", "_complete_end", "_ended", "_unsnapshotted_bytes", "active", "base_offsets", "config",
-        "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
-        "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed",
-        "unflushed_bytes",
+        "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers", "recovery_point",
+        "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed", "unflushed_bytes",
     )  # fmt: skip
 
     topic_id: bytes | None
@@ -202,9 +201,7 @@ class Log:
         try:
             if segment.must_roll(size, max_timestamp, last_offset, now_ms):
                 if size > self.config.segment_bytes:
-                    raise RecordBatchTooLarge(
-                        f"{size} bytes in one append are more than a segment of {self.name} holds"
-                    )
+                    raise RecordBatchTooLarge(f"{size} bytes at once are more than a segment of {self.name} holds")
                 # Behind a gap too it begins at the log end, if it can: between segments a gap is taken for a loss.
                 segment = self.roll(now_ms, end.offset if last_offset - end.offset < 1 << 31 else base_offset)
             position = segment.append(headers, data)
@@ -440,15 +437,14 @@ class Log:
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
         """Delete the oldest segments as far as retention asks for it; how many went. DiskFailure.
 
-        Their files are renamed now and removed ``file.delete.delay.ms`` later. None goes while the log is compacted.
+        None goes while the log is compacted, as in Kafka.
         """
         if self.stop_compacting is not None:
             return 0
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
-            gone = expendable(
-                self.segments, self.end.offset, self.log_start_offset, high_watermark, self.config, now_ms
-            )
+            bounds = self.end.offset, self.log_start_offset, high_watermark
+            gone = expendable(self.segments, *bounds, self.config, now_ms)
             set_aside_oldest(self, gone, now_ms)
         return gone
 

@@ -1,19 +1,15 @@
 """Nodes that follow one another: after whatever happened, their logs are the same bytes."""
 
 import logging
-from random import Random
 
 import pytest
-from replica_world import TOPIC_ID, World, WorldNode, directory_id
+from replica_world import TOPIC_ID, World
 
-from kpybroker.metadata.topic import Partition
 from kpybroker.replicas.fetcher import State
-from kpywire.batch import parse_header
 from kpywire.messages.fetch import FetchRequest
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
-from kpywire.record import Record, build_batch
 
 QUICK_MS = 20
 SEGMENTS = {"segment.bytes": "1048576", "retention.ms": "-1"}
@@ -416,101 +412,6 @@ def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -
     assert sent[-1].log_start_offset == 7
 
 
-# Disks.
-
-
-def test_a_follower_whose_disk_was_emptied_is_rebuilt() -> None:
-    world = World(2)
-    for _ in range(10):
-        world.nodes[1].produce(3)
-    world.settle()
-    world.nodes[2].kill()
-    world.nodes[2].disk = type(world.nodes[2].disk)(Random(5))
-    world.nodes[2].disk.make_directory("/data")
-    world.nodes[2].start()
-    world.settle()
-    world.assert_equal()
-
-
-@pytest.mark.parametrize("roll", [False, True])
-def test_the_gaps_that_a_replica_has_of_a_compacted_log_are_no_losses_when_it_dies(roll: bool) -> None:
-    topic = {"segment.bytes": "1048576", "index.interval.bytes": "0"}
-    world = World(2, topic=topic)
-    replica = world.nodes[1].replica()
-    for offset, epoch in ((0, 0), (7, 0), (11, 0), (40, 0)):
-        size = 600_000 if roll else 10
-        batch = build_batch(
-            [Record(timestamp=world.scheduler.now_ms(), key=b"k", value=bytes(size))],
-            base_offset=offset,
-            partition_leader_epoch=epoch,
-        )
-        replica.led().log.append([parse_header(batch)], batch, world.scheduler.now_ms())
-        replica.changed()
-        world.settle()
-    world.assert_equal()
-    before = world.contents(1)
-    assert len(world.nodes[2].log().segments) == (4 if roll else 1)
-    world.nodes[1].kill()
-    world.nodes[2].kill()
-    world.nodes[2].start()
-    assert world.contents(2) == before
-    assert world.nodes[2].log().end.offset == 41
-    world.nodes[2].disk.synchronize_all("/data")
-    world.nodes[2].kill(power_fails=True)
-    world.nodes[2].start()
-    assert world.contents(2) == before
-
-
-def test_high_watermarks_of_followers_survive_a_restart() -> None:
-    world = World(2)
-    world.nodes[1].produce(4)
-    world.settle()
-    world.nodes[2].stop()
-    world.nodes[1].stop()
-    world.nodes[2].start()
-    assert world.nodes[2].high_watermark() == 4
-
-
-def test_a_directory_that_fails_takes_its_partitions_only() -> None:
-    world = World(2, partitions=4, directories=2)
-    world.settle()
-    node = world.nodes[2]
-    failed, works = node.log_directories
-    assert len(failed.logs) == len(works.logs) == 2
-    failed.fail(OSError(5, "simulated"))
-    for index in range(4):
-        world.nodes[1].produce(1, index)
-    world.settle()
-    ends = {index: node.replica(index).offline or node.log(index).end.offset for index in range(4)}
-    assert sorted(ends.values()) == [1, 1, True, True]
-    followed = [key for feed in node.fetchers for key in feed.fetcher.followings]
-    assert len(followed) == 2
-
-
-def test_a_follower_moves_between_its_directories_while_it_is_written_and_cut() -> None:
-    world = World(2, directories=2)
-    for _ in range(30):
-        world.nodes[1].produce(5, value_bytes=2_000)
-    world.settle()
-    node = world.nodes[2]
-    assert node.replicas.moves is not None
-    (target,) = [each for each in node.log_directories if each is not node.log().directory]
-    node.replicas.moves.move("t", 0, target.path)
-    world.cut = {(1, 2), (2, 1)}
-    world.lead(2)
-    node.produce(50)
-    world.lead(1)
-    world.nodes[1].produce(1)
-    world.cut = set()
-    for _ in range(50):
-        world.nodes[1].produce(1)
-        world.run(20)
-    world.settle()
-    assert node.log().directory is target
-    world.assert_equal()
-    assert node.replicas.directories.ids[target] == directory_id(2, node.log_directories.index(target))
-
-
 # The throttle.
 
 
@@ -550,89 +451,3 @@ def test_throttled_replicas_follow_the_topics_configuration() -> None:
         ConfigRecord(resource_type=2, resource_name="t", name="follower.replication.throttled.replicas", value="*")
     )
     assert node.fetchers._is_throttled(node.replica())
-
-
-# Everything at random.
-
-
-class Chaos:
-    """What may happen to three nodes and their network, and what the controller makes of it."""
-
-    def __init__(self, seed: int) -> None:
-        self.rng = Random(seed)
-        self.world = World(3, partitions=2, seed=seed, topic={**SEGMENTS, "min.insync.replicas": "2"})
-        self.committed = [b"", b""]
-
-    def state(self, index: int) -> Partition:
-        return self.world.committed().topics_by_id[TOPIC_ID].partitions[index]
-
-    def check(self) -> None:
-        """What a leader once had below its high watermark is there for good."""
-        for index, before in enumerate(self.committed):
-            leader = self.state(index).leader
-            if leader >= 0 and self.world.nodes[leader].is_up:
-                node = self.world.nodes[leader]
-                data = self.world.contents(leader, index)
-                assert data.startswith(before), f"partition {index} lost what was committed"
-                end = node.log(index).position_of(node.high_watermark(index)).position
-                self.committed[index] = max(before, data[:end], key=len)
-
-    def step(self) -> None:
-        rng, world = self.rng, self.world
-        index, node = rng.randrange(2), world.nodes[rng.randint(1, 3)]
-        leader, choice = self.state(index).leader, rng.random()
-        if choice < 0.5:
-            if leader >= 0:
-                world.nodes[leader].produce(rng.randint(1, 4), index, value_bytes=rng.choice((10, 500)))
-        elif choice < 0.65:
-            self.elect(index)
-        elif choice < 0.75:
-            world.cut = {(a, b) for a in world.nodes for b in world.nodes if a != b and rng.random() < 0.3}
-        elif choice < 0.82:
-            world.cut = set()
-        elif choice < 0.88 and node.is_up:
-            self.kill(node)
-        elif choice < 0.95 and not node.is_up:
-            self.start(node)
-        world.run(rng.choice((0, 1, 5, 50, 700, 20_000)))
-
-    def elect(self, index: int) -> None:
-        able = [each for each in self.state(index).isr if self.world.nodes[each].is_up]
-        if able:
-            self.world.lead(self.rng.choice(able), index)
-
-    def kill(self, node: WorldNode) -> None:
-        is_last = any(self.state(index).isr == (node.id,) for index in range(2))
-        node.kill(power_fails=not is_last and self.rng.random() < 0.5)
-        for index in range(2):
-            held = self.state(index)
-            isr = [each for each in held.isr if each != node.id] or [node.id]
-            if node.id in held.isr:
-                change = PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=index, isr=isr)
-                if held.leader == node.id:
-                    change.leader = isr[0] if self.world.nodes[isr[0]].is_up else -1
-                self.world.tell(change)
-
-    def start(self, node: WorldNode) -> None:
-        node.start()
-        for index in range(2):
-            if self.state(index).leader < 0:
-                self.elect(index)
-
-
-@pytest.mark.parametrize("seed", range(12))
-def test_whatever_happens_committed_records_stay_and_all_logs_become_one(seed: int) -> None:
-    chaos = Chaos(seed)
-    world = chaos.world
-    for _ in range(120):
-        chaos.check()
-        chaos.step()
-    world.cut = set()
-    for node in world.nodes.values():
-        if not node.is_up:
-            chaos.start(node)
-    world.settle(40_000)
-    chaos.check()
-    for index in range(2):
-        assert sorted(chaos.state(index).isr) == [1, 2, 3]
-        world.assert_equal(index)
