@@ -51,9 +51,10 @@ class Log:
     """The log of one partition."""
 
     __slots__ = (
-        "_boundaries", "_complete_end", "_ended", "_unsnapshotted_bytes", "active", "base_offsets", "config", "directory",
-        "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers", "recovery_point",
-        "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed", "unflushed_bytes",
+        "_boundaries", "_complete_end", "_ended", "_unsnapshotted_bytes", "active", "base_offsets", "config",
+        "directory", "end", "epochs", "flushing", "log_start_offset", "partition", "path", "producers",
+        "recovery_point", "segments", "snapshots", "stop_compacting", "topic", "topic_id", "unflushed",
+        "unflushed_bytes",
     )  # fmt: skip
 
     topic_id: bytes | None
