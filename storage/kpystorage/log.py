@@ -436,7 +436,7 @@ class Log:
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the oldest segments that retention does not keep, none during compaction; how many went. DiskFailure."""
+        """Delete the oldest segments that retention gives up, none during compaction; how many went. DiskFailure."""
         if self.stop_compacting is not None:
             return 0
         with self.directory.failing():
