@@ -110,11 +110,20 @@ class Invariants:
                     self.world.violated(
                         f"{topic.name}-{index} has two in-sync sets in its epoch {each.partition_epoch}"
                     )
+                self._look_at_in_sync(image, f"{topic.name}-{index}", each)
                 parts.append(
                     (index, each.leader, each.leader_epoch, each.partition_epoch, *each.isr, *each.elr, *each.replicas)
                 )
         parts.append(sorted((str(key), sorted(each.items())) for key, each in image.configs.items()))
         return crc32(repr(parts).encode())
+
+    def _look_at_in_sync(self, image: Any, name: str, partition: Any) -> None:
+        """Who leads is in sync and alive; who is not alive stays in sync only where nobody else is."""
+        fenced = [each for each in partition.isr if each not in image.brokers or image.brokers[each].fenced]
+        if fenced and len(partition.isr) > 1:
+            self.world.violated(f"{fenced} are fenced and in sync of {name}: {list(partition.isr)}")
+        if partition.leader >= 0 and partition.leader not in partition.isr:
+            self.world.violated(f"n{partition.leader} leads {name} and is not in sync: {list(partition.isr)}")
 
     # Partitions
 

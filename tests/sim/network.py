@@ -79,7 +79,8 @@ class Descriptor:
         return self.number
 
     def is_ready(self) -> bool:
-        raise NotImplementedError
+        """Whether whoever watches it has something to do."""
+        return False
 
     def changed(self) -> None:
         """Whoever watches it may have something to do."""
