@@ -27,16 +27,15 @@ WITH_ADDRESSES_FROM = 2
 def describe_quorum(
     quorum: Quorum, request: DescribeQuorumRequest, api_version: int, now_ms: float, wall_ms: int
 ) -> DescribeQuorumResponse:
-    """Answer a leader's clients; NOT_LEADER_OR_FOLLOWER from any other node.
+    """Answer a leader's clients; on any other node the partition has NOT_LEADER_OR_FOLLOWER, as in Kafka.
 
-    As in Kafka, a request that asks for anything but the one partition of the metadata log gets an error for all.
+    There too a request that asks for anything but the one partition of the metadata log gets an error for all.
     """
-    if not isinstance(quorum.role, Leader):
-        code = error_codes.NOT_LEADER_OR_FOLLOWER
-        return DescribeQuorumResponse(error_code=code, error_message=error_codes.message(code), topics=[])
     asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
     if asked != [(CLUSTER_METADATA, 0)] or len(request.topics) > 1:
-        return _unknown(request)
+        return _refused(request, error_codes.UNKNOWN_TOPIC_OR_PARTITION)
+    if not isinstance(quorum.role, Leader):
+        return _refused(request, error_codes.NOT_LEADER_OR_FOLLOWER)
     partition = _partition(quorum, quorum.role, now_ms, wall_ms)
     topic = DescribeQuorumResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[partition])
     response = DescribeQuorumResponse(error_code=error_codes.NONE, topics=[topic])
@@ -97,8 +96,7 @@ def _state(replica: ReplicaKey, progress: Progress) -> ReplicaState:
     )
 
 
-def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
-    code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+def _refused(request: DescribeQuorumRequest, code: int) -> DescribeQuorumResponse:
     return DescribeQuorumResponse(
         error_code=error_codes.NONE,
         topics=[
