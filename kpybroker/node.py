@@ -153,9 +153,7 @@ class Node:
         stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
         replica = self._replica = self._build_replica(stored)
         self._ends.append(replica.close)
-        channel = ControllerChannel(self.scheduler, replica, self._peers("controller"), config.request_timeout_ms)
-        self._channel = channel
-        self._ends.append(channel.close)
+        channel = self._channel = self._build_channel(replica, "controller", config["broker.session.timeout.ms"])
         replica.register_through(channel.send)
         controllers = self._build_controllers_dispatcher(replica)
         limits = socket_limits(config)
@@ -208,6 +206,13 @@ class Node:
 
         self._monitoring = Monitoring(broker, (broker.dispatcher, controllers))
         await self._monitoring.start()
+
+    def _build_channel(self, replica: ControllerHost, purpose: str, most_ms: int) -> ControllerChannel:
+        """A way to the active controller, on which nothing waits behind what goes another way."""
+        timeout_ms = min(most_ms, self.config.request_timeout_ms)
+        channel = ControllerChannel(self.scheduler, replica, self._peers(purpose, timeout_ms), timeout_ms)
+        self._ends.append(channel.close)
+        return channel
 
     def _peers(self, purpose: str, request_timeout_ms: int | None = None) -> Peers:
         """Connections to other nodes that nobody else's requests delay."""
@@ -271,7 +276,9 @@ class Node:
         self, stored: StoredNode, replica: ControllerHost, channel: ControllerChannel, disk: Disk
     ) -> Broker:
         config = self.config
-        broker = Broker(config, self.scheduler, replica.image, channel, SUPPORTED_LEVELS, self.rng)
+        # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
+        forwarding = self._build_channel(replica, "forwarding", config.request_timeout_ms)
+        broker = Broker(config, self.scheduler, replica.image, forwarding, SUPPORTED_LEVELS, self.rng)
         directories = Directories(stored.directories, self.scheduler, self.failed, stored.unusable)
         directories.cordon(cordoned_paths(config))
         nodes = broker.nodes = Nodes(lambda: broker.image, config.inter_broker_listener_name, self._peers("brokers"))
@@ -293,7 +300,7 @@ class Node:
         )
         self._ends += [nodes.close, moves.stop, fetchers.stop, in_sync.stop]
         self._build_coordinators(broker)
-        broker.producer_ids = ProducerIds(channel.send, config.node_id, lambda: broker.epoch)
+        broker.producer_ids = ProducerIds(forwarding.send, config.node_id, lambda: broker.epoch)
         cleaners = Processes(self.scheduler) if isinstance(disk, RealDisk) else Threads(self.scheduler, disk)
         broker.compaction = Compaction(self.scheduler, broker.replicas, lambda: broker.config, cleaners)
         return broker
@@ -350,9 +357,10 @@ class Node:
             log_dirs=[each.id for each in stored.directories],
             previous_broker_epoch=stored.previous_broker_epoch,
         )
+        assert self._channel is not None
         return Lifecycle(
             self.scheduler,
-            broker.send_to_controller,
+            self._channel.send,
             registration,
             config["broker.heartbeat.interval.ms"],
             lambda: broker.image.next_offset - 1,

@@ -62,7 +62,7 @@ class Deaths:
 
     def heard(self, session: Session, connection: Heard) -> None:
         """A heartbeat came by this connection: when it closes, it is looked after the broker."""
-        if self._heard.get(session.broker_id) is connection:
+        if self._heard.get(session.broker_id) is connection and self._heartbeats.is_connected(session):
             return
         self._heard[session.broker_id] = connection
         self._heartbeats.connected(session)

@@ -98,6 +98,15 @@ def test_who_has_a_connection_is_known_to_have_it_until_it_is_closed() -> None:
     assert not watched.heartbeats.is_connected(BROKER)
 
 
+def test_a_broker_that_registers_again_over_its_connection_is_known_by_its_new_epoch() -> None:
+    watched = Watched()
+    again = Session(2, 9)
+    watched.deaths.heard(again, watched.connection)
+    watched.connection.end()
+    watched.links[0].lost(NobodyListens("refused"))
+    assert watched.gone == [again]
+
+
 def test_an_earlier_connection_says_nothing_of_a_broker_that_has_another() -> None:
     watched = Watched()
     watched.deaths.heard(BROKER, PlayedConnection())
