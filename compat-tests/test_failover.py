@@ -51,8 +51,7 @@ def cluster_in(tmp_path: Path) -> Callable[[], Cluster]:
     return lambda: Cluster(PROGRAMS["kpybroker"], tmp_path)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["kill-leader", "stop-leader"])
+@pytest.mark.parametrize("fault", ["kill-leader", pytest.param("stop-leader", marks=pytest.mark.slow)])
 def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(fault: str, cluster_in: Callable[[], Cluster]) -> None:
     with cluster_in() as cluster:
         outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
