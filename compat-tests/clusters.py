@@ -54,20 +54,21 @@ class KpyNode(BrokerProcess):
         self.properties = {"log.dirs": str(directory / "data"), "kpybroker.http.listener": "", **properties}
 
     @property
-    def _file(self) -> Path:
+    def file(self) -> Path:
+        """Its configuration."""
         return self.directory / "server.properties"
 
     def prepare(self) -> None:
-        self._file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
+        self.file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
         if (self.directory / "data" / "meta.properties").exists():
             return
-        command = [str(self.path), "format", "--cluster-id", CLUSTER_ID, "--config", str(self._file)]
+        command = [str(self.path), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.file)]
         formatted = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S)
         if formatted.returncode != 0:
             raise BrokerProcessError(f"{' '.join(command)}:\n{formatted.stdout}{formatted.stderr}")
 
     def command(self) -> Sequence[str]:
-        return [*self.launcher, str(self.path), "start", str(self._file)]
+        return [*self.launcher, str(self.path), "start", str(self.file)]
 
 
 class KafkaNode(ApacheKafka):
