@@ -12,7 +12,7 @@ seen.
 from collections.abc import Callable, Iterable
 from typing import Any, Protocol
 
-from kpybroker.partition.in_sync import FetchClock
+from kpybroker.partition.in_sync import FetchClock, FollowerState
 
 NO_SESSION = 0
 FIRST_EPOCH = 1
@@ -43,11 +43,13 @@ class Entry:
 
     ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown;
     ``name`` is that of the topic once it was found, also when it is gone; ``held_back`` tells that the last answer had
-    no room for its records; ``settled`` is what a full answer says of it while it has nothing new, where that is kept.
+    no room for its records; ``settled`` is what a full answer says of it while it has nothing new, where that is kept;
+    ``follower`` is what the leader knows of the replica that fetches here, whose times the session's clock tells.
     """
 
     __slots__ = (
         "fetch_offset",
+        "follower",
         "held_back",
         "index",
         "last_fetched_epoch",
@@ -78,6 +80,7 @@ class Entry:
         self.sent_high_watermark = -1
         self.sent_log_start_offset = -1
         self.settled: Any = None
+        self.follower: FollowerState | None = None
 
     def update(self, wanted: Any) -> None:
         """Take over one partition of a Fetch request."""
@@ -99,7 +102,14 @@ class Entry:
             replica.told.pop(self, None)
         replica.watchers[self] = None
 
+    def rest(self) -> None:
+        """The follower's fetches are none of this partition any more, until it is noted again."""
+        if self.follower is not None:
+            self.follower.leave_session(self.session.clock)
+            self.follower = None
+
     def unwatch(self) -> None:
+        self.rest()
         replica = self.replica
         if replica is None:
             return

@@ -70,17 +70,21 @@ class ReplicaReading(Reading):
             replica = self._replica_of(entry)
             self._note_in(replica, self._leader_for(replica, entry), entry, now_ms)
         except DiskFailure as failure:
+            entry.rest()
             self.broker.replicas.directory_failed(failure)
         except (KafkaError, StorageError):
-            return  # said when it is read
+            entry.rest()  # why is said when it is read
 
     def _note_in(self, replica: Replica, leader: Leader, entry: Entry, now_ms: float) -> None:
         knows_epoch = entry.leader_epoch >= 0
         follower = leader.check_follower(self.replica_id, self.replica_epoch, knows_epoch=knows_epoch)
         if entry.last_fetched_epoch >= 0 and divergence(leader, entry) is not None:
+            entry.rest()
             return
         if not leader.log.log_start_offset <= entry.fetch_offset <= leader.log.end.offset:
+            entry.rest()
             return
+        entry.follower = follower
         log_start_before = follower.log_start_offset
         is_committed, change = leader.note_fetch(
             follower, self.replica_epoch, entry.fetch_offset, entry.log_start_offset, now_ms, self.session.clock

@@ -148,6 +148,12 @@ class FollowerState:
         self.leader_end_at_fetch = max(leader_end_offset, self.leader_end_at_fetch)
         self.broker_epoch = broker_epoch
 
+    def leave_session(self, clock: FetchClock | None) -> None:
+        """The session of this clock fetches it no more, so what the clock will tell is nothing of this follower."""
+        if clock is not None and self._clock is clock:
+            self._caught_up_ms, self._fetched_ms = self.caught_up_ms, self.fetched_ms
+            self._clock = None
+
     def begin_epoch(self, leader_end_offset: int, now_ms: float, *, in_sync: bool) -> None:
         """The same leader goes on in another epoch (``Replica.resetReplicaState``)."""
         self._clock = None

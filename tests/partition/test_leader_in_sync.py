@@ -141,6 +141,33 @@ def test_the_clock_of_a_session_says_nothing_of_who_has_not_caught_up(rules: Rul
     assert leader.shrink_in_sync(2 * LAG_MS) is not None
 
 
+def test_the_clock_of_a_session_that_a_partition_has_left_says_nothing_of_it_any_more(rules: Rules) -> None:
+    leader, clock = open_leader(rules, (1, 2)), FetchClock()
+    for node_id in (2, 3):
+        fetch(leader, node_id, 0, 0, clock=clock)
+    leader.in_sync.pending = None
+    clock.ms = 10.0
+    for follower in leader.in_sync.followers.values():
+        follower.leave_session(clock)
+    clock.ms = 50 * LAG_MS
+    append(leader)
+    assert leader.shrink_in_sync(LAG_MS + 10) is None, "the last of its fetches counts"
+    change = leader.shrink_in_sync(LAG_MS + 11)
+    assert change is not None
+    leader.isr_granted(change, 0, 1, (1,), LAG_MS + 11)
+    assert leader.high_watermark.offset == 1, "nobody is about to join"
+
+
+def test_a_partition_that_has_gone_over_to_another_session_goes_by_its_clock(rules: Rules) -> None:
+    leader, before, clock = open_leader(rules, (1, 2)), FetchClock(), FetchClock()
+    fetch(leader, 2, 0, 0, clock=before)
+    fetch(leader, 2, 0, 1, clock=clock)
+    leader.in_sync.followers[2].leave_session(before)
+    clock.ms = 50 * LAG_MS
+    append(leader)
+    assert leader.shrink_in_sync(51 * LAG_MS) is None
+
+
 def test_who_has_come_far_enough_is_proposed_to_join(rules: Rules) -> None:
     leader = open_leader(rules, (1, 2))
     append(leader, 4)

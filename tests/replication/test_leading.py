@@ -9,6 +9,7 @@ from replica_world import LISTENER, PORT, TOPIC, TOPIC_ID, VERSIONS, AtOnce, Wor
 from kpybroker.handlers import delete_records, list_offsets, produce
 from kpybroker.handlers.context import Call
 from kpybroker.handlers.preferred_replica import RACK_AWARE
+from kpybroker.replicas.fetcher import State
 from kpybroker.replicas.leader_throttle import LeaderThrottle
 from kpybroker.server.pending import Pending
 from kpybroker.server.slices import at_once
@@ -171,6 +172,23 @@ def test_the_set_shrinks_without_who_is_gone_and_grows_with_who_is_back() -> Non
     assert [world.nodes[1].replica(index).led().isr for index in (0, 1)] == [(1, 2, 3), (1, 2, 3)]
     assert (keeper.shrinks, keeper.expands) == (2, 2)
     world.assert_equal()
+
+
+@pytest.mark.parametrize("in_sync", [True, False])
+def test_who_fetches_everything_but_one_partition_is_out_of_sync_there_and_holds_nothing_back(in_sync: bool) -> None:
+    world = World(2, partitions=2, overrides=LAG)
+    world.settle()
+    (feed,) = {each for each in world.nodes[2].fetchers if (TOPIC_ID, 0) in each.fetcher.followings}
+    following = feed.fetcher.followings[TOPIC_ID, 0]
+    feed.fetcher.stop(following, State.FAILED)
+    if not in_sync:
+        world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1]))
+    world.run(1_000)
+    world.nodes[1].produce()
+    assert world.nodes[1].high_watermark() == 0
+    world.settle(5_000)
+    assert [world.nodes[1].replica(index).led().isr for index in (0, 1)] == [(1,), (1, 2)]
+    assert world.nodes[1].high_watermark() == 1
 
 
 def test_who_is_fenced_joins_at_a_fetch_after_it_is_not() -> None:
