@@ -120,8 +120,9 @@ class Feed:
             self.peer.close()
 
     def close(self) -> None:
-        """No more of it."""
+        """No more of it: what is left of an answer is not applied."""
         self._closed = True
+        self.fetcher.followings.clear()
         self._stop_timer()
         self.peer.close()
 
@@ -205,8 +206,10 @@ class Feed:
             except Exception as error:
                 self._failed(following, error)
             yield
+            if self._closed:
+                return
         self._is_busy = False
-        if self._out_of_range and not self._closed:
+        if self._out_of_range:
             self._ask(LATEST, self._out_of_range)
             self._out_of_range = []
         else:

@@ -218,7 +218,11 @@ class Fetchers:
         try:
             while self._to_open and not self._stopped:
                 key = next(iter(self._to_open))
-                self._place(key, self._to_open.pop(key))
+                replica = self._to_open.pop(key)
+                try:
+                    self._place(key, replica)
+                except Exception:
+                    log.exception("%s is not fetched", replica)  # the others are
                 yield
         finally:
             self._is_opening = False
@@ -228,10 +232,13 @@ class Fetchers:
         """Have connections ask for what was added; those without any partition go."""
         changed, self._changed = self._changed, {}
         for feed, has_more in changed.items():
-            if not feed.fetcher.followings:
-                self._drop(feed)
-            elif has_more:
-                self._send_on(feed)
+            try:
+                if not feed.fetcher.followings:
+                    self._drop(feed)
+                elif has_more:
+                    self._send_on(feed)
+            except Exception:
+                log.exception("what is fetched from broker %d is not asked for", feed.leader_id)
 
     def _place(self, key: Key, replica: Replica) -> None:
         try:

@@ -95,15 +95,10 @@ class NewLogs:
                 continue
             if not _is_needed(replica):
                 self._take_over(replica)
-            else:
-                try:
-                    directory = self._choose(replica)
-                except KafkaError as error:
-                    log.debug("%s is not made yet: %s", replica, error)
-                    continue
-                directory.in_the_making += 1
-                name = directory.name_blank(replica.topic.name, replica.index)
-                places[replica] = Place(directory, name, replica.topic.id)
+                continue
+            place = self._place(replica)
+            if place is not None:
+                places[replica] = place
         self._is_busy = bool(places or self._waiting)
         if not places:
             if self._waiting:
@@ -119,13 +114,31 @@ class NewLogs:
 
         self._scheduler.submit_blocking(lambda: [place.make() for place in places.values()], made)
 
+    def _place(self, replica: Replica) -> Place | None:
+        try:
+            directory = self._choose(replica)
+            name = directory.name_blank(replica.topic.name, replica.index)
+        except KafkaError as error:
+            log.debug("%s is not made yet: %s", replica, error)
+            return None
+        except Exception:
+            log.exception("there is no place for %s", replica)  # the others have one
+            return None
+        directory.in_the_making += 1
+        return Place(directory, name, replica.topic.id)
+
     def _finish(self, places: dict[Replica, Place], failures: list[DiskFailure | None]) -> Iterator[None]:
         """Let the logs be: one a step."""
         try:
             for (replica, place), failure in zip(places.items(), failures, strict=True):
-                if failure is not None:
-                    self._directories.check(failure)
-                self._settle(replica, place, is_made=failure is None)
+                try:
+                    if failure is not None:
+                        self._directories.check(failure)
+                    self._settle(replica, place, is_made=failure is None)
+                except Exception:
+                    log.exception("%s is not made", replica)  # the others are
+                    if place in (self._making.get(replica), self._made.get(replica)):
+                        self.take(replica)
                 yield
         finally:
             self._is_busy = False
@@ -149,6 +162,8 @@ class NewLogs:
             self._directories.check(failure)
         except KafkaError as error:
             log.debug("%s is not made yet: %s", replica, error)
+        except Exception:
+            log.exception("%s is not taken up", replica)
 
 
 def _is_needed(replica: Replica) -> bool:

@@ -12,7 +12,7 @@ from kpybroker.fetch.session import Entry
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.follower import Follower
-from kpybroker.partition.in_sync import Rules
+from kpybroker.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.partition.leader import NO_RULES, Leader
 from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig
@@ -111,7 +111,8 @@ class Replica:
         self.follower: Follower | None = None
         self.gone = False
         self.offline = False
-        self.checkpointed_high_watermark = 0
+        self.checkpointed_high_watermark = UNKNOWN_OFFSET
+        """Where the last role's was when it ended, or as it was written down in an earlier life of the node."""
         self.watchers: dict[Entry, None] = {}
         """What consumers read here, in sessions and waiting requests: to be told when something changes, once."""
         self.told: dict[Entry, None] = {}
@@ -148,7 +149,7 @@ class Replica:
             partition.partition_epoch,
             partition.replicas,
             partition.isr,
-            self.checkpointed_high_watermark,
+            max(self.checkpointed_high_watermark, 0),
             rules=self._rules,
             min_isr=self.topic.config.min_insync_replicas,
             now_ms=self._monotonic_ms(),
@@ -164,7 +165,8 @@ class Replica:
         if self.partition.leader == self._node_id:
             raise KafkaError(error_codes.NOT_LEADER_OR_FOLLOWER)
         found = self._open_log(self)
-        self.follower = follower = Follower(found, self.partition.leader_epoch, self.checkpointed_high_watermark)
+        high_watermark = max(self.checkpointed_high_watermark, 0)
+        self.follower = follower = Follower(found, self.partition.leader_epoch, high_watermark)
         return follower
 
     def held(self) -> Role:

@@ -14,7 +14,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import NO_LEADER, Partition, Topic
-from kpybroker.partition.in_sync import Rules
+from kpybroker.partition.in_sync import UNKNOWN_OFFSET, Rules
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
 from kpybroker.replicas.new_logs import NewLogs
@@ -304,8 +304,10 @@ class Replicas:
             found.configure(topic.config.log())
             found.open()
         self._tell_place(replica, found)
-        checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
-        replica.checkpointed_high_watermark = max(replica.checkpointed_high_watermark, checkpointed)
+        if replica.checkpointed_high_watermark == UNKNOWN_OFFSET:
+            # Later on the file may tell of what has been cut since it was written.
+            checkpointed = found.directory.high_watermarks.get((topic.name, replica.index), 0)
+            replica.checkpointed_high_watermark = checkpointed
         return found
 
     def _directory_for(self, replica: Replica) -> LogDirectory:

@@ -5,9 +5,11 @@ from itertools import pairwise
 from random import Random
 from typing import Any
 
+import pytest
 from hosting_world import World
 
 from kpybroker.replicas.new_logs import AT_ONCE
+from kpybroker.replicas.replica import Replica
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk
@@ -155,6 +157,26 @@ def test_a_log_that_lacks_a_descriptor_is_made_when_it_is_asked_for() -> None:
     disk.without = ""
     assert world.replicas.find("topic", 1).led().log.log_end_offset == 0
     assert held(world) == ["topic-0", "topic-1", "topic-2"]
+
+
+@pytest.mark.parametrize("broken", ["_choose", "_take_up"])
+def test_what_goes_wrong_with_one_log_leaves_the_others_alone(broken: str) -> None:
+    world = World()
+    new_logs = world.replicas._new_logs
+    sound = getattr(new_logs, broken)
+
+    def breaks(replica: Replica) -> Any:
+        if replica.index == 1:
+            raise RuntimeError("something nobody thought of")
+        return sound(replica)
+
+    setattr(new_logs, broken, breaks)
+    create(world, partitions=AT_ONCE + 2)
+    world.scheduler.advance(100)
+    assert {index for _, index in world.directory.logs} == {*range(AT_ONCE + 2)} - {1}
+    assert not new_logs._is_busy
+    assert world.directory.in_the_making == 0
+    assert not [name for name in held(world) if name.endswith(names.DELETE_DIRECTORY)]
 
 
 def test_a_node_that_stops_makes_no_more() -> None:

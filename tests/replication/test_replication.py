@@ -1,10 +1,12 @@
 """Nodes that follow one another: after whatever happened, their logs are the same bytes."""
 
 import logging
+from typing import Any
 
 import pytest
-from replica_world import TOPIC_ID, World
+from replica_world import TOPIC, TOPIC_ID, World
 
+from kpybroker.partition.follower import Follower
 from kpybroker.replicas.fetcher import State
 from kpywire.messages.fetch import FetchRequest
 from kpywire.metadata_records.config_record import ConfigRecord
@@ -225,6 +227,52 @@ def test_a_leader_that_listens_elsewhere_is_asked_there() -> None:
     world.assert_equal()
 
 
+def test_a_connection_that_is_given_up_applies_nothing_more_of_its_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(2, partitions=4, overrides={"num.replica.fetchers": "1"})
+    world.settle()
+    (before,) = {feed for feed in world.nodes[2].fetchers if feed.fetcher.followings}
+    appended_ms: list[int] = []
+    append = Follower.append
+
+    def noted(self: Follower, *arguments: Any) -> int:
+        if not appended_ms:
+            world.tell(world.registration(1, port=9999), only=(2,))
+        appended_ms.append(world.scheduler.now_ms())
+        return append(self, *arguments)
+
+    monkeypatch.setattr(Follower, "append", noted)
+    for index in range(4):
+        world.nodes[1].produce(index=index)
+    world.settle()
+    assert appended_ms.count(appended_ms[0]) == 1, "the others come over the new connection"
+    assert not before.fetcher.followings
+    for index in range(4):
+        world.assert_equal(index)
+
+
+def test_a_partition_that_cannot_be_followed_leaves_the_others_alone(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    begin = Follower.begin
+
+    def broken(self: Follower, now_ms: int) -> None:
+        if self.log.partition == 1:
+            raise RuntimeError("something nobody thought of")
+        begin(self, now_ms)
+
+    monkeypatch.setattr(Follower, "begin", broken)
+    world = World(2, partitions=4)
+    for index in range(4):
+        world.nodes[1].produce(index=index)
+    world.settle()
+    assert [world.nodes[2].log(index).end.offset for index in range(4)] == [1, 0, 1, 1]
+    assert f"{TOPIC}-1 is not fetched" in caplog.text
+    monkeypatch.undo()
+    world.lead(1, index=1)
+    world.settle()
+    world.assert_equal(1)
+
+
 def test_a_partition_that_is_taken_from_a_node_or_deleted_is_not_asked_for_any_more() -> None:
     world = World(3, partitions=2)
     world.nodes[1].produce(1)
@@ -357,6 +405,30 @@ def test_an_unclean_election_cuts_even_what_was_committed_and_says_so(caplog: py
     world.settle()
     world.assert_equal()
     assert "below the high watermark 11" in caplog.text
+
+
+def test_a_cut_below_the_high_watermark_holds_in_the_next_role_whatever_was_written_down_before() -> None:
+    world = World(3)
+    world.nodes[1].produce(1)
+    world.settle()
+    for node_id in (2, 3):
+        world.nodes[node_id].stop()
+    world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1]))
+    world.nodes[1].produce(9)
+    world.settle(31_000)
+    world.nodes[1].produce(1)
+    assert world.nodes[1].high_watermark() == 11
+    world.nodes[1].replicas.checkpoint_high_watermarks()
+    world.cut = {(3, 2), (2, 3)}  # so what is written now is not committed
+    for node_id in (2, 3):
+        world.nodes[node_id].start()
+    world.lead(2, isr=[2, 3])
+    world.nodes[2].produce(20)
+    world.run(1_500)
+    assert (world.nodes[1].log().end.offset, world.nodes[1].high_watermark()) == (21, 1)
+    world.cut = {(1, 2), (2, 1), (3, 2), (2, 3)}
+    world.lead(2, isr=[2, 3])
+    assert world.nodes[1].high_watermark() == 1
 
 
 @pytest.mark.parametrize("produced", [0, 2])
