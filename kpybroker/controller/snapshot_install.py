@@ -16,7 +16,6 @@ from kpybroker.raft.events import SnapshotBroken, SnapshotInstalled, SnapshotPar
 from kpybroker.raft.messages import OffsetAndEpoch
 from kpybroker.raft.voters import VoterHistory
 from kpystorage.snapshot import SnapshotId, SnapshotWriter, snapshot_name
-from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler
@@ -25,7 +24,7 @@ log = logging.getLogger("kpybroker.controller")
 
 
 class SnapshotInstaller:
-    """At most one snapshot at a time."""
+    """At most one snapshot at a time: while one is made durable, another, or the same anew, is broken."""
 
     def __init__(
         self,
@@ -41,11 +40,13 @@ class SnapshotInstaller:
         self._failed = failed
         self._snapshot: OffsetAndEpoch | None = None
         self._writer: SnapshotWriter | None = None
+        self._is_settling = False
+        """Whether the last one has come and its file is in use by a thread."""
 
     def take(self, part: SnapshotPart) -> None:
         """Write one part; the last one begins the rest."""
         try:
-            if part.position == 0:
+            if part.position == 0 and not self._is_settling:
                 self.abandon()
                 self._snapshot = part.snapshot
                 self._writer = self._log.receive_snapshot(SnapshotId(*part.snapshot))
@@ -58,7 +59,7 @@ class SnapshotInstaller:
             self._failed(error)
             return
         if part.is_last:
-            self._writer = None
+            self._writer, self._is_settling = None, True
             self._scheduler.submit_blocking(
                 writer.read, lambda data, error: self._read(part.snapshot, writer, data, error)
             )
@@ -84,12 +85,13 @@ class SnapshotInstaller:
                 if header.is_control:
                     is_whole = read_control_batch(header, batch, history, snapshot.offset - 1)
                 yield
-        except Malformed as error:
+        except ValueError as error:  # Malformed, or of a version that is not known here
             log.warning("The leader's snapshot cannot be used: %s", error)
             is_whole = False
         if not is_whole:
             with suppress(OSError):
                 writer.abandon()
+            self._is_settling = False
             self._settled(SnapshotBroken(snapshot))
             return
         self._scheduler.submit_blocking(writer.freeze, lambda _, error: self._frozen(snapshot, history, error))
@@ -98,5 +100,6 @@ class SnapshotInstaller:
         if error is not None:
             self._failed(error)
             return
+        self._is_settling = False
         log.info("Installed the leader's snapshot %s", snapshot_name(SnapshotId(*snapshot)))
         self._settled(SnapshotInstalled(snapshot, history))

@@ -97,6 +97,8 @@ class Quorum(Answering):
         self._may_vote = may_vote
         self._bootstrap = list(bootstrap)
         self._snapshot_parts: list[SnapshotPart] = []
+        self._settling: OffsetAndEpoch | None = None
+        """A leader's snapshot that is whole: only the disk is waited for, whatever this node becomes meanwhile."""
 
     # In and out.
 
@@ -246,9 +248,14 @@ class Quorum(Answering):
     # The log.
 
     def _log_synced(self, next_offset: int, now_ms: float) -> None:
-        if self.log.synced(next_offset) and isinstance(self.role, Leader):
-            self.role.synced_offset = max(self.role.synced_offset, self.log.synced_offset)
-            self._advance(self.role, now_ms)
+        role, was_durable = self.role, self.log.is_durable
+        if not self.log.synced(next_offset):
+            return
+        if isinstance(role, Leader):
+            role.synced_offset = max(role.synced_offset, self.log.synced_offset)
+            self._advance(role, now_ms)
+        elif isinstance(role, Follower) and self.log.is_durable and not was_durable:
+            self._listen_again(role, now_ms)
 
     def _cut(self, offset: int) -> None:
         if self.high_watermark is not None and offset < self.high_watermark:
@@ -259,9 +266,11 @@ class Quorum(Answering):
     def _snapshot_settled(self, message: SnapshotInstalled | SnapshotBroken, now_ms: float) -> None:
         """What a snapshot holds is committed: it takes the place of a shorter log, whatever this node is now."""
         role = self.role
+        if self._settling == message.snapshot:
+            self._settling = None
         if isinstance(role, Follower) and role.snapshot is not None and role.snapshot.snapshot == message.snapshot:
             role.snapshot = None
-            role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+            self._listen_again(role, now_ms)
             if isinstance(message, SnapshotBroken):
                 self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
         if isinstance(message, SnapshotInstalled) and self.log.lacks(message.snapshot):
@@ -363,9 +372,10 @@ class Quorum(Answering):
             self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
             return
         progress.position += size
-        progress.is_whole = progress.position >= response.size_bytes
-        part = SnapshotPart(response.snapshot, response.position, response.data, progress.is_whole)
-        self._snapshot_parts.append(part)
+        is_whole = progress.position >= response.size_bytes
+        if is_whole:
+            self._settling = response.snapshot
+        self._snapshot_parts.append(SnapshotPart(response.snapshot, response.position, response.data, is_whole))
 
     def _forget_snapshot(self) -> None:
         """The leader has it no more: the next fetch tells which one it has."""
@@ -396,6 +406,11 @@ class Quorum(Answering):
                 self._drive_leader(role, now_ms)
             case _ if self._is_saving:
                 return  # a slow disk is nobody's silence
+            case Follower() as role if self._awaits_disk:
+                if now_ms >= role.deadline_ms:
+                    role.has_fetched, role.deadline_ms = False, NEVER  # whoever asks for a vote may have it
+            case Follower() as role if role.deadline_ms == NEVER:
+                self._listen_again(role, now_ms)
             case Resigned() as role:
                 if now_ms >= role.deadline_ms:
                     self._unattach(self.epoch + 1, now_ms)
@@ -417,6 +432,18 @@ class Quorum(Answering):
                 self._ask_leader(role, now_ms)
             case Unattached() if not self.is_voter:
                 self._ask_anybody()
+
+    @property
+    def _awaits_disk(self) -> bool:
+        """Whether a follower cannot ask its leader for anything before its own disk is done."""
+        return self._settling is not None or not self.log.is_durable
+
+    def _listen_again(self, role: Follower, now_ms: float) -> None:
+        """The disk is done: the leader can be asked again, unless it is known to have gone."""
+        if not role.is_abandoned:
+            role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
+        elif role.deadline_ms == NEVER:
+            role.deadline_ms = now_ms + self._draw(self.timing.gone_backoff_max_ms)
 
     def _drive_leader(self, leader: Leader, now_ms: float) -> None:
         self._wake_parked(leader, now_ms)
@@ -454,7 +481,7 @@ class Quorum(Answering):
         elif progress is None:
             if self.log.is_durable:
                 self._talks.ask(leader_id, self._next_fetch())
-        elif not progress.is_whole:
+        elif self._settling is None:
             snapshot, most_bytes = OffsetAndEpoch(*progress.snapshot), self.timing.fetch_snapshot_max_bytes
             request = FetchSnapshot(self.epoch, self.me, snapshot, progress.position, most_bytes)
             self._talks.ask(leader_id, request)

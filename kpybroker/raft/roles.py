@@ -97,14 +97,12 @@ class Candidate:
 class SnapshotProgress:
     """A snapshot that is being fetched, and how much of it has come."""
 
-    __slots__ = ("is_whole", "position", "snapshot")
+    __slots__ = ("position", "snapshot")
 
     def __init__(self, snapshot: tuple[int, int]) -> None:
         """``snapshot`` is (offset, epoch)."""
         self.snapshot = snapshot
         self.position = 0
-        self.is_whole = False
-        """Whether only the disk is waited for."""
 
 
 class Follower:
