@@ -16,7 +16,7 @@ from typing import Final, NamedTuple, Self
 from namespaces import Network
 from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, free_port
 from oracle.broker import CLUSTER_ID, SMALL_JVM, SMALL_PROPERTIES
-from oracle.process import HOST, BrokerProcessError
+from oracle.process import HOST, BrokerProcessError, as_installed
 
 FORMAT_TIMEOUT_S: Final = 60
 SHARED: Final = {
@@ -63,7 +63,9 @@ class KpyNode(BrokerProcess):
         if (self.directory / "data" / "meta.properties").exists():
             return
         command = [str(self.path), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.file)]
-        formatted = subprocess.run(command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S)
+        formatted = subprocess.run(
+            command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, env=as_installed()
+        )
         if formatted.returncode != 0:
             raise BrokerProcessError(f"{' '.join(command)}:\n{formatted.stdout}{formatted.stderr}")
 

@@ -111,6 +111,7 @@ class BrokerProcess(ABC):
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
+                env=as_installed(),
                 preexec_fn=die_with_parent,
             )
 
@@ -196,6 +197,11 @@ class BrokerProcess(ABC):
                 self.kill()
                 raise BrokerProcessError(f"{self.program} did not answer within {self.start_timeout_s} s{self.tail()}")
             time.sleep(0.02)
+
+
+def as_installed() -> dict[str, str]:
+    """The environment for a program that is not to find a checkout in place of what was installed."""
+    return {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
 
 
 def die_with_parent() -> None:
