@@ -6,6 +6,7 @@ each node; what is to be written meanwhile goes with the next.
 Invariant: ``done`` of every marker is called once, and not before `write` has returned, unless the node stops.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -21,6 +22,8 @@ from kpywire.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+
+log = logging.getLogger("kpybroker.hosting")
 
 Done = Callable[[int], object]
 """Takes the error code of one partition."""
@@ -77,16 +80,25 @@ class MarkersElsewhere:
             return
 
         def answered(answer: WriteTxnMarkersResponse | Unanswered) -> None:
-            codes = {} if isinstance(answer, Unanswered) else _codes(answer)
-            missing = error_codes.NETWORK_EXCEPTION if isinstance(answer, Unanswered) else _NOT_ANSWERED
-            for each in asked:
-                each.done(codes.get((each.marker.producer_id, each.partition), missing))
-            self._scheduler.call_soon(self._send, node_id)
+            try:
+                _settle(asked, answer)
+            finally:
+                self._scheduler.call_soon(self._send, node_id)
 
         self._nodes.send(node_id, _request(asked), answered)
 
 
 _NOT_ANSWERED = error_codes.UNKNOWN_SERVER_ERROR
+
+
+def _settle(asked: Sequence[_Asked], answer: WriteTxnMarkersResponse | Unanswered) -> None:
+    codes = {} if isinstance(answer, Unanswered) else _codes(answer)
+    missing = error_codes.NETWORK_EXCEPTION if isinstance(answer, Unanswered) else _NOT_ANSWERED
+    for each in asked:
+        try:
+            each.done(codes.get((each.marker.producer_id, each.partition), missing))
+        except Exception:
+            log.exception("that %s-%d has a marker is not taken in", *each.partition)
 
 
 def _request(asked: Sequence[_Asked]) -> WriteTxnMarkersRequest:

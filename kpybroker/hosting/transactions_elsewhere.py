@@ -6,6 +6,7 @@ next. There is no retry: the producer has one.
 Invariant: ``done`` of every question is called once, unless the node stops.
 """
 
+import logging
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -22,6 +23,8 @@ from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResult,
     AddPartitionsToTxnTransaction,
 )
+
+log = logging.getLogger("kpybroker.hosting")
 
 Done = Callable[["AddPartitionsToTxnResult | int"], object]
 """Takes what the coordinator says of a transaction, or one error code for all of its partitions."""
@@ -80,7 +83,7 @@ class TransactionsElsewhere:
                 return
             # Of the same epoch: the client has lost its connection and tries again.
             same = before.transaction.producer_epoch == transaction.producer_epoch
-            before.done(error_codes.NETWORK_EXCEPTION if same else error_codes.INVALID_PRODUCER_EPOCH)
+            _tell(before, error_codes.NETWORK_EXCEPTION if same else error_codes.INVALID_PRODUCER_EPOCH)
         coordinator.waiting[transaction.transactional_id] = _Question(transaction, done)
         if not coordinator.is_busy:
             coordinator.is_busy = True
@@ -101,8 +104,10 @@ class TransactionsElsewhere:
         request = AddPartitionsToTxnRequest(transactions=[question.transaction for question in asked.values()])
 
         def answered(answer: AddPartitionsToTxnResponse | Unanswered) -> None:
-            _settle(asked, answer)
-            self._scheduler.call_soon(self._send, node_id)
+            try:
+                _settle(asked, answer)
+            finally:
+                self._scheduler.call_soon(self._send, node_id)
 
         self._nodes.send(node_id, request, answered)
 
@@ -111,11 +116,18 @@ def _settle(asked: dict[str, _Question], answer: AddPartitionsToTxnResponse | Un
     if isinstance(answer, Unanswered):
         code = error_codes.NONE if answer.is_refused else error_codes.NETWORK_EXCEPTION
         for question in asked.values():
-            question.done(code)
+            _tell(question, code)
         return
     results = {result.transactional_id: result for result in answer.results_by_transaction}
     code = answer.error_code or error_codes.UNKNOWN_SERVER_ERROR
     if code == error_codes.CLUSTER_AUTHORIZATION_FAILED:  # this node's, which the producer can do nothing about
         code = error_codes.INVALID_TXN_STATE
     for transactional_id, question in asked.items():
-        question.done(results.get(transactional_id, code))
+        _tell(question, results.get(transactional_id, code))
+
+
+def _tell(question: _Question, answer: AddPartitionsToTxnResult | int) -> None:
+    try:
+        question.done(answer)
+    except Exception:
+        log.exception("an answer about transaction %s is lost", question.transaction.transactional_id)

@@ -180,8 +180,15 @@ class Peer:
             version = 0  # UNSUPPORTED_VERSION comes in version 0
         return codec.decode(api.response_class(key), version, frame, start)
 
-    @staticmethod
-    def _settle(call: _Call, answer: Any) -> None:
+    def _settle(self, call: _Call, answer: Any) -> None:
         if call.timer is not None:
             call.timer.cancel()
-        call.done(answer)
+        try:
+            call.done(answer)
+        except Exception as error:
+            # It is told by itself, for others wait for their answers.
+            self._scheduler.call_soon(_raise, error)
+
+
+def _raise(error: Exception) -> None:
+    raise error

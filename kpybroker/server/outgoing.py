@@ -49,6 +49,8 @@ class Outgoing(asyncio.Protocol):
                 await loop.create_connection(lambda: self, host, port)
             except OSError as error:
                 self._end(_why(error))
+            except (ValueError, OverflowError) as error:
+                self._end(f"{host!r}:{port} is no address: {error}")
 
         self._attempt = loop.create_task(attempt())
 

@@ -120,3 +120,19 @@ def test_a_node_that_stops_sends_nothing_any_more() -> None:
     world.sent[0][2](Unanswered("the connection was closed here"))
     world.scheduler.run()
     assert len(world.sent) == 1
+
+
+def test_who_cannot_take_an_answer_keeps_neither_the_others_nor_the_next_request() -> None:
+    world = World()
+
+    def breaks(_code: int) -> None:
+        raise RuntimeError("something nobody thought of")
+
+    world.elsewhere.write(2, A, COMMIT, breaks)
+    world.write(B, COMMIT)
+    world.scheduler.run()
+    world.answer((7, A, 0), (7, B, 0))
+    assert world.codes == [(7, B, 0)]
+    world.write(A, ABORT)
+    world.scheduler.run()
+    assert len(world.sent) == 2

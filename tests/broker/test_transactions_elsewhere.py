@@ -113,6 +113,23 @@ def test_a_node_that_had_nothing_to_do_is_asked_again() -> None:
     assert world.asked() == [["a"], ["b"]]
 
 
+@pytest.mark.parametrize("lost", [False, True])
+def test_who_cannot_take_an_answer_keeps_neither_the_others_nor_the_next_request(lost: bool) -> None:
+    world = World()
+    world.answers["a"] = None  # type: ignore[assignment]
+    for name in ("a", "b"):
+        world.ask(name)
+    world.run()
+    if lost:
+        world.sent[-1][2](Unanswered("reset"))
+    else:
+        world.answer("a", "b")
+    assert len(world.answers["b"]) == 1
+    world.ask("c")
+    world.run()
+    assert world.asked() == [["a", "b"], ["c"]]
+
+
 def test_where_nobody_coordinates_nobody_is_asked() -> None:
     world = World()
     world.ask("a", node=-1)
