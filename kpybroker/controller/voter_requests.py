@@ -89,7 +89,7 @@ class VoterRequests:
             if not isinstance(refusal, voter_changes.Refusal):
                 (listener,) = [each for each in message.listeners if each.name == self._listener_name][:1]
                 hello = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-                self._peers.at(listener.host, listener.port).send(hello, self._probed(message, reply))
+                self._peers.ask_once(listener.host, listener.port, hello, self._probed(message, reply))
                 return
         self._shell.ask(message, request, reply)
 

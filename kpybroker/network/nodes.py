@@ -9,7 +9,8 @@ from kpybroker.network.peers import Peers
 
 
 class Nodes:
-    """How this broker asks others, over one connection each."""
+    """How this broker asks others, over one connection each. Those to where no broker listens any more end when the
+    next one is made."""
 
     def __init__(self, image: Callable[[], MetadataImage], listener_name: str, peers: Peers) -> None:
         """``listener_name`` is ``inter.broker.listener.name``."""
@@ -28,8 +29,10 @@ class Nodes:
         address = self.address(node_id)
         if address is None:
             done(Unanswered(f"broker {node_id} is not known"))
-        else:
-            self._peers.at(*address).send(request, done, newest=newest)
+            return
+        if address not in self._peers:
+            self._peers.keep([self.address(each) for each in self._image().brokers])
+        self._peers.at(*address).send(request, done, newest=newest)
 
     def close(self) -> None:
         """End all connections."""

@@ -2,11 +2,13 @@
 
 import asyncio
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from kpybroker.io.scheduler import LoopScheduler, ManualScheduler
+from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers, connect_over
 from kpybroker.server.outgoing import Outgoing
@@ -49,17 +51,17 @@ class Played:
         self.scheduler = ManualScheduler()
         self.links: list[PlayedLink] = []
         self.answers: list[Any] = []
-        self.peer = Peer(self.scheduler, self._connect, "there", 9093, "me", TIMEOUT_MS)
+        self.peer = Peer(self.scheduler, self.connect, "there", 9093, "me", TIMEOUT_MS)
 
-    def _connect(self, _host: str, _port: int, opened: Any, taken: Any, lost: Any) -> PlayedLink:
+    def connect(self, _host: str, _port: int, opened: Any, taken: Any, lost: Any) -> PlayedLink:
         self.links.append(PlayedLink(opened, taken, lost))
         return self.links[-1]
 
     def ask(self) -> None:
         self.peer.send(VoteRequest(topics=[]), self.answers.append)
 
-    def greet(self, *served: tuple[int, int, int]) -> PlayedLink:
-        link = self.links[-1]
+    def greet(self, *served: tuple[int, int, int], link: PlayedLink | None = None) -> PlayedLink:
+        link = link or self.links[-1]
         link.opened()
         keys = [ApiVersion(api_key=key, min_version=first, max_version=last) for key, first, last in served]
         link.answer(ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0))
@@ -131,6 +133,90 @@ def test_whatever_ends_a_connection_every_request_hears_of_it_once_and_the_next_
     assert len(played.links) == 2
     played.greet((api.VOTE, 0, 2)).answer(VOTED)
     assert played.answers[1] == VOTED
+
+
+@pytest.mark.parametrize("ending", ["lost", "refused", "answered"])
+def test_who_cannot_take_its_answer_keeps_nobody_elses(ending: str) -> None:
+    played = Played()
+
+    def breaks(_answer: Any) -> None:
+        raise RuntimeError("something nobody thought of")
+
+    played.peer.send(VoteRequest(topics=[]), breaks)
+    played.ask()
+    link = played.greet() if ending == "refused" else played.greet((api.VOTE, 0, 2))
+    if ending == "lost":
+        link.lost("reset")
+    elif ending == "answered":
+        link.answer(VOTED)
+        link.answer(VOTED)
+    assert len(played.answers) == 1
+    with pytest.raises(RuntimeError, match="nobody thought of"):
+        played.scheduler.run()
+    played.scheduler.advance(10 * TIMEOUT_MS)
+    assert link.is_closed == (ending == "lost"), "no timer is left"
+    assert len(played.answers) == 1
+
+
+def test_who_is_asked_once_has_a_connection_that_ends_with_the_answer() -> None:
+    played = Played()
+    peers = Peers(played.scheduler, played.connect, "me", TIMEOUT_MS)
+    for _ in range(2):
+        peers.ask_once("there", 9093, VoteRequest(topics=[]), played.answers.append)
+    first, second = played.links
+    for link in (first, second):
+        played.greet((api.VOTE, 0, 2), link=link)
+    first.answer(VOTED)
+    assert (played.answers, first.is_closed, second.is_closed) == ([VOTED], True, False)
+    peers.close()
+    assert second.is_closed
+    assert [type(each) for each in played.answers] == [VoteResponse, Unanswered]
+
+
+def test_connections_to_where_no_broker_listens_any_more_end() -> None:
+    played = Played()
+    ports = {1: 9093, 2: 9094}
+    image: Any = SimpleNamespace(brokers={})
+    nodes = Nodes(lambda: image, "INTERNAL", Peers(played.scheduler, played.connect, "me", TIMEOUT_MS))
+
+    def ask(node_id: int) -> None:
+        image.brokers = {
+            each: SimpleNamespace(listeners={"INTERNAL": SimpleNamespace(host="there", port=port)})
+            for each, port in ports.items()
+        }
+        nodes.send(node_id, VoteRequest(topics=[]), played.answers.append)
+
+    ask(1)
+    ask(2)
+    ports[1] = 9095
+    ask(1)
+    assert [link.is_closed for link in played.links] == [True, False, False]
+    del ports[2]
+    ask(1)
+    ports[3] = 9096
+    ask(3)
+    assert [link.is_closed for link in played.links] == [True, True, False, False]
+    nodes.close()
+    assert all(link.is_closed for link in played.links)
+    assert len(played.answers) == 5
+
+
+@pytest.mark.parametrize(
+    ("host", "port"), [("a" * 64, 9092), ("nowhere..invalid", 9092), ("127.0.0.1", 65_536), ("a\0b", 1)]
+)
+def test_what_is_no_address_is_told_like_any_other_failure(host: str, port: int) -> None:
+    async def ask() -> None:
+        loop = asyncio.get_running_loop()
+        scheduler = LoopScheduler(loop)
+        answers: asyncio.Queue[Any] = asyncio.Queue()
+        Peer(scheduler, connect_over(loop), host, port, "me", 10_000).send(
+            MetadataRequest(topics=[]), answers.put_nowait
+        )
+        answer = await asyncio.wait_for(answers.get(), 5)
+        assert "is no address" in answer.reason
+        await scheduler.close()
+
+    asyncio.run(ask())
 
 
 def test_a_real_broker_answers_over_a_real_connection() -> None:

@@ -101,6 +101,9 @@ def test_voters_are_not_changed_where_that_could_do_harm() -> None:
     assert settled(cluster.remove_voter(host, 4)) == error_codes.VOTER_NOT_FOUND
     cluster.nodes[4].crash()
     assert settled(cluster.add_voter(host, 4)) == error_codes.REQUEST_TIMED_OUT, "nobody is there"
+    peers, there = host._voter_requests._peers, cluster.endpoint(4)
+    assert peers is not None
+    assert (there.host, there.port) not in peers, "who was asked once is not kept"
     cluster.nodes[4].start()
     assert cluster.run(10_000, cluster.agreed)
     others = [voter_id for voter_id in (1, 2, 3) if voter_id != leader.id]
