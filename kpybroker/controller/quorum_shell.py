@@ -30,12 +30,12 @@ from kpybroker.raft.events import (
     Tick,
     Unanswered,
 )
-from kpybroker.raft.messages import FetchSnapshot, FetchSnapshotResponse, Request, Response
+from kpybroker.raft.messages import FetchResponse, FetchSnapshot, FetchSnapshotResponse, Request, Response
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import NEVER, ElectionState
 from kpybroker.raft.voters import VoterEndpoint
 from kpybroker.raft.wire_form import Refused, from_wire, refusal, response_to_wire
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import DiskFailure, OffsetOutOfRange
 from kpystorage.flush import Flush
 from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
@@ -78,7 +78,7 @@ class QuorumShell:
         self._broken = broken
         self._linger_ms = linger_ms
         self._installer = SnapshotInstaller(scheduler, metadata_log, self.step, disk_failed)
-        self._is_stopped = self._is_saving = self._is_flushing = False
+        self._is_stopping = self._is_stopped = self._is_saving = self._is_flushing = False
         self._pump_wanted = False
         self._linger: Timer | None = None
         self._tick: Timer | None = None
@@ -104,7 +104,7 @@ class QuorumShell:
                 log.debug("This node is %s in epoch %d, led by %d", name, election.epoch, election.leader_id)
             self._changed()
         except Exception as error:
-            self._broken(error)
+            self._end(error)
             return
         self._wake()
 
@@ -146,8 +146,9 @@ class QuorumShell:
 
     def stop(self) -> None:
         """Do nothing any more. What was appended but not synced may or may not survive, as after a crash."""
-        if self._is_stopped:
+        if self._is_stopping:
             return
+        self._is_stopping = True
         self.resign()
         self._is_stopped = True
         for timer in (self._tick, self._linger):
@@ -177,13 +178,23 @@ class QuorumShell:
         self._pump_wanted = False
         if self._is_saving or self._is_stopped:
             return
-        ready = self.quorum.ready()
-        if ready is None:
-            self._arm()
-        elif ready.election is None:
-            self._carry_out(ready)
+        try:
+            ready = self.quorum.ready()
+            if ready is None:
+                self._arm()
+            elif ready.election is None:
+                self._carry_out(ready)
+            else:
+                self._save(ready.election, ready)
+        except Exception as error:
+            self._end(error)
+
+    def _end(self, error: Exception) -> None:
+        """The quorum cannot go on: better no node than a silent one."""
+        if isinstance(error, DiskFailure | OSError):
+            self._disk_failed(error)
         else:
-            self._save(ready.election, ready)
+            self._broken(error)
 
     def _save(self, election: ElectionState, ready: Ready) -> None:
         self._is_saving = True
@@ -197,24 +208,24 @@ class QuorumShell:
             self._is_saving = False
             if error is not None:
                 self._disk_failed(error)
-            elif not self._is_stopped and self._carry_out(ready):
-                self.step(ElectionPersisted(election))
+                return
+            try:
+                if not self._is_stopped and self._carry_out(ready):
+                    self.step(ElectionPersisted(election))
+            except Exception as failure:
+                self._end(failure)
 
         self._scheduler.submit_blocking(save, saved)
 
     def _carry_out(self, ready: Ready) -> bool:
-        """All of it but the election; False if the disk failed."""
+        """All of it but the election; False if this node has stopped. Raises what the log raises."""
         now_ms = self._scheduler.now_ms()
-        try:
-            if ready.truncate_to is not None:
-                self._log.truncate_to(ready.truncate_to, now_ms)
-            if ready.start_at is not None:
-                self._log.start_at(ready.start_at, now_ms)
-            if ready.batches:
-                self._log.append(ready.batches, now_ms)
-        except DiskFailure as error:
-            self._disk_failed(error)
-            return False
+        if ready.truncate_to is not None:
+            self._log.truncate_to(ready.truncate_to, now_ms)
+        if ready.start_at is not None:
+            self._log.start_at(ready.start_at, now_ms)
+        if ready.batches:
+            self._log.append(ready.batches, now_ms)
         was_cut = ready.truncate_to is not None or ready.start_at is not None
         if was_cut:
             self.step(LogTruncated())
@@ -223,6 +234,8 @@ class QuorumShell:
         for part in ready.snapshot_parts:
             self._installer.take(part)
         for said in ready.said:
+            if self._is_stopped:
+                return False
             if isinstance(said, Send):
                 self._send(said)
             else:
@@ -238,7 +251,7 @@ class QuorumShell:
             try:
                 self._changed()
             except Exception as error:
-                self._broken(error)
+                self._end(error)
 
     # What is said.
 
@@ -259,15 +272,25 @@ class QuorumShell:
             assert isinstance(response, FetchSnapshotResponse)
             response = self._read_snapshot(response, said.read_from)
         elif said.read_from is not None:
+            assert isinstance(response, FetchResponse)
             try:
                 records = self._log.read(said.read_from, FETCH_MAX_BYTES)
-            except DiskFailure as error:
-                self._disk_failed(error)
-                return
+            except OffsetOutOfRange:
+                response = self._not_there(response, said.read_from)
         leader_id = response.known.leader_id
         endpoint = None if self.peers is None else self.peers.endpoint(leader_id)
         endpoints: dict[int, VoterEndpoint] = {} if endpoint is None else {leader_id: endpoint}
-        reply(response_to_wire(message, response, endpoints, records))
+        try:
+            reply(response_to_wire(message, response, endpoints, records))
+        except Exception:
+            log.exception("A %s cannot be answered; whoever asked will ask again", type(message).__name__)
+
+    def _not_there(self, response: FetchResponse, offset: int) -> FetchResponse:
+        """A snapshot took the place of the records between the decision to send them and their being read."""
+        snapshot = self.quorum.log.snapshot
+        if snapshot is not None and offset < self._log.start_offset:
+            return response._replace(snapshot=snapshot)
+        return response._replace(known=response.known._replace(error_code=error_codes.OFFSET_OUT_OF_RANGE))
 
     def _read_snapshot(self, response: FetchSnapshotResponse, asked: FetchSnapshot) -> FetchSnapshotResponse:
         try:
