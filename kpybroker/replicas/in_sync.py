@@ -151,6 +151,9 @@ class InSyncKeeper:
         except DiskFailure as failure:
             self._replicas.directory_failed(failure)
             return
+        except Exception:
+            log.exception("who is in sync with %s is not looked at", replica)  # the others are
+            return
         if moved:
             replica.changed()
         if change is not None:

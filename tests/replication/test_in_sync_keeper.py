@@ -6,6 +6,8 @@ from typing import Any
 import pytest
 from replica_world import TOPIC_ID, World
 
+from kpybroker.partition.in_sync import IsrChange
+from kpybroker.partition.leader import Leader
 from kpybroker.replicas.in_sync import RETRY_MS, InSyncKeeper
 from kpywire import error_codes
 from kpywire.messages.alter_partition import (
@@ -144,6 +146,19 @@ def test_an_end_is_an_end() -> None:
     asking.answer({0: error_codes.NONE})
     asking.until_asked()
     assert (len(asking.asked), asking.isr(0)) == (1, (1, 2))
+
+
+def test_what_goes_wrong_with_one_partition_leaves_the_others_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    asking = Asking()
+    shrink = Leader.shrink_in_sync
+
+    def broken(self: Leader, now_ms: float) -> IsrChange | None:
+        if self.log.partition == 0:
+            raise RuntimeError("something nobody thought of")
+        return shrink(self, now_ms)
+
+    monkeypatch.setattr(Leader, "shrink_in_sync", broken)
+    assert partitions(asking.until_asked()) == [1, 2]
 
 
 def test_nobody_asks_where_nobody_else_holds_anything() -> None:
