@@ -109,7 +109,8 @@ class Entry:
             self.follower = None
 
     def unwatch(self) -> None:
-        self.rest()
+        if self.follower is not None:
+            self.rest()
         replica = self.replica
         if replica is None:
             return
