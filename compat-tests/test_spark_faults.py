@@ -27,11 +27,11 @@ IMPATIENT = {"kafka.default.api.timeout.ms": "3000", "kafka.request.timeout.ms":
 class SteadyWriter(threading.Thread):
     """Writes numbers to a topic, some hundred a second, idempotently, until told to stop."""
 
-    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int = 2) -> None:
         super().__init__(name="steady writer", daemon=True)
         self.count = 0
         self.stopping = threading.Event()
-        self._topic = topic
+        self._topic, self._partitions = topic, partitions
         self._producer = Producer(
             {
                 "bootstrap.servers": bootstrap_servers,
@@ -45,7 +45,7 @@ class SteadyWriter(threading.Thread):
     def run(self) -> None:
         while not self.stopping.wait(0.02):
             for _ in range(10):
-                self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % 2)
+                self._producer.produce(self._topic, str(self.count).encode(), partition=self.count % self._partitions)
                 self.count += 1
             self._producer.poll(0)
 

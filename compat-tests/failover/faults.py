@@ -35,7 +35,12 @@ def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float =
 
 def kill_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """SIGKILL of the leader of a partition."""
-    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    kill(cluster, _some_leader(cluster, topic, rng))
+
+
+def kill(cluster: Cluster, node_id: int) -> None:
+    """SIGKILL of a node, which is then started again."""
+    node = cluster.nodes[node_id]
     node.kill()
     time.sleep(AWAY_S)
     node.start()
