@@ -19,6 +19,7 @@ from confluent_kafka.admin import AdminClient
 
 import spark_versions
 from clients import CLIENTS, Client, Confluent
+from clusters import KpyNode
 from java_tools import JavaTools
 from kpywire import api
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -61,7 +62,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     chosen = config.getoption("--kpybroker", default=None)
     if chosen is not None:
-        KpyBroker.path = chosen.absolute()
+        KpyBroker.path = KpyNode.path = chosen.absolute()
     if (version := config.getoption("--spark", default=None)) is not None:
         try:
             spark_versions.use(version)
