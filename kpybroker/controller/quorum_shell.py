@@ -215,7 +215,7 @@ class QuorumShell:
             except Exception as failure:
                 self._end(failure)
 
-        self._scheduler.submit_blocking(save, saved)
+        self._scheduler.submit_urgent(save, saved)
 
     def _carry_out(self, ready: Ready) -> bool:
         """All of it but the election; False if this node has stopped. Raises what the log raises."""
@@ -317,7 +317,7 @@ class QuorumShell:
             return
         if flush is not None:
             self._is_flushing = True
-            self._scheduler.submit_blocking(flush.run, lambda _, error: self._flushed(flush, error))
+            self._scheduler.submit_urgent(flush.run, lambda _, error: self._flushed(flush, error))
         elif self._log.synced_offset < self._log.next_offset:
             self._scheduler.call_later(1, self._flush)  # somebody else is at it, with less
         else:

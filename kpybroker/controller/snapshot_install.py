@@ -60,7 +60,7 @@ class SnapshotInstaller:
             return
         if part.is_last:
             self._writer, self._is_settling = None, True
-            self._scheduler.submit_blocking(
+            self._scheduler.submit_urgent(
                 writer.read, lambda data, error: self._read(part.snapshot, writer, data, error)
             )
 
@@ -94,7 +94,7 @@ class SnapshotInstaller:
             self._is_settling = False
             self._settled(SnapshotBroken(snapshot))
             return
-        self._scheduler.submit_blocking(writer.freeze, lambda _, error: self._frozen(snapshot, history, error))
+        self._scheduler.submit_urgent(writer.freeze, lambda _, error: self._frozen(snapshot, history, error))
 
     def _frozen(self, snapshot: OffsetAndEpoch, history: VoterHistory, error: BaseException | None) -> None:
         if error is not None:

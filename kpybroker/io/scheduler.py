@@ -18,6 +18,9 @@ T = TypeVar("T")
 PIECE_NS: Final = 250_000
 """What work in pieces takes of a turn of the loop, or one step of it."""
 
+URGENT_THREADS: Final = 2
+"""A vote does not wait for the flush of a log."""
+
 
 class Timer(Protocol):
     """A callback that has been asked for and can still be called off."""
@@ -44,6 +47,9 @@ class Scheduler(Protocol):
 
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
         """Run ``work`` in a thread, then ``done(result, None)`` or ``done(None, error)`` on the loop."""
+
+    def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        """`submit_blocking`, of what others wait for with a deadline: it does not wait behind anything else."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: a piece now, the rest in the turns to come, one piece a turn."""
@@ -102,7 +108,7 @@ class Pieces:
 
 
 class LoopScheduler:
-    """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs)."""
+    """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs); two more what is urgent."""
 
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
@@ -113,6 +119,7 @@ class LoopScheduler:
         self.loop = loop
         self._working: set[asyncio.Task[Any]] = set()
         self.executor = ThreadPoolExecutor(threads, thread_name_prefix="kpybroker-blocking")
+        self._urgent: ThreadPoolExecutor | None = None
         self.monotonic_ms = lambda: loop.time() * 1000.0
         self.call_soon = loop.call_soon
         self._pieces = Pieces(lambda turn: self.call_soon(turn))
@@ -126,6 +133,19 @@ class LoopScheduler:
         return self.loop.call_later(delay_ms / 1000.0, callback, *arguments)
 
     def submit_blocking(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self._submit(self.executor, work, done)
+
+    def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        if self._urgent is None:
+            self._urgent = ThreadPoolExecutor(URGENT_THREADS, thread_name_prefix="kpybroker-urgent")
+        self._submit(self._urgent, work, done)
+
+    def _submit(
+        self,
+        executor: ThreadPoolExecutor,
+        work: Callable[[], T],
+        done: Callable[[T | None, BaseException | None], object],
+    ) -> None:
         from aiofiles.os import wrap
 
         def finished(task: asyncio.Task[T]) -> None:
@@ -134,7 +154,7 @@ class LoopScheduler:
                 error = task.exception()
                 done(None if error is not None else task.result(), error)
 
-        awaitable = wrap(work)(loop=self.loop, executor=self.executor)
+        awaitable = wrap(work)(loop=self.loop, executor=executor)
         task: asyncio.Task[T] = asyncio.ensure_future(awaitable, loop=self.loop)
         self._working.add(task)
         task.add_done_callback(finished)
@@ -145,7 +165,9 @@ class LoopScheduler:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
         self._pieces.stop()
-        await self.loop.run_in_executor(None, self.executor.shutdown)
+        for executor in (self.executor, self._urgent):
+            if executor is not None:
+                await self.loop.run_in_executor(None, executor.shutdown)
 
 
 class _ManualTimer:
@@ -193,6 +215,9 @@ class ManualScheduler:
             self.call_soon(done, None, error)
         else:
             self.call_soon(done, result, None)
+
+    def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
 
     def run(self) -> None:
         """Everything that is due now, and what that makes due."""

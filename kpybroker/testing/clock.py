@@ -88,6 +88,9 @@ class ControlledScheduler(LoopScheduler):
         else:
             self.call_soon(done, result, None)
 
+    def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
     async def advance(self, delta_ms: float) -> None:
         """Let ``delta_ms`` pass at once, with everything that becomes due in it, and what follows from that.
 

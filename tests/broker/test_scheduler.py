@@ -1,6 +1,7 @@
 """The scheduler that tests and simulations drive by hand behaves like the real one."""
 
 import asyncio
+import threading
 from collections.abc import Iterator
 from itertools import count
 
@@ -44,6 +45,20 @@ def test_the_real_scheduler_runs_blocking_work_beside_the_loop() -> None:
 
     seen = asyncio.run(main())
     assert sorted(seen, key=str) == sorted([5, ZeroDivisionError], key=str)
+
+
+def test_what_is_urgent_does_not_wait_behind_what_is_not() -> None:
+    async def main() -> object:
+        scheduler = LoopScheduler(asyncio.get_running_loop(), threads=1)
+        held, done = threading.Event(), asyncio.Queue[object]()
+        scheduler.submit_blocking(lambda: held.wait(10), lambda result, _: done.put_nowait(result))
+        scheduler.submit_urgent(lambda: "urgent", lambda result, _: done.put_nowait(result))
+        first = await done.get()
+        held.set()
+        await scheduler.close()
+        return first
+
+    assert asyncio.run(main()) == "urgent"
 
 
 def test_monotonic_time_starts_with_the_scheduler() -> None:

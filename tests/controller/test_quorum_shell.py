@@ -1,17 +1,29 @@
 """The shell around the quorum never falls silent: what fails ends one answer, or the node with one line."""
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from host_world import HostWorld
 
 from kpybroker.controller.snapshotting import SnapshotPolicy
+from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.raft.messages import Fetch, FetchResponse, Known, OffsetAndEpoch, ReplicaKey
 from kpybroker.raft.wire_form import response_from_wire, to_wire
 from kpystorage.errors import OffsetOutOfRange
 from kpywire import error_codes
 
 OBSERVER = ReplicaKey(9, b"o" * 16)
+
+
+class BusyScheduler(ManualScheduler):
+    """Its ordinary threads have something to do already."""
+
+    def submit_urgent(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
+        super().submit_blocking(work, done)
+
+    def submit_blocking(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
+        pass
 
 
 def fetch_message(world: HostWorld, offset: int) -> Any:
@@ -85,3 +97,8 @@ def test_what_fails_behind_a_saved_election_ends_the_node(monkeypatch: pytest.Mo
     monkeypatch.setattr(world.metadata_log, "append", append)
     world.start()
     assert "The metadata cannot be applied: defect" in world.failures
+
+
+def test_what_the_quorum_writes_waits_behind_nothing_else() -> None:
+    world = HostWorld(scheduler=BusyScheduler()).start().with_broker()
+    assert world.create("orders").topics[0].error_code == error_codes.NONE

@@ -119,6 +119,8 @@ class NodeScheduler:
 
         self.call_later(self._world.rng.uniform(0, self._world.faults.most_sync_ms), run)
 
+    submit_urgent = submit_blocking
+
 
 class Alarm:
     """A timer."""

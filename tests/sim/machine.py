@@ -50,6 +50,9 @@ class SimulatedScheduler(LoopScheduler):
         self._under_way += 1
         self._machine.world.later(self._machine.thread_delay_ms(), self._work, work, done)
 
+    def submit_urgent(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
+        self.submit_blocking(work, done)
+
     def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]
             return
@@ -103,6 +106,7 @@ class Machine:
         """Whether it lost something that it had, and has not been taken into the cluster anew since."""
         self.lives = 0
         self.slowest_thread_ms = 2.0
+        self.before_death: Callable[[Machine], None] = lambda _machine: None
         self.when_dead: Callable[[Machine], None] = lambda _machine: None
         self.restarts = True
 
@@ -202,6 +206,7 @@ class Machine:
 
     def _end_process(self, how: str) -> None:
         assert self.loop is not None
+        self.before_death(self)
         self.world.tell(f"{self} {how}")
         self.loop.end()
         self.network.process_died(self.host)
@@ -212,6 +217,7 @@ class Machine:
         self.world.tell(f"{self} loses its power")
         self.is_suspect = True
         if self.loop is not None:
+            self.before_death(self)
             self.loop.end()
         self.network.power_failed(self.host)
         self._let_go(self.disk.after_power_failure())
