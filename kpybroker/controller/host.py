@@ -178,7 +178,7 @@ class ControllerHost:
         return leader.endpoints[0] if leader is not None and leader.endpoints else None
 
     def when_leader_changes(self, changed: Callable[[], object]) -> None:
-        """Call ``changed`` after either of them changed, and when this node's controller begins to take requests."""
+        """Call ``changed`` soon after either of them changed, and when this node's controller takes requests."""
         self._leader_watchers.append(changed)
 
     @property
@@ -241,11 +241,6 @@ class ControllerHost:
         self._caught_up = caught_up
         self._shell.start()
 
-    def resign(self) -> None:
-        """Lead no more: before a stop, so that another one is elected while this node ends what it does."""
-        self._shell.resign()
-        self._quorum_changed()
-
     def close(self) -> None:
         """Stop; a leader resigns first. What was appended but not synced may or may not survive, as after a crash."""
         self._failed = None
@@ -269,8 +264,8 @@ class ControllerHost:
             self._leader_changed()
 
     def _leader_changed(self) -> None:
-        for changed in list(self._leader_watchers):
-            changed()
+        for changed in self._leader_watchers:
+            self._scheduler.call_soon(changed)  # what they do is no part of applying the metadata
         if self._is_controller:
             self._registration.look(self.image)
 

@@ -13,12 +13,14 @@ from kpybroker.network.peer import Unanswered
 from kpybroker.raft.messages import FetchResponse, Request, Response
 from kpybroker.raft.voters import VoterEndpoint, VoterHistory
 from kpybroker.raft.wire_form import endpoints_in, response_from_wire, to_wire
+from kpywire import error_codes
 from kpywire.batch import batch_headers
 from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.network.peers import Peers
 
+NOT_WHO_IS_MEANT = frozenset((error_codes.INVALID_VOTER_KEY, error_codes.NOT_LEADER_OR_FOLLOWER))
 FIRST_BOOTSTRAP_ID = -2
 """Places to ask for the leader have ids below this one, as in Kafka."""
 Done = Callable[[Response | None, bool], object]
@@ -83,12 +85,13 @@ class QuorumPeers:
 
     def _answered(self, node_id: int, answer: Any, done: Done) -> None:
         if isinstance(answer, Unanswered):
-            if self._written(node_id) is not None:
-                self._told.pop(node_id, None)
+            self._go_by_what_is_written(node_id)
             done(None, answer.nobody_listens)
             return
         self.learn(answer)
         response, records = response_from_wire(answer)
+        if response.known.error_code in NOT_WHO_IS_MEANT:
+            self._go_by_what_is_written(node_id)  # another process may listen there
         if records and isinstance(response, FetchResponse):
             try:
                 batches = [records[start : start + header.size] for start, header in batch_headers(records)]
@@ -97,6 +100,11 @@ class QuorumPeers:
                 return
             response = response._replace(batches=batches)
         done(response, False)
+
+    def _go_by_what_is_written(self, node_id: int) -> None:
+        """Nobody, or somebody else, is where a node was said to be."""
+        if self._written(node_id) is not None:
+            self._told.pop(node_id, None)
 
     def close(self) -> None:
         """End all connections; whoever was asked is not listened to any more."""

@@ -138,18 +138,16 @@ class QuorumShell:
         self._wake_after_append()
         return offsets
 
-    def resign(self) -> None:
-        """Lead no more, and tell the others at once."""
-        self.quorum.resign()
-        if not self._is_stopped and not self._is_saving:
-            self._pump()
-
     def stop(self) -> None:
-        """Do nothing any more. What was appended but not synced may or may not survive, as after a crash."""
+        """Lead no more, and do nothing any more.
+
+        What was appended but not synced may or may not survive, as after a crash.
+        """
         if self._is_stopping:
             return
         self._is_stopping = True
-        self.resign()
+        self.quorum.resign()
+        self._pump()  # the others are told at once
         self._is_stopped = True
         for timer in (self._tick, self._linger):
             if timer is not None:

@@ -161,7 +161,7 @@ class Answering(Standing):
         if diverging is not None:
             self._talks.answer(ticket, FetchResponse(self._known(), high_watermark, diverging))
             return
-        leading.note_fetch(leader, fetch, self.next_offset, now_ms, self._wall_ms)
+        leading.note_fetch(leader, self.history.voters, fetch, self.next_offset, now_ms, self._wall_ms)
         self._heard(leader, fetch.replica.id, now_ms)
         self._parked.append(leading.Parked(ticket, fetch, now_ms + fetch.max_wait_ms))
         self._advance(leader, now_ms)
@@ -171,7 +171,7 @@ class Answering(Standing):
         if not isinstance(leader, Leader) or error_code != error_codes.NONE:
             self._talks.answer(ticket, FetchSnapshotResponse(self._known(error_code), fetch.snapshot))
             return
-        leading.note_life(leader, fetch.replica, now_ms)
+        leading.note_life(leader, self.history.voters, fetch.replica, now_ms)
         self._heard(leader, fetch.replica.id, now_ms)
         self._talks.answer(ticket, FetchSnapshotResponse(self._known(), fetch.snapshot, fetch.position), fetch)
 

@@ -8,16 +8,22 @@ from typing import Any
 from kpybroker.raft.events import Answer, Send
 from kpybroker.raft.messages import FetchSnapshot, Request, Response
 
+QUICK_RETRIES = 3
+"""So many failures in a row cost the first backoff; each one after them costs twice the last."""
+MOST_BACKOFF_MS = 1_000
+
 
 class Conversations:
     """All talks with the other nodes."""
 
-    __slots__ = ("_awaited", "_last_asked", "_retry_ms", "_said")
+    __slots__ = ("_awaited", "_failures", "_last_asked", "_retry_ms", "_said")
 
     def __init__(self) -> None:
         self._said: list[Send | Answer] = []
         self._awaited: dict[int, Request] = {}
         self._retry_ms: dict[int, float] = {}
+        self._failures: dict[int, int] = {}
+        """In a row, by node."""
         self._last_asked = 0
 
     def ask(self, node_id: int, request: Request) -> None:
@@ -40,9 +46,16 @@ class Conversations:
             del self._awaited[node_id]
         return is_awaited
 
-    def retry_after(self, node_id: int, due_ms: float) -> None:
-        """Ask a node nothing before then."""
-        self._retry_ms[node_id] = due_ms
+    def back_off(self, node_id: int, now_ms: float, first_ms: float) -> None:
+        """A node failed: ask it nothing for a while, at least for ``first_ms``."""
+        failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1
+        doublings = min(max(failures - QUICK_RETRIES, 0), 16)
+        self._retry_ms[node_id] = now_ms + max(first_ms, min(first_ms * 2**doublings, MOST_BACKOFF_MS))
+
+    def succeeded(self, node_id: int) -> None:
+        """A node answered; if that was of use, its failures are forgotten."""
+        if node_id not in self._retry_ms:
+            self._failures.pop(node_id, None)
 
     def forgive(self, now_ms: float) -> None:
         """Whose backoff is over may be asked again."""
@@ -52,6 +65,7 @@ class Conversations:
         """What was asked so far is not waited for: this node has another role now."""
         self._awaited.clear()
         self._retry_ms.clear()
+        self._failures.clear()
 
     def is_free(self, node_id: int) -> bool:
         """Whether a node may be asked something now."""

@@ -14,7 +14,7 @@ from kpywire.uuid import ZERO_UUID
 OBSERVER_SESSION_MS = 300_000
 CAUGHT_UP_MS = 3_600_000
 MOST_REPLICAS = 1_000
-"""Whoever asks may call itself what it likes."""
+"""Whoever asks may call itself what it likes; no voter is one too many."""
 
 
 class Parked(NamedTuple):
@@ -29,12 +29,12 @@ class Parked(NamedTuple):
         return self.fetch.offset < next_offset or self.fetch.high_watermark < high_watermark
 
 
-def note_fetch(leader: Leader, fetch: Fetch, next_offset: int, now_ms: float, wall_ms: int) -> None:
+def note_fetch(leader: Leader, voters: Voters, fetch: Fetch, next_offset: int, now_ms: float, wall_ms: int) -> None:
     """A replica has everything below the offset that it asks for; ``next_offset`` is where the leader's log ends.
 
     It has caught up with what there is now, or with what there was when it last asked (``LeaderState.ReplicaState``).
     """
-    known = _progress(leader, fetch.replica, now_ms)
+    known = _progress(leader, voters, fetch.replica, now_ms)
     if known is None:
         return
     if fetch.offset >= next_offset:
@@ -45,22 +45,36 @@ def note_fetch(leader: Leader, fetch: Fetch, next_offset: int, now_ms: float, wa
     known.end_offset, known.fetched_ms, known.fetched_wall_ms = fetch.offset, now_ms, wall_ms
 
 
-def note_life(leader: Leader, replica: ReplicaKey, now_ms: float) -> None:
+def note_life(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> None:
     """A replica is there and follows, though it acknowledges nothing."""
-    known = _progress(leader, replica, now_ms)
+    known = _progress(leader, voters, replica, now_ms)
     if known is not None:
         known.fetched_ms = now_ms
 
 
-def _progress(leader: Leader, replica: ReplicaKey, now_ms: float) -> Progress | None:
+def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> Progress | None:
     """What is known of a replica, to be noted anew; None for what is none, and for one too many."""
     known = leader.replicas.get(replica)
     if known is None and replica.id >= 0:
         if len(leader.replicas) >= MOST_REPLICAS:
             forget_silent(leader, now_ms)
+        if len(leader.replicas) >= MOST_REPLICAS and _is_voter(voters, replica):
+            _make_room(leader, voters)
         if len(leader.replicas) < MOST_REPLICAS:
             known = leader.replicas[replica] = Progress()
     return known
+
+
+def _is_voter(voters: Voters, replica: tuple[int, bytes]) -> bool:
+    """Whether a replica counts as a voter; one that was configured has any directory."""
+    voter = voters.get(replica[0])
+    return voter is not None and voter.directory_id in (ZERO_UUID, replica[1])
+
+
+def _make_room(leader: Leader, voters: Voters) -> None:
+    """Forget the observer that has been silent for longest, or if there is none, that voter."""
+    last = min(leader.replicas, key=lambda each: (_is_voter(voters, each), leader.replicas[each].fetched_ms))
+    del leader.replicas[last]
 
 
 def forget_silent(leader: Leader, now_ms: float) -> None:

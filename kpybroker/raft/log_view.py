@@ -65,6 +65,11 @@ class LogView:
         return OffsetAndEpoch(self.next_offset, latest)
 
     @property
+    def taken_offset(self) -> int:
+        """Where what the files have, or were given to write, ends."""
+        return self._taken_offset
+
+    @property
     def is_truncating(self) -> bool:
         """Whether the files still hold what was cut off."""
         return self._is_truncating
@@ -85,13 +90,9 @@ class LogView:
         """What the files lack, each thing once."""
         taken = FileWork(self._truncate_to, self._start_at, list(self._batches))
         self._truncate_to = self._start_at = None
-        self.drop_untaken()
+        self._batches.clear()
         self._taken_offset = self.next_offset
         return taken
-
-    def drop_untaken(self) -> None:
-        """Write no more."""
-        self._batches.clear()
 
     @property
     def has_work(self) -> bool:
@@ -160,7 +161,7 @@ class LogView:
     def replace_by(self, snapshot: OffsetAndEpoch) -> None:
         """A snapshot was installed: the log begins anew behind it."""
         self.epochs.clear()
-        self.drop_untaken()
+        self._batches.clear()
         self.snapshot = snapshot
         self._truncate_to, self._start_at = None, snapshot.offset
         self._is_truncating = True

@@ -182,12 +182,15 @@ class Quorum(Answering):
         return Ready(election, work.batches, work.truncate_to, said, work.start_at, parts or ())
 
     def resign(self) -> None:
-        """Stop leading for good: the log cannot be written, or the node stops. The others are told."""
+        """Stop leading for good: the log cannot be written, or the node stops. The others are told.
+
+        What was appended and not handed out was never there. Nothing happens to who does not lead.
+        """
         role = self.role
         if isinstance(role, Leader):
+            self._cut(self.log.taken_offset)
             self._tell_resigned(role)
-        self._leave(Resigned(role.election))
-        self.log.drop_untaken()
+            self._leave(Resigned(role.election))
 
     @property
     def deadline_ms(self) -> float:
@@ -272,7 +275,7 @@ class Quorum(Answering):
             role.snapshot = None
             self._listen_again(role, now_ms)
             if isinstance(message, SnapshotBroken):
-                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+                self._back_off(role.election.leader_id, now_ms)
         if isinstance(message, SnapshotInstalled) and self.log.lacks(message.snapshot):
             if message.snapshot.offset < (self.high_watermark or 0):
                 raise QuorumBroken(f"the leader's snapshot ends at {message.snapshot.offset}, and more is committed")
@@ -291,7 +294,7 @@ class Quorum(Answering):
         if known.error_code != error_codes.NONE:
             if isinstance(request, FetchSnapshot) and known.error_code in SNAPSHOT_ERRORS:
                 self._forget_snapshot()
-            self._talks.retry_after(node_id, now_ms + self.timing.retry_backoff_ms)
+            self._back_off(node_id, now_ms)
             if known.error_code == error_codes.NOT_LEADER_OR_FOLLOWER and known.epoch == self.epoch:
                 self._leader_is_gone(node_id, now_ms)  # who led this epoch says that it does so no more
         elif isinstance(response, VoteResponse):
@@ -300,11 +303,16 @@ class Quorum(Answering):
             self._fetched(response, now_ms)
         elif isinstance(response, FetchSnapshotResponse):
             self._snapshot_fetched(response, now_ms)
+        if known.error_code == error_codes.NONE:
+            self._talks.succeeded(node_id)
+
+    def _back_off(self, node_id: int, now_ms: float) -> None:
+        self._talks.back_off(node_id, now_ms, self.timing.retry_backoff_ms)
 
     def _unanswered(self, message: Unanswered, now_ms: float) -> None:
         if not self._talks.settle(message.node_id, message.request):
             return
-        self._talks.retry_after(message.node_id, now_ms + self.timing.retry_backoff_ms)
+        self._back_off(message.node_id, now_ms)
         role = self.role
         if message.is_gone and isinstance(role, Prospective | Candidate):
             role.votes.gone.add(message.node_id)
@@ -349,10 +357,10 @@ class Quorum(Answering):
             if self.log.lacks(response.snapshot):
                 role.snapshot = SnapshotProgress(response.snapshot)
             else:
-                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+                self._back_off(role.election.leader_id, now_ms)
         else:
             if not all(self._replicate(batch) for batch in response.batches):
-                self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+                self._back_off(role.election.leader_id, now_ms)
                 return
             if response.high_watermark >= 0:
                 committed = min(response.high_watermark, self.next_offset)
@@ -369,7 +377,7 @@ class Quorum(Answering):
         is_expected = (response.snapshot, response.position) == (progress.snapshot, progress.position)
         if not is_expected or size == 0:
             self._forget_snapshot()
-            self._talks.retry_after(role.election.leader_id, now_ms + self.timing.retry_backoff_ms)
+            self._back_off(role.election.leader_id, now_ms)
             return
         progress.position += size
         is_whole = progress.position >= response.size_bytes

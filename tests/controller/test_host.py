@@ -226,6 +226,24 @@ def test_a_subscriber_that_fails_stops_the_node() -> None:
     assert "The metadata cannot be applied: defect" in world.failures
 
 
+def test_who_watches_the_leader_is_no_part_of_applying_the_metadata() -> None:
+    world = HostWorld()
+
+    def fail() -> None:
+        raise ZeroDivisionError("defect")
+
+    world.host.when_leader_changes(fail)
+    world.host.start()
+    while True:
+        try:
+            world.scheduler.run()
+        except ZeroDivisionError:
+            continue
+        break
+    assert world.host.is_active
+    assert world.failures == []
+
+
 def snapshot_world() -> HostWorld:
     return HostWorld(policy=SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=3_000), segment_bytes=4_000)
 

@@ -1,0 +1,44 @@
+"""Where the other nodes of the quorum are: what is written counts again when what was told leads to somebody else."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kpybroker.controller.quorum_peers import QuorumPeers, Whereabouts
+from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey
+from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
+from kpybroker.raft.wire_form import response_to_wire, to_wire
+from kpywire import error_codes
+
+WRITTEN = VoterEndpoint("CONTROLLER", "written", 2)
+TOLD = VoterEndpoint("", "told", 3)
+FETCH = Fetch(1, ReplicaKey(1), 0, 0, -1)
+
+
+class Places:
+    """Notes who is asked, and answers when told to."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answer: Callable[[Any], object] = lambda _answer: None
+
+    def at(self, host: str, _port: int) -> "Places":
+        self.asked.append(host)
+        return self
+
+    def send(self, message: Any, done: Callable[[Any], object]) -> None:
+        self.answer = lambda response: done(response_to_wire(message, response, {}))
+
+
+@pytest.mark.parametrize("error_code", [error_codes.INVALID_VOTER_KEY, error_codes.NOT_LEADER_OR_FOLLOWER])
+def test_who_is_not_who_was_meant_is_not_asked_again(error_code: int) -> None:
+    places: Any = Places()
+    where = Whereabouts("c", "CONTROLLER", ())
+    peers = QuorumPeers(places, where, 1, VoterHistory([Voter(2, endpoints=(WRITTEN,))]))
+    peers.learn(response_to_wire(to_wire(FETCH, "c", ()), FetchResponse(Known(1, 2)), {2: TOLD}))
+    for response in (FetchResponse(Known(1, 2)), FetchResponse(Known(1, -1, error_code)), None):
+        assert peers.send(2, FETCH, lambda *_: None)
+        if response is not None:
+            places.answer(response)
+    assert places.asked == ["told", "told", "written"]
