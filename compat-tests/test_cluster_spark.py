@@ -66,11 +66,11 @@ def has_come_to(query: Any, count: int) -> bool:
 
 
 def test_a_query_from_topic_to_topic_is_exact_though_leaders_are_killed(
-    target: str, spark: SparkSession, tmp_path: Path
+    target: str, spark: SparkSession, tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     if target not in PROGRAMS:
         pytest.skip("kills nodes, so it needs a cluster of its own")
-    rng = random.Random(8)
+    rng = random.Random(pytestconfig.getoption("--seed"))
     with Cluster(PROGRAMS[target], tmp_path / "cluster", properties=SETTINGS) as cluster:
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
         for topic in ("source", "target"):

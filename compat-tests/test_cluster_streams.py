@@ -28,11 +28,11 @@ APPLICATION: Final = "account-totals"
 SETTINGS: Final = {"default.replication.factor": "3", "min.insync.replicas": "2"}
 
 
-def kill_group_coordinator(cluster: Cluster) -> None:
+def kill_group_coordinator(cluster: Cluster, _rng: random.Random) -> None:
     kill(cluster, coordinator(cluster, APPLICATION))
 
 
-def kill_transaction_coordinator(cluster: Cluster) -> None:
+def kill_transaction_coordinator(cluster: Cluster, _rng: random.Random) -> None:
     """That of the application's only producer."""
     ids = {each for node in cluster.nodes.values() for each in transactional_ids(node.bootstrap_servers)}
     (its_own,) = (each for each in ids if each.startswith(APPLICATION))
@@ -46,12 +46,12 @@ def transactional_ids(server: str) -> list[str]:
     return [each.transactional_id for each in answer.transaction_states]
 
 
-def leader_of(topic: str) -> Callable[[Cluster], None]:
+def leader_of(topic: str) -> Callable[[Cluster, random.Random], None]:
     """Kill the leader of some partition of it."""
-    return partial(kill_leader, topic=topic, rng=random.Random(8))
+    return lambda cluster, rng: kill_leader(cluster, topic, rng)
 
 
-KILLS: Final[Mapping[str, Callable[[Cluster], None]]] = {
+KILLS: Final[Mapping[str, Callable[[Cluster, random.Random], None]]] = {
     "leader of the input": leader_of("payments"),
     "coordinator of the group": kill_group_coordinator,
     "leader of the repartition topic": leader_of(f"{APPLICATION}-by-account-repartition"),
@@ -61,9 +61,12 @@ KILLS: Final[Mapping[str, Callable[[Cluster], None]]] = {
 }
 
 
-def test_totals_are_exact_though_leaders_and_coordinators_are_killed(target: str, tmp_path: Path) -> None:
+def test_totals_are_exact_though_leaders_and_coordinators_are_killed(
+    target: str, tmp_path: Path, pytestconfig: pytest.Config
+) -> None:
     if target not in PROGRAMS:
         pytest.skip("kills nodes, so it needs a cluster of its own")
+    rng = random.Random(pytestconfig.getoption("--seed"))
     with ExitStack() as stack:
         cluster = stack.enter_context(Cluster(PROGRAMS[target], tmp_path / "cluster", properties=SETTINGS))
         admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
@@ -75,8 +78,8 @@ def test_totals_are_exact_though_leaders_and_coordinators_are_killed(target: str
         with payments.going_on():
             eventually(partial(application.times, "RUNNING"), "the application", 120)
             eventually(partial(totals.reach, payments.count), "the first totals", 90)
-            for whom, kill_it in KILLS.items():
-                kill_it(cluster)
+            for whom in rng.sample(sorted(KILLS), len(KILLS)):
+                KILLS[whom](cluster, rng)
                 eventually(partial(totals.reach, payments.count), f"totals after the kill of the {whom}", 180)
                 for topic in admin.list_topics(timeout=30).topics:
                     wait_for_in_sync(cluster, topic, len(cluster.nodes))
