@@ -17,7 +17,16 @@ from kpywire.schema import Field, fields_of
 ERROR_CODE = "error_code"
 IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA, api.ELECT_LEADERS})
 """Responses that say it both for the whole and for each entry."""
-WITH_A_MESSAGE = frozenset({api.DESCRIBE_CONFIGS, api.DESCRIBE_QUORUM, api.FIND_COORDINATOR, api.UNREGISTER_BROKER})
+WITH_A_MESSAGE = frozenset(
+    {
+        api.ADD_RAFT_VOTER,
+        api.DESCRIBE_CONFIGS,
+        api.DESCRIBE_QUORUM,
+        api.FIND_COORDINATOR,
+        api.REMOVE_RAFT_VOTER,
+        api.UNREGISTER_BROKER,
+    }
+)
 """Responses that say the error in words too."""
 OF_A_FETCH_SESSION = frozenset(
     {
