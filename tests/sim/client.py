@@ -101,11 +101,11 @@ class Client:
 
     # Asking
 
-    def peer(self, node_id: int) -> Peer:
+    def peer(self, node_id: int, port: int = PORT) -> Peer:
         """The connection to a node."""
-        return self._peers.at(f"n{node_id}", PORT)
+        return self._peers.at(f"n{node_id}", port)
 
-    async def ask(self, node_id: int, request: Any, *, newest: int | None = None) -> Any:
+    async def ask(self, node_id: int, request: Any, *, newest: int | None = None, port: int = PORT) -> Any:
         """The answer. Raises NoAnswer."""
         answered: asyncio.Future[Any] = self.loop.create_future()
 
@@ -113,7 +113,7 @@ class Client:
             if not answered.done():
                 answered.set_result(answer)
 
-        self.peer(node_id).send(request, done, newest=newest)
+        self.peer(node_id, port).send(request, done, newest=newest)
         answer = await answered
         if isinstance(answer, Unanswered):
             raise NoAnswer(answer.reason)

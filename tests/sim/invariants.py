@@ -5,10 +5,12 @@ committed everywhere with the same bytes, and every later leader has it; in-sync
 metadata image at one offset.
 """
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from kpywire.batch import batch_headers
+
+from .sequences import Sequences
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -26,8 +28,18 @@ class Committed:
 
     def __init__(self) -> None:
         self.end_offset = 0
+        self.epoch = -1
+        """The newest in which somebody led."""
         self.batches: dict[int, tuple[int, int, int]] = {}
         """By base offset: last offset, epoch, checksum."""
+        self.sequences = Sequences()
+
+
+class Granted(NamedTuple):
+    """The newest that is known of a partition: who has all that is committed."""
+
+    partition_epoch: int
+    members: frozenset[int]
 
 
 class Invariants:
@@ -36,10 +48,13 @@ class Invariants:
     def __init__(self, world: "World", machines: "list[Machine]") -> None:
         self.world = world
         self.machines = machines
+        self.is_due = False
+        """Whether something happened behind which all has to be looked at."""
         self.committed: dict[Place, Committed] = {}
         self._partition_leaders: dict[tuple[Place, int], int] = {}
         self._quorum_leaders: dict[int, int] = {}
         self._granted: dict[tuple[Place, int], frozenset[int]] = {}
+        self._newest: dict[Place, Granted] = {}
         self._images: dict[int, int] = {}
         self._image_ends: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, Place], int] = {}
@@ -47,15 +62,40 @@ class Invariants:
 
     def look(self) -> None:
         """After an event."""
-        if self.world.events % EVERY_EVENTS:
+        if self.world.events % EVERY_EVENTS and not self.is_due:
             return
+        self.is_due = False
         for machine in self.machines:
-            node = machine.node
-            if node is None or node._replica is None:
+            self.look_at(machine)
+        for place, committed in self.committed.items():
+            self._look_at_members(place, committed.end_offset)
+
+    def look_at(self, machine: "Machine") -> None:
+        """What holds of one node; also before it is gone."""
+        node = machine.node
+        if node is None or node._replica is None:
+            return
+        self._look_at_quorum(machine, node._replica)
+        if node.broker is not None and hasattr(node.broker, "replicas"):
+            self._look_at_replicas(machine, node.broker.replicas)
+
+    def _look_at_members(self, place: Place, end_offset: int) -> None:
+        """Who is in sync, or may be elected without being it (KIP-966), has all that is committed."""
+        granted = self._newest.get(place)
+        for machine in self.machines if granted is not None else ():
+            assert granted is not None
+            if machine.node_id not in granted.members or not machine.is_up or machine.is_suspect:
                 continue
-            self._look_at_quorum(machine, node._replica)
-            if node.broker is not None and hasattr(node.broker, "replicas"):
-                self._look_at_replicas(machine, node.broker.replicas)
+            broker = machine.node.broker if machine.node is not None else None
+            assert broker is not None
+            topic = broker.replicas.topics.get(place[0])
+            replica = topic.replicas.get(place[2]) if topic is not None and topic.id == place[1] else None
+            role = replica.role if replica is not None and replica.is_here else None
+            if role is not None and role.log.is_open and role.log.log_end_offset < end_offset:
+                self.world.violated(
+                    f"{machine} counts for {place[0]}-{place[2]} (epoch {granted.partition_epoch}: "
+                    f"{sorted(granted.members)}) and ends at {role.log.log_end_offset} of {end_offset} committed"
+                )
 
     def may_lose(self, machine: "Machine") -> bool:
         """Whether nothing that was promised would be lost with what only this machine's memory, or disk, holds: of each
@@ -110,12 +150,18 @@ class Invariants:
                     self.world.violated(
                         f"{topic.name}-{index} has two in-sync sets in its epoch {each.partition_epoch}"
                     )
+                self._note_members(place, each.partition_epoch, {*each.isr, *each.elr})
                 self._look_at_in_sync(image, f"{topic.name}-{index}", each)
                 parts.append(
                     (index, each.leader, each.leader_epoch, each.partition_epoch, *each.isr, *each.elr, *each.replicas)
                 )
         parts.append(sorted((str(key), sorted(each.items())) for key, each in image.configs.items()))
         return crc32(repr(parts).encode())
+
+    def _note_members(self, place: Place, partition_epoch: int, members: set[int]) -> None:
+        known = self._newest.get(place)
+        if known is None or known.partition_epoch < partition_epoch:
+            self._newest[place] = Granted(partition_epoch, frozenset(members))
 
     def _look_at_in_sync(self, image: Any, name: str, partition: Any) -> None:
         """Who leads is in sync and alive; who is not alive stays in sync only where nobody else is."""
@@ -146,13 +192,30 @@ class Invariants:
                 if high_watermark > self._read_to.get(here, 0):
                     self._compare(machine, replica, role, place)
                     self._read_to[here] = high_watermark
+                if role is replica.leader and machine.lives == 1:
+                    self._look_at_stable(machine, role, place)
+
+    def _look_at_stable(self, machine: "Machine", role: Any, place: Place) -> None:
+        """Nothing is stable of a transaction whose marker is not committed. (Of a log that was loaded from a snapshot
+        of its producers nobody knows that, neither in Kafka nor here.)"""
+        sequences = self.committed[place].sequences if place in self.committed else None
+        if sequences is None or sequences.end_offset != role.high_watermark.offset:
+            return
+        first_offset = sequences.first_open_offset
+        if first_offset is not None and role.last_stable_offset().offset > first_offset:
+            self.world.violated(
+                f"{role.name} on {machine} is stable up to {role.last_stable_offset().offset}, "
+                f"and a transaction is open since {first_offset}"
+            )
 
     def _look_at_leader(self, machine: "Machine", replica: Any, place: Place) -> None:
         leader = replica.leader
         committed = self.committed.setdefault(place, Committed())
         if (place, leader.epoch) not in self._partition_leaders:
             self._partition_leaders[place, leader.epoch] = machine.node_id
-            if leader.log.log_end_offset < committed.end_offset:
+            is_late = leader.epoch < committed.epoch  # it stood still when it was elected, and learns of it now
+            committed.epoch = max(committed.epoch, leader.epoch)
+            if leader.log.log_end_offset < committed.end_offset and not is_late:
                 self.world.violated(
                     f"{machine} leads {replica} in epoch {leader.epoch} up to {leader.log.log_end_offset}, "
                     f"and {committed.end_offset} was committed"
@@ -163,6 +226,7 @@ class Invariants:
         granted = self._granted.get((place, leader.partition_epoch))
         if granted is not None and granted != frozenset(leader.isr):
             self.world.violated(f"{machine} has {sorted(leader.isr)} in sync of {replica}, granted {sorted(granted)}")
+        self._note_members(place, leader.partition_epoch, {*leader.isr})  # images are published a little later
         committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
 
     def _compare(self, machine: "Machine", replica: Any, role: Any, place: Place) -> None:
@@ -182,4 +246,7 @@ class Invariants:
                         f"and {known} was committed"
                     )
                     return
+                wrong = committed.sequences.take(header)
+                if wrong:
+                    self.world.violated(f"{replica} on {machine} has at {header.base_offset} a batch of {wrong}")
                 offset = header.next_offset

@@ -61,7 +61,8 @@ class Layout:
         self.flushes_every_message = self.rng.random() < 0.5
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
-        if not self.is_alone and self.rng.random() < 0.8:
+        self.is_quick = not self.is_alone and self.rng.random() < 0.8
+        if self.is_quick:
             election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time
             own |= {
                 **QUICK,

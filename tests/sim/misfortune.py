@@ -74,6 +74,11 @@ class Misfortune:
         self.rng = world.stream("misfortune")
         self.rates = Rates.drawn(self.rng)
         self.is_on = False
+        self.kills_who_ends = world.stream("who ends").choice((0.0, 0.0, 0.1, 0.3))
+        """How often a coordinator dies that is asked to end a transaction."""
+        self.cuts_who_joins = world.stream("who joins").choice((0.0, 0.1, 0.5))
+        """How often a replica that is about to be in sync cannot reach its leader, nor that hear of what is granted."""
+        world.is_ending, world.is_proposed = self._ends, self._proposed
         self.loses_nothing_unsynced = False
         """Whether every append is synced before it is acknowledged."""
         for machine in machines:
@@ -156,6 +161,33 @@ class Misfortune:
             machine.kill_at_a_write(rng.randint(1, 40))
         if rng.random() < rates.blackout:
             self._black_out()
+
+    def _ends(self, node_id: int) -> None:
+        rng = self.world.stream("who ends")
+        if not self.is_on or self.is_fragile or rng.random() >= self.kills_who_ends:
+            return
+        machine = self.machines[node_id - 1]
+        if rng.random() < 0.5:
+            machine.kill_at_a_write(rng.randint(1, 8))
+        else:
+            self.world.later(rng.random() * rng.choice((1.0, 5.0, 20.0)), machine.kill)
+
+    def _proposed(self) -> None:
+        rng = self.world.stream("who joins")
+        if not self.is_on or rng.random() >= self.cuts_who_joins:
+            return
+        for machine in self.machines:
+            broker = machine.node.broker if machine.node is not None else None
+            topics = broker.replicas.topics.values() if broker is not None and hasattr(broker, "replicas") else ()
+            leaders = [each.leader for topic in topics for each in topic.replicas.values() if each.leader is not None]
+            joining = {leader.in_sync.pending.added for leader in leaders if leader.in_sync.pending is not None}
+            for node_id in joining - {None}:
+                self.world.tell(f"{machine} hears neither n{node_id}, which is about to join, nor the controller")
+                self.network.isolate(f"n{node_id}", machine.host.name)
+                self.network.isolate(machine.host.name, f"n{node_id}")
+                for other in self.machines:
+                    if other.is_controller and other is not machine:
+                        self.network.isolate(other.host.name, machine.host.name)
 
     def _victim(self) -> "Machine":
         """Any of them, often the one that leads the quorum."""

@@ -36,6 +36,10 @@ class Trial:
         self._directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
         self._ends_ns = REAL_NS() + MOST_S * 10**9
         _plant(mutation, self._directory)
+        if mutation.seeds:
+            seeds, nodes = (
+                (mutation.seeds, mutation.nodes) if nodes != mutation.nodes else (f"{mutation.seeds},{seeds}", nodes)
+            )
         options = ["--nodes", str(nodes), "--seeds", seeds]
         if mutation.path.startswith(QUORUM):
             options += ["--quorums", QUORUM_SEEDS]

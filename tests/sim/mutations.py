@@ -9,12 +9,15 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """One bug. ``path`` is below the root of the project; ``old`` stands there once."""
+    """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``seeds``, of ``nodes`` nodes, are
+    of worlds in which it is likely to show: they come first."""
 
     name: str
     path: str
     old: str
     new: str
+    seeds: str = ""
+    nodes: int = 3
 
     def has_place(self, root: Path) -> bool:
         """Whether its text stands once in the sources."""

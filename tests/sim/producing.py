@@ -155,6 +155,8 @@ class Producer:
                 except (NoAnswer, Refused) as error:
                     self.records.world.tell(f"{name} {error}")
                     wants = False
+                else:
+                    await self._end_as_zombie(name, identity)
                 ending_s = client.now_s
                 outcome, identity = await self._end(name, identity, wants)
                 self.records.transactions.append(
@@ -184,6 +186,25 @@ class Producer:
                 return
             await self.client.pause(50)
 
+    async def _end_as_zombie(self, name: str, identity: Identity) -> None:
+        """Now and then somebody of the epoch before wants to end what is open: he may not."""
+        client = self.client
+        if identity.epoch == 0 or self.rng.random() < 0.8:
+            return
+        try:
+            node = await client.coordinator(name, TRANSACTION)
+            request = EndTxnRequest(
+                transactional_id=name,
+                producer_id=identity.producer_id,
+                producer_epoch=identity.epoch - 1,
+                committed=False,
+            )
+            answer = await client.ask(node, request)
+        except (NoAnswer, Refused):
+            return
+        if answer.error_code == error_codes.NONE:
+            client.world.violated(f"{name} of epoch {identity.epoch - 1} ended a transaction of {identity.epoch}")
+
     async def _end(self, name: str, identity: Identity, wants: bool) -> tuple[Outcome, Identity | None]:
         """End a transaction; what is known of it, and who goes on."""
         client = self.client
@@ -196,6 +217,7 @@ class Producer:
                     producer_epoch=identity.epoch,
                     committed=wants,
                 )
+                client.world.is_ending(node)
                 answer = await client.ask(node, request)
             except (NoAnswer, Refused):
                 await client.pause(100)

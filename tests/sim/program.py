@@ -4,6 +4,7 @@ import gc
 import json
 import sys
 import warnings
+from collections.abc import Iterator
 
 import click
 
@@ -22,7 +23,7 @@ def main() -> None:
 
 
 @main.command("run")
-@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199.")
+@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199, or 3,7-9.")
 @click.option("--nodes", default=3, help="How many nodes.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
@@ -36,7 +37,7 @@ def run(seeds: str, nodes: int, trace: bool, quorums: str, digests: bool) -> Non
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    for seed in _range(seeds):
+    for seed in _numbers(seeds):
         outcome = simulate(seed, nodes=nodes, records_everything=trace)
         ran += 1
         if ran % 8 == 0:
@@ -58,16 +59,17 @@ def run(seeds: str, nodes: int, trace: bool, quorums: str, digests: bool) -> Non
     sys.exit(1 if failed else 0)
 
 
-def _range(seeds: str) -> range:
-    first, _, last = seeds.partition("-")
-    return range(int(first), int(last or first) + 1)
+def _numbers(seeds: str) -> Iterator[int]:
+    for part in seeds.split(","):
+        first, _, last = part.partition("-")
+        yield from range(int(first), int(last or first) + 1)
 
 
 def _run_quorums(seeds: str) -> None:
     """The simulation that the quorum has of its own."""
     from test_quorum_of_many import test_whatever_happens_what_is_committed_stays as live
 
-    for seed in _range(seeds):
+    for seed in _numbers(seeds):
         try:
             live(seed)
         except Exception as error:

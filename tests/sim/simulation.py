@@ -16,15 +16,20 @@ from .consuming import consume, read_to_the_end
 from .invariants import Invariants
 from .layout import Layout
 from .machine import Machine
+from .meddling import Meddler
 from .misfortune import Misfortune
 from .network import Network
+from .posing import Poser
 from .producing import Producer
 from .records import Records
+from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
+from .witness import Witness
 from .world import Violation, World
 
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
+SILENCE_SHARE = 0.15
 
 
 class Outcome(NamedTuple):
@@ -54,6 +59,9 @@ class Simulation:
         self.clients: list[Client] = []
         self.node_ids = ids
         self.invariants = Invariants(self.world, self.machines)
+        self.witness = Witness(self.invariants)
+        for machine in self.machines:
+            machine.before_death = self.invariants.look_at
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
@@ -88,11 +96,11 @@ class Simulation:
     def _start(self) -> None:
         for machine in self.machines:
             machine.start()
-        self._within(START_MS, self._all_up, "all nodes are up")
+        self.within(START_MS, self._all_up, "all nodes are up")
         creator = self.client("creator")
         created: list[bool] = []
         creator.run(self._create(creator, created))
-        self._within(START_MS, lambda: bool(created), "topics can be created")
+        self.within(START_MS, lambda: bool(created), "topics can be created")
 
     async def _create(self, client: Client, created: list[bool]) -> None:
         replicas = min(3, len(self.machines))
@@ -123,6 +131,12 @@ class Simulation:
         plain.run(Producer(plain, self.records, self.topics).plainly())
         idempotent.run(Producer(idempotent, self.records, self.topics).idempotently())
         transactional.run(Producer(transactional, self.records, self.topics).in_transactions())
+        meddler = Client(self.world, self.network, "meddler", self.node_ids, 1_000.0)
+        self.clients.append(meddler)
+        meddler.run(Meddler(meddler, self.records, self.topics).meddle())
+        poser = Client(self.world, self.network, "poser", self.node_ids, 1_000.0)
+        self.clients.append(poser)
+        poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
         committer.run(commit(committer, self.records, self.partitions[0]))
         for number in range(2):
@@ -132,9 +146,16 @@ class Simulation:
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.misfortune.end()
-        self._within(HEAL_MS, self._all_up, "all nodes are up again")
+        self.within(HEAL_MS, self._all_up, "all nodes are up again")
+        if self.layout.is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
+            self.world.run(1_000.0)  # a controller is active, and knows everybody
+            trial = self.world.stream("silence").choice(
+                (a_silent_broker_is_fenced, a_follower_without_its_leader_leaves)
+            )
+            if any(each.is_controller for each in self.machines):
+                trial(self)
         before = len(self.records.transactions)
-        self._within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
+        self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
         for client in self.clients:
             client.is_over = True
 
@@ -149,7 +170,7 @@ class Simulation:
 
         self.world.run(4_000.0)  # transactions without a client are aborted
         reader.run(read())
-        self._within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
+        self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
 
     def _may_lose_power(self, machine: Machine) -> bool:
@@ -159,7 +180,8 @@ class Simulation:
     def _all_up(self) -> bool:
         return all(machine.is_up for machine in self.machines)
 
-    def _within(self, limit_ms: float, holds: Any, what: str) -> None:
+    def within(self, limit_ms: float, holds: Any, what: str) -> None:
+        """Let time pass until something holds. Raises Violation."""
         if not self.world.run(limit_ms, holds):
             raise Violation(f"after {limit_ms / 1000:.0f} s it does not hold that {what}")
 
@@ -173,6 +195,8 @@ class Complaints(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line = record.getMessage()
+        if "proposing the in-sync set" in line:
+            self.world.later(0.0, self.world.is_proposed)
         if record.exc_info and record.exc_info[1] is not None:
             from traceback import format_exception
 
@@ -193,7 +217,8 @@ def simulate(seed: int, *, nodes: int = 1, records_everything: bool = False) -> 
     root.propagate = False
     root.addHandler(handler)
     try:
-        violation = simulation.run()
+        with simulation.witness.watching():
+            violation = simulation.run()
     finally:
         root.removeHandler(handler)
     for machine in simulation.machines:

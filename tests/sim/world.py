@@ -48,6 +48,10 @@ class World:
         """Of everything that happened so far."""
         self.violation: Violation | None = None
         self.after_event: Callable[[], None] | None = None
+        self.is_ending: Callable[[int], None] = lambda _node_id: None
+        """Told of every node that is about to be asked to end a transaction."""
+        self.is_proposed: Callable[[], None] = lambda: None
+        """Told when a leader proposes an in-sync set."""
         self.told: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
         self._due: list[tuple[float, int, Timer]] = []
         self._numbers = 0

@@ -1,0 +1,73 @@
+"""What is looked at in the moment in which it happens: acknowledgements of acks=all.
+
+Whoever acknowledges leads still, in the term in which it appended; the record is the one it appended, lies below the
+high watermark, and everybody has it who is in sync by what the controller granted.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from kpybroker.replicas.commit_wait import CommitWait
+
+if TYPE_CHECKING:
+    from .invariants import Invariants
+
+
+class Witness:
+    """Sees every request that waits until it is committed."""
+
+    def __init__(self, invariants: "Invariants") -> None:
+        self._invariants = invariants
+        self._world = invariants.world
+        self._epochs: dict[tuple[Any, int], int] = {}
+        """By request and place of an answer: the epoch of its batch in the log."""
+
+    @contextmanager
+    def watching(self) -> Iterator[None]:
+        """As long as this lasts."""
+        begin, check = CommitWait.__init__, CommitWait.check
+
+        def begun(wait: Any, *arguments: Any) -> None:
+            begin(wait, *arguments)
+            for each in wait.undecided:
+                self._appended(wait, each)
+
+        def checked(wait: Any) -> None:
+            before = [(each, each.answers[each.place]) for each in wait.undecided]
+            check(wait)
+            left = set(map(id, wait.undecided))
+            for each, answer in before:
+                if id(each) not in left and each.answers[each.place] is answer:
+                    self._acknowledged(wait, each)
+
+        CommitWait.__init__ = begun  # type: ignore[assignment]
+        CommitWait.check = checked  # type: ignore[method-assign, assignment]
+        try:
+            yield
+        finally:
+            CommitWait.__init__, CommitWait.check = begin, check  # type: ignore[method-assign, assignment]
+
+    def _appended(self, wait: Any, each: Any) -> None:
+        replica = each.replica
+        leader = replica.leader
+        if leader is None:
+            return
+        self._epochs[wait, each.place] = leader.log.epochs.epoch_for(each.next_offset - 1)
+        needed = min(replica.topic.config.min_insync_replicas, len(leader.in_sync.replicas))
+        if len(leader.isr) < needed:
+            self._world.violated(f"{replica} takes acks=all with {sorted(leader.isr)} in sync, and needs {needed}")
+
+    def _acknowledged(self, wait: Any, each: Any) -> None:
+        replica = each.replica
+        leader = replica.leader
+        what = f"{replica} up to {each.next_offset}"
+        if leader is None:
+            self._world.violated(f"{what} is acknowledged by who does not lead")
+            return
+        if leader.high_watermark.offset < each.next_offset:
+            self._world.violated(f"{what} is acknowledged with the high watermark at {leader.high_watermark.offset}")
+        epoch = leader.log.epochs.epoch_for(each.next_offset - 1)
+        if epoch != self._epochs.pop((wait, each.place), epoch):
+            self._world.violated(f"{what} is acknowledged, and another batch stands there, of epoch {epoch}")
+        self._invariants.is_due = True
