@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-import socket
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,6 +13,7 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
 from kpybroker.node import Node
 from kpystorage.real_disk import Descriptors, RealDisk
+from oracle import free_port
 
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 PATIENCE_S = 30.0
@@ -24,14 +24,6 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "3",
     "group.initial.rebalance.delay.ms": "0",
 }
-
-
-def free_port() -> int:
-    """A port of loopback that nobody uses now."""
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        port: int = sock.getsockname()[1]
-        return port
 
 
 class RunningCluster:
