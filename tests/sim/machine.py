@@ -193,6 +193,7 @@ class Machine:
     def kill(self) -> None:
         """The process dies between two of its steps."""
         if self.loop is not None:
+            self.before_death(self)
             self._end_process("is killed")
 
     def died(self) -> None:
@@ -206,7 +207,6 @@ class Machine:
 
     def _end_process(self, how: str) -> None:
         assert self.loop is not None
-        self.before_death(self)
         self.world.tell(f"{self} {how}")
         self.loop.end()
         self.network.process_died(self.host)

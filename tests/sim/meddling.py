@@ -8,9 +8,10 @@ from exactly_once.history import Outcome
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 
-from .client import NoAnswer, Refused
+from .client import Client, NoAnswer, Refused
 from .layout import CONTROLLER_PORT
 from .producing import ALL, UNDECIDED, Identity, Producer
+from .records import Records
 
 GAP = 1_000
 NEVER_REACHED = 1_000_000
@@ -24,6 +25,12 @@ class Meddler(Producer):
 
     _process = ""
 
+    def __init__(self, client: Client, records: Records, topics: dict[str, int]) -> None:
+        """As a producer."""
+        super().__init__(client, records, topics)
+        self._past: list[tuple[tuple[str, int], list[str], Identity, int]] = []
+        """The last batches of those that it was before."""
+
     async def meddle(self) -> None:
         """For as long as the simulation goes on."""
         client, rng = self.client, self.rng
@@ -36,11 +43,18 @@ class Meddler(Producer):
                 offset = await self._write(place, values, identity)
                 if offset is None:
                     break
+                if self._past and rng.random() < 0.3:
+                    wrong = await self._again(*rng.choice(self._past))
+                    if wrong:
+                        client.world.violated(f"{client.name}: {wrong}; it is long ago")
                 meddling = rng.choice((self._again, self._with_a_gap, self._later, self._ahead, self._claim))
                 wrong = await meddling(place, values, identity, offset)
                 if wrong:
                     client.world.violated(f"{client.name}: {wrong}; before, {place} had {values} at {offset}")
                 if meddling == self._later:
+                    break
+                if rng.random() < 0.2:
+                    self._past.append((place, values, identity, offset))
                     break
                 identity.sequences[place] = identity.sequences.get(place, 0) + len(values)
                 await client.pause(rng.choice((5, 50, 500)))
@@ -64,16 +78,17 @@ class Meddler(Producer):
         self._note(self._process, began_s, outcome, place, values, offset)
         return offset
 
-    async def _try(self, place: tuple[str, int], values: list[str], identity: Identity) -> int | None:
-        try:
-            return await self._produce(place, values, ALL, identity, None)
-        except (NoAnswer, Refused):
-            self.client.forget()
-            return None
-
     async def _again(self, place: tuple[str, int], values: list[str], identity: Identity, offset: int) -> str:
-        again = await self._try(place, values, identity)
-        return "" if again in (None, offset) else f"what was sent again is at {again}"
+        """The last batch of a producer is known as long as it has no other."""
+        try:
+            again = await self._produce(place, values, ALL, identity, None)
+        except NoAnswer:
+            self.client.forget()
+            return ""
+        except Refused as refused:
+            is_unknown = refused.code == error_codes.OUT_OF_ORDER_SEQUENCE_NUMBER
+            return f"what is at {offset} of {place} and was sent again is not known" if is_unknown else ""
+        return "" if again == offset else f"what is at {offset} of {place} and was sent again is at {again}"
 
     async def _with_a_gap(self, place: tuple[str, int], values: list[str], identity: Identity, _offset: int) -> str:
         other = Identity(identity.producer_id, identity.epoch)
@@ -83,7 +98,7 @@ class Meddler(Producer):
     async def _later(self, place: tuple[str, int], values: list[str], identity: Identity, _offset: int) -> str:
         """Go on in the next epoch; the one before is over."""
         before = Identity(identity.producer_id, identity.epoch)
-        before.sequences[place] = identity.sequences.get(place, 0) + len(values)
+        before.sequences[place] = self.rng.choice((0, identity.sequences.get(place, 0) + len(values)))
         if await self._write(place, self._values(2), Identity(identity.producer_id, identity.epoch + 1)) is None:
             return ""
         return await self._must_not(place, before, "an epoch that is over is taken")

@@ -192,6 +192,7 @@ MUTATIONS = [
         BROKERS,
         "session = state.heartbeats.take_expired(now_ms)",
         "session = None",
+        seeds="41,43,59",
     ),
     Mutation(
         "a new incarnation stays in in-sync sets",
@@ -204,6 +205,7 @@ MUTATIONS = [
         CHANGE,
         "if replica not in self.isr and replica not in self.unclean_shutdown_replicas",
         "if replica not in self.isr",
+        seeds="20,32,43,46,54,56",
     ),
     Mutation(
         "answers leave before they are committed",
@@ -226,10 +228,10 @@ MUTATIONS = [
         "if acks_all and next_offset < 0:",
     ),
     Mutation(
-        "acknowledged by a later term",
+        "acknowledged by who leads no more",
         WAIT,
-        "if leader is None or leader.term != each.term:",
-        "if leader is None:",
+        "    if leader is None or leader.term != each.term:\n        return error_codes.NOT_LEADER_OR_FOLLOWER",
+        "    if leader is None or leader.term != each.term:\n        return error_codes.NONE",
     ),
     Mutation(
         "high watermark counts the leader alone",
@@ -242,6 +244,7 @@ MUTATIONS = [
         IN_SYNC,
         "return self.isr if pending is None or pending.added is None else pending.isr",
         "return self.isr",
+        seeds="9,10,56,73,74",
     ),
     Mutation(
         "a shrinking in-sync set counts before it is granted",
@@ -254,12 +257,14 @@ MUTATIONS = [
         IN_SYNC,
         "if follower is None or follower.log_end.offset < needed_offset:",
         "if follower is None:",
+        seeds="9,10,56,73,74",
     ),
     Mutation(
         "never leaves the in-sync set",
         IN_SYNC,
         "        if not removed:\n            return None\n        isr",
         "        if removed or not removed:\n            return None\n        isr",
+        seeds="9,11,19,28",
     ),
     Mutation(
         "min.insync.replicas does not matter",
@@ -293,10 +298,10 @@ MUTATIONS = [
         "return Reaction.APPEND",
     ),
     Mutation(
-        "follower appends gaps",
+        "follower asks for one too many",
         FOLLOWER,
-        "        if first.base_offset >= end:\n            return\n",
-        "        return\n",
+        "return _new(NextFetch, (found.end.offset, found.epochs.latest, found.log_start_offset))",
+        "return _new(NextFetch, (found.end.offset + 1, found.epochs.latest, found.log_start_offset))",
     ),
     Mutation(
         "follower takes over the high watermark beyond its log",
@@ -417,12 +422,16 @@ MUTATIONS = [
         LOG,
         "        under_way, self.flushing = self.flushing, None\n",
         "        under_way, self.flushing = None, self.flushing\n",
+        seeds="93,0-60",
+        nodes=1,
     ),
     Mutation(
         "what a dead process wrote is not flushed",
         "storage/kpystorage/directory.py",
         "        if log.end.offset - log.recovery_point >= log.config.flush_messages:\n",
         "        if log.end.offset < 0:\n",
+        seeds="93,0-60",
+        nodes=1,
     ),
     Mutation(
         "fetch sessions are not told of changes",
