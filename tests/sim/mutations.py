@@ -232,6 +232,7 @@ MUTATIONS = [
         WAIT,
         "    if leader is None or leader.term != each.term:\n        return error_codes.NOT_LEADER_OR_FOLLOWER",
         "    if leader is None or leader.term != each.term:\n        return error_codes.NONE",
+        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "high watermark counts the leader alone",
@@ -244,7 +245,7 @@ MUTATIONS = [
         IN_SYNC,
         "return self.isr if pending is None or pending.added is None else pending.isr",
         "return self.isr",
-        seeds="9,10,56,73,74",
+        seeds="90,94,96,106,110,129,135,149,171",
     ),
     Mutation(
         "a shrinking in-sync set counts before it is granted",
@@ -284,6 +285,7 @@ MUTATIONS = [
         FOLLOWER,
         "        self._truncate(min(cut, end), now_ms)",
         "        self._truncate(self.high_watermark.offset, now_ms)",
+        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "no truncation where logs part",
@@ -353,6 +355,7 @@ MUTATIONS = [
         "            state.coordinator_epoch = entry.coordinator_epoch\n",
         "            del self.producers[entry.producer_id]\n"
         "            state.coordinator_epoch = entry.coordinator_epoch\n",
+        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "last stable offset ignores open transactions",
@@ -422,7 +425,7 @@ MUTATIONS = [
         LOG,
         "        under_way, self.flushing = self.flushing, None\n",
         "        under_way, self.flushing = None, self.flushing\n",
-        seeds="93,0-60",
+        seeds="6,25,31,55,67,79,113,116,126,129,147,149,156,161,167,171,185,191,205",
         nodes=1,
     ),
     Mutation(
@@ -430,7 +433,7 @@ MUTATIONS = [
         "storage/kpystorage/directory.py",
         "        if log.end.offset - log.recovery_point >= log.config.flush_messages:\n",
         "        if log.end.offset < 0:\n",
-        seeds="93,0-60",
+        seeds="6,25,31,55,67,79,113,116,126,129,147,149,156,161,167,171,185,191,205",
         nodes=1,
     ),
     Mutation(

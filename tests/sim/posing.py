@@ -1,4 +1,5 @@
-"""A client that poses as the leader of a partition, and asks the controller for what no leader may have.
+"""A client that poses as the leader of a partition, and asks the controller for what no leader may have. Now and then
+it has leaders elected, as an operator does, so that they change while all are alive.
 
 It knows the metadata from inside. It asks for the in-sync set that there is, so that nothing would change.
 """
@@ -12,6 +13,7 @@ from kpywire.messages.alter_partition import (
     AlterPartitionRequestTopicData,
     BrokerState,
 )
+from kpywire.messages.elect_leaders import ElectLeadersRequest
 
 from .client import Client, NoAnswer
 from .layout import CONTROLLER_PORT
@@ -19,6 +21,7 @@ from .layout import CONTROLLER_PORT
 if TYPE_CHECKING:
     from .machine import Machine
 
+PREFERRED = 0
 BEHIND = 2
 """So many epochs; a controller that is deposed and does not know it may be one behind, and not answer more."""
 
@@ -35,7 +38,9 @@ class Poser:
         while not self.client.is_over:
             await self.client.pause(300)
             hosts = [each.node._replica for each in self.machines if each.node is not None and each.node._replica]
-            if hosts:
+            if self.client.rng.random() < 0.2:
+                await self._elect()
+            elif hosts:
                 await self._ask(max((host.image for host in hosts), key=lambda image: image.next_offset))
 
     async def _ask(self, image: Any) -> None:
@@ -77,6 +82,13 @@ class Poser:
             told = answered.partition_epoch
             if partition_epoch == partition.partition_epoch or told >= partition_epoch + BEHIND:
                 self.client.world.violated(f"{topic.name}-{index} has its in-sync set granted {what}, now {told}")
+
+    async def _elect(self) -> None:
+        request = ElectLeadersRequest(election_type=PREFERRED, topic_partitions=None, timeout_ms=1_000)
+        try:
+            await self.client.ask(self.client.any_node(), request)
+        except NoAnswer:
+            return
 
     async def _answer(self, request: AlterPartitionRequest) -> Any:
         """What a controller says of the partition; nothing where it has nothing to say."""
