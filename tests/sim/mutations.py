@@ -123,10 +123,10 @@ MUTATIONS = [
         "return max(end.offset, diverging.offset)",
     ),
     Mutation(
-        "quorum's follower leaves gaps",
-        QUORUM,
-        "if header.base_offset != self.next_offset or not check_crc(batch, header):",
-        "if not check_crc(batch, header):",
+        "quorum's candidate needs less than a majority",
+        "kpybroker/raft/roles.py",
+        "self.needed = len(self.voters) // 2 + 1",
+        "self.needed = len(self.voters) // 2",
     ),
     Mutation(
         "quorum's leader never resigns",
