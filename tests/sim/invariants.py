@@ -55,8 +55,6 @@ class Invariants:
         self._quorum_leaders: dict[int, int] = {}
         self._granted: dict[tuple[Place, int], frozenset[int]] = {}
         self._newest: dict[Place, Granted] = {}
-        self._lives: dict[int, int] = {}
-        """The newest epoch of every broker."""
         self._images: dict[int, int] = {}
         self._image_ends: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, Place], int] = {}
@@ -141,18 +139,11 @@ class Invariants:
 
     def _digest(self, image: Any) -> int:
         parts: list[Any] = [sorted(image.features.items()), image.next_producer_id]
-        unclean = {machine.node_id for machine in self.machines if machine.died_uncleanly}
-        back = {each.id for each in image.brokers.values() if self._lives.get(each.id, -1) < each.epoch} & unclean
-        self._lives |= {each.id: max(self._lives.get(each.id, -1), each.epoch) for each in image.brokers.values()}
         parts += [(each.id, each.epoch, each.fenced, each.incarnation_id) for each in image.brokers.values()]
         for topic in image.topics.values():
             parts.append((topic.name, topic.id))
             for index, each in topic.partitions.items():
                 place = (topic.name, topic.id, index)
-                if back.intersection(each.elr) and {(place, each.partition_epoch - n) for n in (0, 1)} & set(
-                    self._granted
-                ):
-                    self.world.violated(f"{back} died uncleanly, came back and may lead {topic.name}-{index} as before")
                 granted = frozenset(each.isr)
                 known = self._granted.setdefault((place, each.partition_epoch), granted)
                 if known != granted:

@@ -104,8 +104,6 @@ class Machine:
         self.is_stopping = False
         self.is_suspect = False
         """Whether it lost something that it had, and has not been taken into the cluster anew since."""
-        self.died_uncleanly = False
-        """Whether its last life that was up ended without a stop."""
         self.lives = 0
         self.slowest_thread_ms = 2.0
         self.before_death: Callable[[Machine], None] = lambda _machine: None
@@ -209,7 +207,6 @@ class Machine:
 
     def _end_process(self, how: str) -> None:
         assert self.loop is not None
-        self.died_uncleanly = not self.is_stopping and (self.is_up or self.died_uncleanly)
         self.world.tell(f"{self} {how}")
         self.loop.end()
         self.network.process_died(self.host)
@@ -221,7 +218,6 @@ class Machine:
         self.is_suspect = True
         if self.loop is not None:
             self.before_death(self)
-            self.died_uncleanly = not self.is_stopping and (self.is_up or self.died_uncleanly)
             self.loop.end()
         self.network.power_failed(self.host)
         self._let_go(self.disk.after_power_failure())

@@ -201,13 +201,6 @@ MUTATIONS = [
         "        pass\n",
     ),
     Mutation(
-        "who died uncleanly stays eligible",
-        CHANGE,
-        "if replica not in self.isr and replica not in self.unclean_shutdown_replicas",
-        "if replica not in self.isr",
-        seeds="20,32,43,46,54,56",
-    ),
-    Mutation(
         "answers leave before they are committed",
         JOURNAL,
         "        if next_offset <= self.committed_offset:\n            return None\n        gate = _Gate(next_offset)",
