@@ -2,6 +2,10 @@
 
 A planted bug is found when a seed fails with it. The texts are held against the sources by a test, so a change of the
 code brings its mutations along.
+
+What cannot show is not planted: a quorum's follower that takes gaps (an honest leader sends none, since each fetch
+names where the log ends and with which epoch); an acknowledgement by a later term (requests are decided when a role
+ends, before the next begins); an unclean broker that stays eligible (no cluster has KIP-966's eligible replicas).
 """
 
 from pathlib import Path
