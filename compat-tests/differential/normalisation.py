@@ -193,6 +193,8 @@ RULES = (
 
 BOUNDS = re.compile(r"within \[-?\d+, -?\d+\]")
 """Of timestamps that a broker takes: they follow its clock."""
+CLUSTER_ID = re.compile('the cluster id "[^"]*"')
+"""Each cluster has its own."""
 MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
 
@@ -233,6 +235,7 @@ def _named(text: str, view: View) -> str:
         if isinstance(quoted, str) and len(quoted) > 8 and quoted in text:
             text = text.replace(quoted, symbol)
     text = BOUNDS.sub("within <bounds>", text)
+    text = CLUSTER_ID.sub('the cluster id "<>"', text)
     text = re.sub(rf":{view.port}\b", ":<port>", text)
     return MEMBER_ID.sub("<uuid>", text)
 

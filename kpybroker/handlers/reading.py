@@ -323,7 +323,7 @@ class Reading:
             error_code=error_codes.NONE,
             session_id=session.id,
             responses=list(topics.values()),
-            node_endpoints=node_endpoints(self._nodes, NodeEndpoint) if self._nodes else [],
+            node_endpoints=node_endpoints(self._nodes, NodeEndpoint) if self._nodes and self.replica_id < 0 else [],
         )
 
     def _count(self, entry: Entry, answer: PartitionData) -> None:
