@@ -6,9 +6,10 @@ It owns nothing that waits and decides nothing itself; `kpybroker.node` builds i
 import logging
 import os
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
+from kpybroker.config import stored
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
@@ -23,7 +24,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpybroker.replicas.compaction import Compaction
@@ -32,9 +33,6 @@ from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.listener import Server
 
 log = logging.getLogger("kpybroker.config")
-
-CLUSTER_DEFAULT = ""
-"""The resource name of dynamic configs that hold for every broker."""
 
 
 def cordoned_paths(config: BrokerConfig) -> list[str]:
@@ -77,8 +75,6 @@ class Broker:
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
-        self.when_reconfigured: Callable[[BrokerConfig], object] = lambda _config: None
-        """Takes every new configuration, for what lies outside of the broker role."""
         self._rng = rng
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
@@ -88,7 +84,7 @@ class Broker:
             self.topic_answers.forget_all()
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
-        if any(kind == BROKER_RESOURCE and name in ("", str(self.node_id)) for kind, name in delta.configs):
+        if stored.concerns(delta.configs, self.node_id):
             self._reconfigure(image)
         self.replicas.apply(image, delta)
         self.groups.apply(image, delta)
@@ -109,9 +105,7 @@ class Broker:
     def _reconfigure(self, image: MetadataImage) -> None:
         """Dynamic broker configs changed (KIP-226)."""
         known = self.config.warnings
-        self.config = self.config.with_dynamic(
-            image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
-        )
+        self.config = stored.reread(self.config, image, self.node_id)
         for warning in self.config.warnings:
             if warning not in known:
                 log.warning("%s", warning)
@@ -120,7 +114,6 @@ class Broker:
             self.replicas.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
         self.report_directories()
-        self.when_reconfigured(self.config)
 
     def report_directories(self) -> None:
         """Tell the controller at once which directories do not work or take no new logs."""

@@ -6,14 +6,13 @@ decided here, or answered with NOT_CONTROLLER while another node's controller is
 
 from collections.abc import Callable, Mapping
 
+from kpybroker.config import stored
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.host import ControllerHost
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
+from kpybroker.metadata.image import MetadataImage
 from kpybroker.server.connection import Connection
-
-CLUSTER_DEFAULT = ""
 
 
 class ControllerRole:
@@ -46,10 +45,6 @@ class ControllerRole:
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change of the metadata."""
-        if any(
-            kind == BROKER_RESOURCE and name in (CLUSTER_DEFAULT, str(self.node_id)) for kind, name in delta.configs
-        ):
-            self.config = self.config.with_dynamic(
-                image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(self.node_id))
-            )
+        if stored.concerns(delta.configs, self.node_id):
+            self.config = stored.reread(self.config, image, self.node_id)
             self._reconfigured(self.config)
