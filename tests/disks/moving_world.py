@@ -4,10 +4,12 @@ The model knows every batch that was handed over and how much of it was promised
 controller that never loses anything; where a replica lies it notes a while after it was told.
 """
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
 from crash_world import Model, check_derived, check_kept
+from crashing import blank_disk
 from log_making import append, headers_of, make_batch, make_marker
 
 from kpybroker.config.broker import BrokerConfig
@@ -46,6 +48,28 @@ CONFIGS = {
     "file.delete.delay.ms": "1000",
 }
 """Segments are as short as their index."""
+
+
+def topic_records(name: str, topic_id: bytes, paths: Sequence[str]) -> list[Any]:
+    """A topic with a partition in each of these directories."""
+    records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
+    records += [ConfigRecord(resource_type=2, resource_name=name, name=key, value=CONFIGS[key]) for key in CONFIGS]
+    records += [
+        PartitionRecord(
+            topic_id=topic_id,
+            partition_id=index,
+            replicas=[NODE],
+            isr=[NODE],
+            removing_replicas=[],
+            adding_replicas=[],
+            leader=NODE,
+            leader_epoch=0,
+            partition_epoch=0,
+            directories=[IDS[path]],
+        )
+        for index, path in enumerate(paths)
+    ]
+    return records
 
 
 class Controller:
@@ -143,11 +167,7 @@ class MovingWorld:
     def __init__(self, seed: int, operations: int) -> None:
         self.rng = Random(seed)
         self.operations = operations
-        self.disk = SimDisk(Random(seed + 1))
-        for path in (ONE, TWO):
-            self.disk.make_directory(path)
-        self.disk.synchronize_directory("/")
-        self.disk.calls = 0
+        self.disk = blank_disk(seed + 1, ONE, TWO)
         self.model = Model()
         self.deleted_below = 0
         """What DeleteRecords has promised never to show again."""
@@ -159,23 +179,7 @@ class MovingWorld:
         self.controller.tell(
             None,
             FeatureLevelRecord(name="metadata.version", feature_level=LEVEL),
-            TopicRecord(name=TOPIC, topic_id=TOPIC_ID),
-            *(
-                ConfigRecord(resource_type=2, resource_name=TOPIC, name=name, value=value)
-                for name, value in CONFIGS.items()
-            ),
-            PartitionRecord(
-                topic_id=TOPIC_ID,
-                partition_id=0,
-                replicas=[NODE],
-                isr=[NODE],
-                removing_replicas=[],
-                adding_replicas=[],
-                leader=NODE,
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[IDS[ONE]],
-            ),
+            *topic_records(TOPIC, TOPIC_ID, [ONE]),
         )
         self.life = Life(self.disk, self.controller)
         self.life.begin()

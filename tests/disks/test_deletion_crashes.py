@@ -3,22 +3,20 @@
 What a power failure leaves of a log that was never flushed may not say whose it was: it is kept, and named so.
 """
 
+from functools import partial
 from random import Random
-from typing import Any
 
 import pytest
+from crashing import blank_disk, crashes
 from log_making import append, make_batch
-from moving_world import CONFIGS, IDS, LEVEL, NODE, ONE, TWO, Controller, Life
+from moving_world import LEVEL, NODE, ONE, TWO, Controller, Life, topic_records
 
 from kpystorage import names, partition_metadata
 from kpystorage.errors import CorruptFile
-from kpystorage.sim_disk import SimDisk, SimulatedCrash
-from kpywire.metadata_records.config_record import ConfigRecord
+from kpystorage.sim_disk import SimDisk
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
-from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
-from kpywire.metadata_records.topic_record import TopicRecord
 
 OPERATIONS = 45
 TOPICS = ("a", "b")
@@ -30,11 +28,7 @@ class DeletingWorld:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.disk = SimDisk(Random(seed + 1))
-        for path in (ONE, TWO):
-            self.disk.make_directory(path)
-        self.disk.synchronize_directory("/")
-        self.disk.calls = 0
+        self.disk = blank_disk(seed + 1, ONE, TWO)
         self.controller = Controller()
         self.controller.tell(None, FeatureLevelRecord(name="metadata.version", feature_level=LEVEL))
         self.made = 0
@@ -90,24 +84,8 @@ class DeletingWorld:
     def _create(self, life: Life, name: str) -> None:
         self.made += 1
         topic_id = self.made.to_bytes(16, "big")
-        records: list[Any] = [TopicRecord(name=name, topic_id=topic_id)]
-        records += [ConfigRecord(resource_type=2, resource_name=name, name=k, value=v) for k, v in CONFIGS.items()]
-        records += [
-            PartitionRecord(
-                topic_id=topic_id,
-                partition_id=index,
-                replicas=[NODE],
-                isr=[NODE],
-                removing_replicas=[],
-                adding_replicas=[],
-                leader=NODE,
-                leader_epoch=0,
-                partition_epoch=0,
-                directories=[IDS[self.rng.choice([ONE, TWO])]],
-            )
-            for index in range(PARTITIONS)
-        ]
-        self.controller.tell(life.replicas, *records)
+        paths = [self.rng.choice([ONE, TWO]) for _ in range(PARTITIONS)]
+        self.controller.tell(life.replicas, *topic_records(name, topic_id, paths))
 
     def _append(self, life: Life, name: str, index: int) -> None:
         leader = life.replicas.find(name, index).led()
@@ -126,7 +104,7 @@ class DeletingWorld:
             self.controller.tell(life.replicas, *change)
         self._check_logs(life)
         life.settle()
-        self._check_names(disk)
+        self.check_names(disk)
         life.close()
         again = Life(disk, self.controller)
         again.begin()
@@ -144,7 +122,7 @@ class DeletingWorld:
                 assert log.log_start_offset <= log.end.offset
                 assert log.log_start_offset <= self.moved.get((topic.id, index), 0), "of another life of the topic"
 
-    def _check_names(self, disk: SimDisk) -> None:
+    def check_names(self, disk: SimDisk) -> None:
         expected = {f"{name}-{index}" for name in self.controller.image.topics for index in range(PARTITIONS)}
         found = []
         for path in (ONE, TWO):
@@ -163,20 +141,9 @@ def tells_its_topic(disk: SimDisk, path: str) -> bool:
         return False
 
 
-def calls_of(seed: int) -> int:
-    world = DeletingWorld(seed)
-    world.run()
-    world._check_names(world.disk)
-    assert world.deletions > 3
-    return world.disk.calls
-
-
-def crashed(seed: int, call: int) -> DeletingWorld:
-    world = DeletingWorld(seed)
-    world.disk.crash_at = call
-    with pytest.raises(SimulatedCrash):
-        world.run()
-    return world
+def deletes_enough(world: DeletingWorld) -> bool:
+    world.check_names(world.disk)
+    return world.deletions > 3
 
 
 EVERY = [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark.slow)]
@@ -185,14 +152,12 @@ EVERY = [pytest.param(5, id="some"), pytest.param(1, id="all", marks=pytest.mark
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("seed", [1, 3])
 def test_a_power_failure_at_any_call_leaves_nothing_of_a_deleted_topic(seed: int, step: int) -> None:
-    for call in range(1, calls_of(seed) + 1, step):
-        world = crashed(seed, call)
+    for world in crashes(partial(DeletingWorld, seed), deletes_enough, step=step):
         world.check(world.disk.after_power_failure())
 
 
 @pytest.mark.parametrize("step", EVERY)
 @pytest.mark.parametrize("seed", [4])
 def test_the_death_of_the_process_at_any_call_leaves_nothing_of_a_deleted_topic(seed: int, step: int) -> None:
-    for call in range(1, calls_of(seed) + 1, step):
-        world = crashed(seed, call)
+    for world in crashes(partial(DeletingWorld, seed), deletes_enough, step=step):
         world.check(world.disk.after_process_death())

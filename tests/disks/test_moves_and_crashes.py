@@ -2,40 +2,28 @@
 
 import errno
 import logging
+from functools import partial
 
 import pytest
 from crash_world import check_derived, check_kept
+from crashing import crashes, failing
 from moving_world import IDS, ONE, TOPIC, TWO, Life, MovingWorld, deleted
 
 from kpybroker.errors import KafkaError
 from kpybroker.replicas.move import BATCHES_AT_ONCE, SMALLEST_CHUNK_BYTES, Assignment, Move
 from kpystorage.errors import DiskFailure
-from kpystorage.sim_disk import SimulatedCrash
 from kpywire import error_codes
 
 OPERATIONS = 60
 
 
-def calls_of(seed: int) -> int:
-    """How many calls the whole workload makes."""
-    world = MovingWorld(seed, OPERATIONS)
-    world.run()
-    assert world.moves > 2
-    return world.disk.calls
-
-
-def crashed(seed: int, call: int) -> MovingWorld:
-    world = MovingWorld(seed, OPERATIONS)
-    world.disk.crash_at = call
-    with pytest.raises(SimulatedCrash):
-        world.run()
-    return world
+def moves_enough(world: MovingWorld) -> bool:
+    return world.moves > 2
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_power_failure_at_any_call_of_a_move_leaves_one_log_with_all_that_was_flushed(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(MovingWorld, seed, OPERATIONS), moves_enough):
         world.check(world.disk.after_power_failure(), world.model.promised_end)
 
 
@@ -43,16 +31,12 @@ def test_a_power_failure_at_any_call_of_a_move_leaves_one_log_with_all_that_was_
 def test_the_death_of_the_process_at_any_call_of_a_move_leaves_one_log_with_all_that_was_acknowledged(
     seed: int,
 ) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(MovingWorld, seed, OPERATIONS), moves_enough):
         world.check(world.disk.after_process_death(), world.model.acknowledged_end)
 
 
 def test_a_directory_that_fails_at_any_call_of_a_move_leaves_the_log_in_the_other_or_says_that_it_is_gone() -> None:
-    seed = 4
-    for call in range(1, calls_of(seed) + 1):
-        world = MovingWorld(seed, OPERATIONS)
-        world.disk.fail_at = call
+    for world in failing(partial(MovingWorld, 4, OPERATIONS), moves_enough):
         try:
             world.run()
         except (DiskFailure, KafkaError, OSError):

@@ -7,6 +7,7 @@ the newest of its records says, whatever was compacted away and wherever the pow
 from collections.abc import Iterable
 from random import Random
 
+from crashing import blank_disk
 from log_making import NOW_MS, PATH, TOPIC_ID, append, make_marker, open_directory
 
 from kpystorage import names
@@ -52,10 +53,7 @@ class CompactionWorld:
     def __init__(self, seed: int, operations: int = 16) -> None:
         self.rng = Random(seed)
         self.operations = operations
-        self.disk = SimDisk(Random(seed + 1))
-        self.disk.make_directory(PATH)
-        self.disk.synchronize_directory("/")
-        self.disk.calls = 0
+        self.disk = blank_disk(seed + 1, PATH)
         self.history: list[Written] = []
         self.promised_end = 0
         self.acknowledged_end = 0

@@ -5,6 +5,7 @@ The model knows, per log, every batch that was ever handed to it and the offset 
 
 from random import Random
 
+from crashing import blank_disk
 from log_making import NOW_MS, PATH, TOPIC_ID, append, headers_of, make_batch, make_marker, open_directory
 
 from kpystorage import names
@@ -16,7 +17,6 @@ from kpystorage.log_offset import LogOffset
 from kpystorage.producer_states import ProducerStates
 from kpystorage.scan import batches, headers
 from kpystorage.segment import Segment
-from kpystorage.sim_disk import SimDisk
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import check_crc
 
@@ -54,10 +54,7 @@ class World:
         self.logs = logs
         self.operations = operations
         self.config = CONFIG._replace(preallocate=seed % 3 == 2)
-        self.disk = SimDisk(Random(seed + 1))
-        self.disk.make_directory(PATH)
-        self.disk.synchronize_directory("/")
-        self.disk.calls = 0
+        self.disk = blank_disk(seed + 1, PATH)
         self.models = [Model() for _ in range(logs)]
         self.directory: LogDirectory
 

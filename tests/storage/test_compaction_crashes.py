@@ -1,8 +1,11 @@
 """The disk dies at every call of writing, compacting and swapping: nothing is lost, and nothing comes back."""
 
+from functools import partial
+
 import pytest
 from compaction_world import CompactionWorld, reopened
 from crash_world import check_indexes
+from crashing import crashes, failing
 from log_making import open_directory
 
 from kpystorage.errors import DiskFailure
@@ -11,22 +14,8 @@ from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
 
-def calls_of(seed: int) -> int:
-    """How many calls the whole workload makes."""
-    world = CompactionWorld(seed)
-    world.run()
-    assert world.passes > 1
-    assert world.gone
-    return world.disk.calls
-
-
-def crashed(seed: int, call: int) -> CompactionWorld:
-    """The workload up to the crash at a call."""
-    world = CompactionWorld(seed)
-    world.disk.crash_at = call
-    with pytest.raises(SimulatedCrash):
-        world.run()
-    return world
+def compacts_enough(world: CompactionWorld) -> bool:
+    return world.passes > 1 and bool(world.gone)
 
 
 def check(world: CompactionWorld, log: Log | None, kept_end: int) -> None:
@@ -46,22 +35,19 @@ def check(world: CompactionWorld, log: Log | None, kept_end: int) -> None:
 
 @pytest.mark.parametrize("seed", [9, 26])
 def test_a_power_failure_at_any_call_of_a_pass_loses_nothing_and_brings_nothing_back(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(CompactionWorld, seed), compacts_enough):
         check(world, reopened(world, world.disk.after_power_failure(), Shutdown.UNCLEAN), world.promised_end)
 
 
 @pytest.mark.parametrize("seed", [6])
 def test_the_death_of_the_process_at_any_call_of_a_pass_loses_nothing_and_brings_nothing_back(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(CompactionWorld, seed), compacts_enough):
         check(world, reopened(world, world.disk.after_process_death(), Shutdown.PROCESS_DIED), world.acknowledged_end)
 
 
 @pytest.mark.parametrize("seed", [23])
 def test_a_crash_of_the_start_that_finishes_a_swap_harms_nothing_either(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(CompactionWorld, seed), compacts_enough):
         for again in range(1, 1000):
             disk = world.disk.after_process_death()
             if not disk_in_the_middle(disk):
@@ -85,9 +71,7 @@ def disk_in_the_middle(disk: SimDisk) -> bool:
 
 @pytest.mark.parametrize("seed", [33])
 def test_a_call_that_fails_takes_the_directory_offline_and_harms_nothing(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = CompactionWorld(seed)
-        world.disk.fail_at = call
+    for world in failing(partial(CompactionWorld, seed), compacts_enough):
         with pytest.raises((DiskFailure, OSError)):
             world.run()
         if not hasattr(world, "directory"):

@@ -1,10 +1,12 @@
 """The disk dies at every call of a workload: what was promised is there, and what is derived is what the log says."""
 
+from functools import partial
 from itertools import count
 from random import Random
 
 import pytest
 from crash_world import CONFIG, World, check_derived, check_kept
+from crashing import crashed, crashes, failing
 from log_making import NOW_MS, PATH, TOPIC_ID, append, append_records, make_batch, make_marker, open_directory
 
 from kpystorage.entry_file import ENTRIES_PER_WRITE
@@ -14,22 +16,6 @@ from kpystorage.recovery import Shutdown
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
 OPERATIONS = 60
-
-
-def calls_of(seed: int, logs: int = 2) -> int:
-    """How many calls the whole workload makes."""
-    world = World(seed, OPERATIONS, logs)
-    world.run()
-    return world.disk.calls
-
-
-def crashed(seed: int, call: int, logs: int = 2) -> World:
-    """The workload up to the crash at a call."""
-    world = World(seed, OPERATIONS, logs)
-    world.disk.crash_at = call
-    with pytest.raises(SimulatedCrash):
-        world.run()
-    return world
 
 
 def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown, last: Shutdown | None = None) -> None:
@@ -57,15 +43,13 @@ def check_recovered(world: World, disk: SimDisk, shutdown: Shutdown, last: Shutd
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
 def test_a_power_failure_at_any_call_keeps_what_was_flushed(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(World, seed, OPERATIONS)):
         check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
 
 
 @pytest.mark.parametrize("seed", [11, 12])
 def test_the_death_of_the_process_while_it_recovers_leaves_as_much_to_check_as_before(seed: int) -> None:
-    for call in range(10, calls_of(seed), 5):
-        world = crashed(seed, call)
+    for world in crashes(partial(World, seed, OPERATIONS), first=10, step=5):
         disk = world.disk.after_power_failure()
         for later in count(1):
             disk.crash_at = later
@@ -105,23 +89,20 @@ def test_the_death_of_the_process_while_it_looks_at_what_its_last_death_left() -
 
 def test_a_power_failure_keeps_what_was_flushed_where_many_logs_are_flushed_at_once() -> None:
     seed, logs = 8, 10  # with a clean stop in the middle
-    for call in range(1, calls_of(seed, logs) + 1):
-        world = crashed(seed, call, logs)
+    for world in crashes(partial(World, seed, OPERATIONS, logs)):
         check_recovered(world, world.disk.after_power_failure(), Shutdown.UNCLEAN)
 
 
 @pytest.mark.parametrize("seed", [4, 5])
 def test_the_death_of_the_process_at_any_call_keeps_what_was_acknowledged(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = crashed(seed, call)
+    for world in crashes(partial(World, seed, OPERATIONS)):
         check_recovered(world, world.disk.after_process_death(), Shutdown.PROCESS_DIED)
 
 
 @pytest.mark.parametrize("seed", [9, 10])
 def test_logs_that_were_not_used_after_the_process_died_are_checked_before_a_clean_stop(seed: int) -> None:
     logs = 3
-    for call in range(1, calls_of(seed, logs) + 1):
-        world = crashed(seed, call, logs)
+    for world in crashes(partial(World, seed, OPERATIONS, logs)):
         disk = world.disk.after_process_death()
         directory = open_directory(disk, config=CONFIG)
         if directory.shutdown is Shutdown.PROCESS_DIED and ("t", 0) in directory.logs:
@@ -138,7 +119,7 @@ def test_logs_that_were_not_used_after_the_process_died_are_checked_before_a_cle
 
 def test_the_same_seed_gives_the_same_crash() -> None:
     def left(seed: int) -> list[bytes]:
-        disk = crashed(seed, 100).disk.after_power_failure()
+        disk = crashed(World(seed, OPERATIONS), 100).disk.after_power_failure()
         return [disk.read(f"/data/t-0/{name}") for name in sorted(disk.list_directory("/data/t-0"))]
 
     assert left(1) == left(1)
@@ -146,9 +127,7 @@ def test_the_same_seed_gives_the_same_crash() -> None:
 
 @pytest.mark.parametrize("seed", [6, 7])
 def test_a_call_that_fails_takes_the_directory_offline_and_nothing_else_is_lost(seed: int) -> None:
-    for call in range(1, calls_of(seed) + 1):
-        world = World(seed, OPERATIONS)
-        world.disk.fail_at = call
+    for world in failing(partial(World, seed, OPERATIONS)):
         with pytest.raises((DiskFailure, OSError)) as failure:
             world.run()
         opened = getattr(world, "directory", None)
