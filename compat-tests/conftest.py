@@ -21,8 +21,6 @@ import spark_versions
 from clients import CLIENTS, Client, Confluent
 from clusters import KpyNode
 from java_tools import JavaTools
-from kpywire import api
-from kpywire.messages.api_versions import ApiVersionsRequest
 from oracle import BrokerProcess
 from oracle.container import ContainedKafka, why_not
 from raw_client import RawClient, connect
@@ -135,21 +133,6 @@ def raw(bootstrap_servers: str) -> Iterator[RawClient]:
     """A connection on which a test says every byte itself."""
     with connect(bootstrap_servers) as client:
         yield client
-
-
-@pytest.fixture(scope="session")
-def served_apis(bootstrap_servers: str) -> frozenset[int]:
-    """The API keys that the broker promises."""
-    with connect(bootstrap_servers) as client:
-        request = ApiVersionsRequest(client_software_name="raw", client_software_version="1")
-        return frozenset(entry.api_key for entry in client.call(request, 4).api_keys)
-
-
-@pytest.fixture
-def transactions(served_apis: frozenset[int]) -> None:
-    """Skips a test where the broker has no transactions."""
-    if not {api.ADD_PARTITIONS_TO_TXN, api.END_TXN, api.TXN_OFFSET_COMMIT} <= served_apis:
-        pytest.skip("the broker's ApiVersions shows no transactions")
 
 
 @pytest.fixture(scope="session")

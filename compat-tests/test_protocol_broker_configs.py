@@ -32,6 +32,7 @@ from raw_requests import (
     now_ms,
     produce,
 )
+from targets import EXTERNAL
 from waiting import eventually
 
 DYNAMIC_BROKER, DYNAMIC_DEFAULT, STATIC, DEFAULT, DYNAMIC_LOGGER = range(2, 7)
@@ -68,11 +69,13 @@ def set_here(raw: RawClient, kind: int, name: str) -> dict[str, str | None]:
 
 
 @pytest.fixture(params=["one broker", "all brokers"])
-def broker(request: pytest.FixtureRequest, raw: RawClient, node: str) -> Iterator[str]:
+def broker(request: pytest.FixtureRequest, raw: RawClient, node: str, target: str) -> Iterator[str]:
     """The resource name of this broker, then of all of them; bare at the beginning and in the end."""
     name = node if request.param == "one broker" else ALL_BROKERS
-    if set_here(raw, BROKER, name):
-        pytest.skip("somebody configured this broker")
+    found = set_here(raw, BROKER, name)
+    if found and target == EXTERNAL:
+        pytest.skip(f"somebody has configured the broker that --bootstrap-server names: {', '.join(found)}")
+    assert not found, "left by another test"
     yield name
     left = [(key, DELETE, None) for key in set_here(raw, BROKER, name)]
     assert outcome(raw, BROKER, name, *left) == DONE

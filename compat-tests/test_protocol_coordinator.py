@@ -5,14 +5,16 @@ What InitProducerId does with a transactional id is in ``test_protocol_transacti
 
 import pytest
 
+from conftest import StartBroker
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from raw_client import RawClient
+from raw_client import RawClient, connect
 from raw_requests import metadata_of
 from waiting import eventually
 
 GROUP, TRANSACTION, SHARE = range(3)
+OFFSETS = "__consumer_offsets"
 MALFORMED = error_codes.message(error_codes.INVALID_REQUEST)
 
 
@@ -45,21 +47,22 @@ def group_topic(raw: RawClient) -> None:
     eventually(lambda: not coordinators(raw, 6, "g")[0].error_code, "a coordinator")
 
 
-def test_the_first_question_makes_the_internal_topic(raw: RawClient, bootstrap_servers: str) -> None:
+def test_the_first_question_makes_the_internal_topic(start_broker: StartBroker) -> None:
     """Apache Kafka asks the client to come again; kpybroker may make it wait the few milliseconds that it takes."""
-    if metadata_of(raw, "__consumer_offsets").error_code == error_codes.NONE:
-        pytest.skip("the topic exists")
-    (old,) = coordinators(raw, 3, "g")
-    if old.error_code == error_codes.NONE:
-        assert f"{old.host}:{old.port}" == bootstrap_servers
-    else:
-        nobody = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
-        assert (old.error_code, old.node_id, old.host, old.port) == nobody
-        assert old.error_message == error_codes.message(error_codes.COORDINATOR_NOT_AVAILABLE)
-    eventually(lambda: metadata_of(raw, "__consumer_offsets").error_code == error_codes.NONE, "the internal topic")
-    topic = metadata_of(raw, "__consumer_offsets")
-    assert topic.is_internal
-    eventually(lambda: not coordinators(raw, 6, "g")[0].error_code, "a coordinator")
+    bootstrap_servers = start_broker().bootstrap_servers
+    with connect(bootstrap_servers) as raw:
+        assert metadata_of(raw, OFFSETS).error_code == error_codes.UNKNOWN_TOPIC_OR_PARTITION
+        (old,) = coordinators(raw, 3, "g")
+        if old.error_code == error_codes.NONE:
+            assert f"{old.host}:{old.port}" == bootstrap_servers
+        else:
+            nobody = (error_codes.COORDINATOR_NOT_AVAILABLE, -1, "", -1)
+            assert (old.error_code, old.node_id, old.host, old.port) == nobody
+            assert old.error_message == error_codes.message(error_codes.COORDINATOR_NOT_AVAILABLE)
+        eventually(lambda: metadata_of(raw, OFFSETS).error_code == error_codes.NONE, "the internal topic")
+        topic = metadata_of(raw, OFFSETS)
+        assert topic.is_internal
+        eventually(lambda: not coordinators(raw, 6, "g")[0].error_code, "a coordinator")
 
 
 @pytest.mark.usefixtures("group_topic")

@@ -16,9 +16,6 @@ from pyspark.sql import DataFrame, SparkSession
 
 from clients import Confluent, Record
 from conftest import NewTopic
-from kpywire import api
-from kpywire.messages.api_versions import ApiVersionsRequest
-from raw_client import RawClient
 from spark_pipeline import NOON_MS, Batch, Pipeline, fill, has_read, sizes
 from topics import wait_for_leaders
 from waiting import eventually
@@ -76,11 +73,8 @@ def test_times_of_the_broker_are_told_as_such(confluent: Confluent, new_topic: N
 
 
 def test_read_committed_leaves_out_what_was_aborted(
-    confluent: Confluent, topic: str, read: Batch, pipeline: Flow, raw: RawClient
+    confluent: Confluent, topic: str, read: Batch, pipeline: Flow
 ) -> None:
-    served = raw.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 3).api_keys
-    if api.END_TXN not in {entry.api_key for entry in served}:
-        pytest.skip("the broker's ApiVersions has no EndTxn: it serves no transactions")
     patient = {"transactional.id": topic, "transaction.timeout.ms": 600_000}
     producer = confluent_kafka.Producer({"bootstrap.servers": confluent.bootstrap_servers, **patient})
     producer.init_transactions(PATIENCE_S)

@@ -2,7 +2,7 @@
 
 from oracle.broker import SERVER_JVM, SERVER_PROPERTIES, SMALL_JVM, SMALL_PROPERTIES, ApacheKafka
 from oracle.jars import classpath, compile_java, jars_directory, java
-from oracle.process import BrokerProcess, BrokerProcessError, free_port
+from oracle.process import BrokerProcess, BrokerProcessError, free_port, has_ipv6_loopback
 
 __all__ = [
     "SERVER_JVM",
@@ -15,6 +15,7 @@ __all__ = [
     "classpath",
     "compile_java",
     "free_port",
+    "has_ipv6_loopback",
     "jars_directory",
     "java",
 ]

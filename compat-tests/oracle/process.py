@@ -43,6 +43,15 @@ def free_port(rng: random.Random | None = None) -> int:
             return port
 
 
+def has_ipv6_loopback() -> bool:
+    """Whether ``::1`` can be listened on, also by who listens on IPv4 with the same socket."""
+    try:
+        with socket.create_server(("::1", 0), family=socket.AF_INET6):
+            return socket.has_dualstack_ipv6()
+    except OSError:
+        return False
+
+
 class ChildProcess(Protocol):
     """What of ``subprocess.Popen`` is used here; a container can be one too."""
 

@@ -27,6 +27,7 @@ from kpywire.messages.list_offsets import ListOffsetsPartition, ListOffsetsReque
 from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from kpywire.record import Record, build_batch, read_records
+from oracle import has_ipv6_loopback
 from raw_client import RawClient
 
 PRODUCE_VERSION = 9
@@ -338,14 +339,6 @@ def test_a_stop_ends_what_the_second_port_is_serving(tmp_path: Path) -> None:
         assert get(node, "/live")[0] == 200  # by now the one before is being served
         node.stop()
         assert unfinished.recv(1) == b""
-
-
-def has_ipv6_loopback() -> bool:
-    try:
-        with socket.create_server(("::1", 0), family=socket.AF_INET6):
-            return socket.has_dualstack_ipv6()
-    except OSError:
-        return False
 
 
 def test_who_listens_everywhere_advertises_a_name_that_can_be_reached(nodes: ExitStack, tmp_path: Path) -> None:

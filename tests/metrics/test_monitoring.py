@@ -12,6 +12,7 @@ from kpybroker.config.definition import ConfigError
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.metrics import monitoring
 from kpybroker.metrics.http import HttpServer
+from oracle import has_ipv6_loopback
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def test_a_port_that_was_asked_for_must_be_had(taken: int) -> None:
         pass
 
 
-@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="no IPv6 here")
+@pytest.mark.skipif(not has_ipv6_loopback(), reason="::1 cannot be listened on here")
 def test_a_port_is_found_at_an_address_of_either_kind() -> None:
     with scraped_node(kpybroker_http_listener="[::1]:0") as node:
         assert node.node.http_port

@@ -21,20 +21,10 @@ from kafka import KafkaConsumer, KafkaProducer
 from kpybroker.errors import KafkaError
 from kpybroker.testing import Broker, BrokerFailed, Record
 from kpywire import error_codes
+from oracle import has_ipv6_loopback
 
 ROOT = Path(__file__).parents[2]
 Make = Callable[..., Broker]
-
-
-def has_ipv6() -> bool:
-    try:
-        socket.create_server(("::1", 0), family=socket.AF_INET6).close()
-    except OSError:
-        return False
-    return True
-
-
-HAS_IPV6 = has_ipv6()
 
 
 @pytest.fixture(params=["thread", "child process"])
@@ -117,7 +107,11 @@ def test_a_fixed_port_that_is_taken_is_one_clear_line(make: Make) -> None:
         ({"host": "0.0.0.0"}, "127.0.0.1"),
         ({"host": "0.0.0.0", "advertised_host": "localhost"}, "localhost"),
         ({"host": "localhost"}, "localhost"),
-        pytest.param({"host": "::1"}, "[::1]", marks=pytest.mark.skipif(not HAS_IPV6, reason="needs IPv6")),
+        pytest.param(
+            {"host": "::1"},
+            "[::1]",
+            marks=pytest.mark.skipif(not has_ipv6_loopback(), reason="::1 cannot be listened on here"),
+        ),
     ],
 )
 def test_clients_are_told_an_address_that_they_reach(options: dict[str, str], told: str) -> None:

@@ -17,7 +17,6 @@ from conftest import NewTopic
 from foreign.in_a_loop import in_a_loop
 
 PATIENCE_S = 30.0
-pytestmark = pytest.mark.usefixtures("transactions")
 
 
 @pytest.fixture
