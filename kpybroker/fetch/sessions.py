@@ -102,6 +102,9 @@ class Sessions:
         """Kafka's order: the longest idle one after two minutes, else the smallest that is worth less than ours."""
         if self.slots <= 0 or not self.sessions:
             return False
+        oldest = next(iter(self.sessions.values()))
+        if now_ms - oldest.created_ms <= EVICTION_MS:
+            return False  # all of them are younger: a full cache is not looked through for each request
         idle = min(self.sessions.values(), key=lambda s: s.last_used_ms)
         if now_ms - idle.last_used_ms > EVICTION_MS:
             self._evict(idle)

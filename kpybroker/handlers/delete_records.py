@@ -9,7 +9,7 @@ A log start moves when the new one is on disk, so it never goes back, not even f
 (Apache Kafka writes it down a minute later.)
 """
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
 from functools import partial
 from typing import NamedTuple
 
@@ -82,19 +82,23 @@ def handle(
     pending = Pending()
     unwritten = {deletion.log.directory for deletion in deletions if deletion.log is not None}
 
-    def settle() -> None:
-        settled = [deletion.settle() for deletion in deletions]
-        waiting = [each for each in settled if each is not None]
+    def settle() -> Iterator[None]:
+        waiting = []
+        for deletion in deletions:
+            settled = deletion.settle()
+            if settled is not None:
+                waiting.append(settled)
+            yield
         wait = DeletionWait(broker.scheduler, waiting, request.timeout_ms, lambda: pending.resolve(response))
         pending.when_cancelled(wait.forget)
 
     def written(directory: LogDirectory) -> None:
         unwritten.discard(directory)
         if not unwritten:
-            settle()
+            broker.scheduler.in_pieces(settle())
 
     if not unwritten:
-        settle()
+        yield from settle()
         return response if pending.resolved else pending
     for directory in list(unwritten):
         content = directory.render_log_starts()

@@ -115,6 +115,28 @@ def test_an_idle_session_makes_room_after_two_minutes() -> None:
     assert cache.evictions == 1
 
 
+def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request() -> None:
+    """Who fills it keeps nobody waiting with that, and who came first still goes first."""
+    looked_at: list[int] = []
+
+    class Seen(dict[int, Session]):
+        def values(self) -> Any:
+            for session in super().values():
+                looked_at.append(session.id)
+                yield session
+
+    cache = sessions(slots=50)
+    cache.sessions = Seen()
+    first, *_ = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=n)[0] for n in range(50)]
+    for _ in range(2):
+        looked_at.clear()  # once a minute all are looked at
+        cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=EVICTION_MS)
+    assert len(cache.sessions) == 50
+    assert looked_at == [first.id]
+    cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=EVICTION_MS + 1)
+    assert first.id not in cache.sessions
+
+
 def test_sessions_that_nobody_continues_are_let_go_even_where_there_is_room() -> None:
     cache = sessions(slots=10)
     abandoned, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=1)
