@@ -25,6 +25,7 @@ from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, DirectoryLocked, DiskFailure
 from kpystorage.log_config import LogConfig
+from kpystorage.session import NO_BROKER_EPOCH
 
 log = logging.getLogger("kpybroker.storage")
 
@@ -40,6 +41,7 @@ class StoredNode(NamedTuple):
     metadata_directory: LogDirectory
     metadata_log_config: LogConfig
     previous_broker_epoch: int
+    """Of the clean stop before this start; -1 for none. A directory that is left out makes any stop unclean."""
     unusable: Sequence[str]
     """The paths of configured directories that are left out."""
 
@@ -98,9 +100,15 @@ def open_storage(
             segment_bytes=config["internal.metadata.log.segment.bytes"] or config["metadata.log.segment.bytes"],
             segment_ms=config["metadata.log.segment.ms"],
         ),
-        min(each.directory.previous_broker_epoch for each in working),
+        _clean_epoch([each.directory for each in working]) if len(working) == len(configured) else NO_BROKER_EPOCH,
         [path for path in configured if path not in {each.directory.path for each in working}],
     )
+
+
+def _clean_epoch(directories: Sequence[LogDirectory]) -> int:
+    """Under which broker epoch all of them were closed; -1 unless they agree (``LogManager``, KIP-966)."""
+    epochs = {each.previous_broker_epoch for each in directories}
+    return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
 
 def _usable(disk: Disk, path: str) -> bool:
