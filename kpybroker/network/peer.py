@@ -12,6 +12,7 @@ from typing import Any, NamedTuple, Protocol
 
 from kpybroker import __version__
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.network.older_versions import as_of
 from kpybroker.server.outgoing import NobodyListens
 from kpywire import api, codec, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
@@ -150,7 +151,7 @@ class Peer:
             self._settle(call, Unanswered(f"{self.host}:{self.port} is too old: {error}", is_refused=True))
 
     def _frame(self, call: _Call, version: int) -> None:
-        body = codec.encode(call.request, version)
+        body = codec.encode(as_of(call.request, version), version)
         self._correlation_id = self._correlation_id + 1 & 0x7FFF_FFFF
         call.correlation_id, call.version = self._correlation_id, version
         header = encode_request_header(type(call.request).KEY, version, call.correlation_id, self._client_id)

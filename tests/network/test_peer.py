@@ -15,7 +15,14 @@ from kpybroker.server.outgoing import Outgoing
 from kpybroker.testing import AsyncBroker
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
+from kpywire.messages.alter_partition import (
+    AlterPartitionRequest,
+    AlterPartitionRequestPartitionData,
+    AlterPartitionRequestTopicData,
+    BrokerState,
+)
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.messages.metadata import MetadataRequest, MetadataResponse
 from kpywire.messages.vote import VoteRequest, VoteResponse
@@ -100,6 +107,43 @@ def test_what_an_older_version_cannot_say_is_not_said() -> None:
     (answer,) = played.answers
     assert answer.is_refused
     assert not link.frames
+
+
+@pytest.mark.parametrize("last", [2, 3])
+def test_an_in_sync_set_is_said_as_the_controller_understands_it(last: int) -> None:
+    played = Played()
+    partition = AlterPartitionRequestPartitionData(
+        partition_index=4,
+        leader_epoch=2,
+        new_isr_with_epochs=[BrokerState(broker_id=1, broker_epoch=11), BrokerState(broker_id=3, broker_epoch=13)],
+        partition_epoch=6,
+    )
+    topic = AlterPartitionRequestTopicData(topic_id=b"t" * 16, partitions=[partition])
+    asked = AlterPartitionRequest(broker_id=1, broker_epoch=11, topics=[topic])
+    played.peer.send(asked, played.answers.append)
+    (frame,) = played.greet((api.ALTER_PARTITION, 2, last)).frames
+    header = decode_request_header(frame)
+    sent = codec.decode(AlterPartitionRequest, header.api_version, frame, header.end)
+    (told,) = sent.topics[0].partitions
+    assert header.api_version == last
+    assert (told.new_isr, len(told.new_isr_with_epochs)) == (([1, 3], 0) if last == 2 else ([], 2))
+    assert (told.partition_index, told.leader_epoch, told.partition_epoch) == (4, 2, 6)
+    assert len(partition.new_isr_with_epochs) == 2  # another controller may be asked next
+
+
+@pytest.mark.parametrize(("last", "said"), [(3, ["one"]), (4, ["one", "zero"])])
+def test_old_controllers_are_not_told_of_features_that_begin_at_zero(last: int, said: list[str]) -> None:
+    played = Played()
+    levels = {"one": 1, "zero": 0}
+    features = [Feature(name=name, min_supported_version=low, max_supported_version=2) for name, low in levels.items()]
+    registration = BrokerRegistrationRequest(
+        broker_id=1, cluster_id="c", incarnation_id=b"i" * 16, listeners=[], features=features, rack=None
+    )
+    played.peer.send(registration, played.answers.append)
+    (frame,) = played.greet((api.BROKER_REGISTRATION, 0, last)).frames
+    header = decode_request_header(frame)
+    sent = codec.decode(BrokerRegistrationRequest, header.api_version, frame, header.end)
+    assert [feature.name for feature in sent.features] == said
 
 
 @pytest.mark.parametrize("ending", ["lost", "silent", "closed", "garbage", "unasked", "refusing"])
