@@ -109,6 +109,8 @@ class ControllerChannel:
             self._later()
             return
         call.is_out = True
+        if (endpoint.host, endpoint.port) not in self._peers:
+            self._peers.keep([(endpoint.host, endpoint.port)])
         self._peer = self._peers.at(endpoint.host, endpoint.port)
         self._peer.send(call.request, lambda response: self._answered(call, response), newest=call.api_version)
 

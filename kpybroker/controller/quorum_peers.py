@@ -1,7 +1,7 @@
 """The other nodes of the quorum, over the network: by their ids, in the messages of `kpybroker.raft`.
 
 It knows where each of them listens: as the voters' records or the configuration say, or as the nodes told one another.
-Nothing is tried again here.
+Nothing is tried again here. Connections to where no voter, leader or bootstrap server listens any more are ended.
 
 Invariant: every request is answered once, with a response and what came with it, or with None.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.network.peer import Unanswered
 from kpybroker.raft.messages import FetchResponse, Request, Response
-from kpybroker.raft.voters import VoterEndpoint, VoterHistory
+from kpybroker.raft.voters import VoterEndpoint, VoterHistory, Voters
 from kpybroker.raft.wire_form import endpoints_in, response_from_wire, to_wire
 from kpywire import error_codes
 from kpywire.batch import batch_headers
@@ -53,6 +53,8 @@ class QuorumPeers:
         self._history = history
         self._told: dict[int, VoterEndpoint] = {}
         """What nodes said of where others listen."""
+        self._kept: tuple[Voters, int] | None = None
+        """For which voters and leader the connections were looked through; None when one listens elsewhere since."""
 
     def learn(self, message: Any) -> None:
         """Note what a request or response says of where nodes listen."""
@@ -60,6 +62,7 @@ class QuorumPeers:
             known = self.endpoint(node_id)
             if known is None or (known.host, known.port) != (told.host, told.port):
                 self._told[node_id] = told
+                self._kept = None
 
     def endpoint(self, node_id: int) -> VoterEndpoint | None:
         """Where a node listens for other nodes; None if nobody has said so."""
@@ -105,6 +108,21 @@ class QuorumPeers:
         """Nobody, or somebody else, is where a node was said to be."""
         if self._written(node_id) is not None:
             self._told.pop(node_id, None)
+            self._kept = None
+
+    def is_stale(self, leader_id: int) -> bool:
+        """Whether there may be connections that nobody needs."""
+        kept = self._kept
+        return kept is None or kept[0] is not self._history.voters or kept[1] != leader_id
+
+    def prune(self, leader_id: int) -> None:
+        """End the connections that nobody needs; what was asked over them is answered with None."""
+        voters = self._history.voters
+        self._kept = voters, leader_id
+        needed = [*voters, leader_id, *self._where.bootstrap_ids]
+        self._told = {node_id: endpoint for node_id, endpoint in self._told.items() if node_id in needed}
+        endpoints = [self.endpoint(node_id) for node_id in needed]
+        self._peers.keep([(each.host, each.port) for each in endpoints if each is not None])
 
     def close(self) -> None:
         """End all connections; whoever was asked is not listened to any more."""

@@ -79,7 +79,7 @@ class QuorumShell:
         self._linger_ms = linger_ms
         self._installer = SnapshotInstaller(scheduler, metadata_log, self.step, disk_failed)
         self._is_stopping = self._is_stopped = self._is_saving = self._is_flushing = False
-        self._pump_wanted = False
+        self._pump_wanted = self._prune_wanted = False
         self._linger: Timer | None = None
         self._tick: Timer | None = None
         self._tick_ms = NEVER
@@ -107,6 +107,9 @@ class QuorumShell:
             self._end(error)
             return
         self._wake()
+        if self.peers is not None and not self._prune_wanted and self.peers.is_stale(self.quorum.leader_id):
+            self._prune_wanted = True
+            self._scheduler.call_soon(self._prune)  # what is not answered any more is another step
 
     def asked(self, message: Any, reply: Reply) -> None:
         """Another node asks; it is answered now or later, or not at all once this node has stopped."""
@@ -252,6 +255,11 @@ class QuorumShell:
                 self._end(error)
 
     # What is said.
+
+    def _prune(self) -> None:
+        self._prune_wanted = False
+        if self.peers is not None and not self._is_stopped:
+            self.peers.prune(self.quorum.leader_id)
 
     def _send(self, said: Send) -> None:
         def answered(response: Response | None, is_gone: bool) -> None:

@@ -81,8 +81,8 @@ class Played:
         self.replica = PlayedReplica()
         self.links: list[PlayedLink] = []
         self.answers: list[Any] = []
-        peers = Peers(self.scheduler, self._connect, "me", 10 * TIMEOUT_MS)
-        self.channel = ControllerChannel(self.scheduler, self.replica, peers, TIMEOUT_MS)
+        self.peers = Peers(self.scheduler, self._connect, "me", 10 * TIMEOUT_MS)
+        self.channel = ControllerChannel(self.scheduler, self.replica, self.peers, TIMEOUT_MS)
 
     def _connect(self, _host: str, port: int, opened: Any, taken: Any, lost: Any) -> PlayedLink:
         link = PlayedLink(port, taken, lost)
@@ -137,6 +137,15 @@ def test_nobody_waits_for_the_answer_of_who_leads_no_more() -> None:
     assert (played.links[0].is_closed, played.links[1].port) == (True, 9094)
     played.links[1].answer(block(1))
     assert played.answers == [block(1)]
+
+
+def test_only_the_controller_that_is_asked_is_kept() -> None:
+    played = Played()
+    for port in (9093, 9094, 9095):
+        played.replica.lead(port)
+        played.ask()
+    assert [port for port in (9093, 9094, 9095) if ("there", port) in played.peers] == [9095]
+    played.links[-1].answer(block(1))
 
 
 def test_a_lost_connection_is_made_again() -> None:

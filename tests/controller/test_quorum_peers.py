@@ -7,7 +7,7 @@ import pytest
 
 from kpybroker.controller.quorum_peers import QuorumPeers, Whereabouts
 from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey
-from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory
+from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
 from kpybroker.raft.wire_form import response_to_wire, to_wire
 from kpywire import error_codes
 
@@ -21,11 +21,15 @@ class Places:
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.kept: list[tuple[str, int]] = []
         self.answer: Callable[[Any], object] = lambda _answer: None
 
     def at(self, host: str, _port: int) -> "Places":
         self.asked.append(host)
         return self
+
+    def keep(self, addresses: list[tuple[str, int]]) -> None:
+        self.kept = addresses
 
     def send(self, message: Any, done: Callable[[Any], object]) -> None:
         self.answer = lambda response: done(response_to_wire(message, response, {}))
@@ -42,3 +46,23 @@ def test_who_is_not_who_was_meant_is_not_asked_again(error_code: int) -> None:
         if response is not None:
             places.answer(response)
     assert places.asked == ["told", "told", "written"]
+
+
+def test_connections_to_where_nobody_of_the_quorum_listens_any_more_are_ended() -> None:
+    places: Any = Places()
+    history = VoterHistory(
+        [Voter(2, endpoints=(WRITTEN,)), Voter(4, endpoints=(VoterEndpoint("CONTROLLER", "four", 4),))]
+    )
+    peers = QuorumPeers(places, Whereabouts("c", "CONTROLLER", (), [("first", 1)]), 1, history)
+    peers.prune(-1)
+    assert sorted(places.kept) == [("first", 1), ("four", 4), ("written", 2)]
+    peers.learn(response_to_wire(to_wire(FETCH, "c", ()), FetchResponse(Known(1, 2)), {2: TOLD, 9: TOLD}))
+    assert peers.is_stale(-1)
+    peers.prune(-1)
+    assert sorted(places.kept) == [("first", 1), ("four", 4), ("told", 3)]
+    assert peers.endpoint(9) is None  # a stranger that does not lead
+    assert not peers.is_stale(-1)
+    history.add_voters(7, voter_set([Voter(2, endpoints=(WRITTEN,))]))
+    assert peers.is_stale(-1)
+    peers.prune(4)
+    assert sorted(places.kept) == [("first", 1), ("told", 3)]
