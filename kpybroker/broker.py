@@ -9,7 +9,6 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
-from kpybroker.config import stored
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
@@ -84,8 +83,6 @@ class Broker:
             self.topic_answers.forget_all()
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
-        if stored.concerns(delta.configs, self.node_id):
-            self._reconfigure(image)
         self.replicas.apply(image, delta)
         self.groups.apply(image, delta)
         self.transactions.apply(image, delta)
@@ -102,10 +99,9 @@ class Broker:
         with_directories = raised and image.level >= metadata_version.DIRECTORY_ASSIGNMENT
         return with_directories and not image.brokers[self.node_id].directories
 
-    def _reconfigure(self, image: MetadataImage) -> None:
+    def reconfigure(self, config: BrokerConfig) -> None:
         """Dynamic broker configs changed (KIP-226)."""
-        known = self.config.warnings
-        self.config = stored.reread(self.config, image, self.node_id)
+        known, self.config = self.config.warnings, config
         for warning in self.config.warnings:
             if warning not in known:
                 log.warning("%s", warning)

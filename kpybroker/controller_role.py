@@ -4,13 +4,11 @@ A node has it beside a broker in the same process, or alone. It asks nobody else
 decided here, or answered with NOT_CONTROLLER while another node's controller is the active one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from kpybroker.config import stored
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.host import ControllerHost
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.server.connection import Connection
 
@@ -24,15 +22,12 @@ class ControllerRole:
         scheduler: Scheduler,
         controller: ControllerHost,
         supported_features: Mapping[str, tuple[int, int]],
-        reconfigured: Callable[[BrokerConfig], object],
     ) -> None:
-        """``reconfigured`` takes every new configuration; dynamic broker configs hold for controllers too (KIP-226)."""
         self.node_id = config.node_id
         self.config = config
         self.scheduler = scheduler
         self.controller = controller
         self.supported_features = supported_features
-        self._reconfigured = reconfigured
 
     @property
     def image(self) -> MetadataImage:
@@ -43,8 +38,6 @@ class ControllerRole:
         """A broker's heartbeat came by this connection."""
         self.controller.heard(broker_id, broker_epoch, connection)
 
-    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Take over a committed change of the metadata."""
-        if stored.concerns(delta.configs, self.node_id):
-            self.config = stored.reread(self.config, image, self.node_id)
-            self._reconfigured(self.config)
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Dynamic broker configs changed; they hold for controllers too (KIP-226)."""
+        self.config = config

@@ -19,6 +19,7 @@ from kpybroker import handlers
 from kpybroker.broker import Broker, cordoned_paths
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener as ConfiguredListener
+from kpybroker.config.stored import CurrentConfig
 from kpybroker.config.topic import effective
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.channel import ControllerChannel
@@ -155,7 +156,10 @@ class Node:
         self._ends.append(replica.close)
         channel = self._channel = self._build_channel(replica, "controller", config["broker.session.timeout.ms"])
         replica.register_through(channel.send)
-        controllers = self._build_controllers_dispatcher(replica)
+        current = CurrentConfig(config)
+        replica.subscribe(current.apply)
+        controllers = self._build_controllers_dispatcher(replica, current)
+        current.when_changed(self._change_limits)
         limits = socket_limits(config)
         if config.is_broker:
             broker = self.broker = self._build_broker(stored, replica, channel, disk)
@@ -164,6 +168,7 @@ class Node:
             )
             writes = broker.replicas.directories
             server = broker.server = Server(self.loop, self.scheduler, broker.dispatcher, limits, writes, self._sockets)
+            current.when_changed(broker.reconfigure)
             replica.subscribe(broker.apply)
         else:
             server = Server(self.loop, self.scheduler, controllers, limits, sockets=self._sockets)
@@ -220,13 +225,13 @@ class Node:
         timeout_ms = config.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
         return Peers(self.scheduler, self._connect, f"{config.node_id}-to-{purpose}", timeout_ms)
 
-    def _build_controllers_dispatcher(self, replica: ControllerHost) -> Dispatcher:
+    def _build_controllers_dispatcher(self, replica: ControllerHost, current: CurrentConfig) -> Dispatcher:
         """What serves the controller's listeners."""
-        role = ControllerRole(self.config, self.scheduler, replica, SUPPORTED_LEVELS, self._reconfigured)
-        replica.subscribe(role.apply)
+        role = ControllerRole(self.config, self.scheduler, replica, SUPPORTED_LEVELS)
+        current.when_changed(role.reconfigure)
         return Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
 
-    def _reconfigured(self, config: BrokerConfig) -> None:
+    def _change_limits(self, config: BrokerConfig) -> None:
         if self.server is not None:
             self.server.change_limits(socket_limits(config))
 
