@@ -9,7 +9,10 @@ import os
 import shutil
 import subprocess
 import tempfile
+from bisect import bisect_right
+from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -35,6 +38,31 @@ class Load(NamedTuple):
     p999_us: float
     max_us: float
     histogram_us: list[list[float]]
+
+
+def together(rounds: Sequence[Load]) -> Load:
+    """What several rounds saw, one after the other, as if they had been one. There must be one."""
+    buckets: Counter[float] = Counter()
+    for each in rounds:
+        for latency_us, count in each.histogram_us:
+            buckets[latency_us] += int(count)
+    histogram = sorted(buckets.items())
+    answers = buckets.total()
+    reached = list(accumulate(count for _, count in histogram))
+
+    def percentile(part: float) -> float:
+        return histogram[bisect_right(reached, part * answers)][0] if answers else 0.0
+
+    return Load(
+        answers,
+        sum(each.seconds for each in rounds),
+        sum(each.received_bytes for each in rounds),
+        percentile(0.5),
+        percentile(0.99),
+        percentile(0.999),
+        max(each.max_us for each in rounds),
+        [[latency_us, count] for latency_us, count in histogram],
+    )
 
 
 def compiler() -> str | None:

@@ -7,6 +7,7 @@ again; one line says why; what was acknowledged is there after the next start.
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
@@ -33,6 +34,12 @@ pytestmark = pytest.mark.slow
 LOG = f"{0:020d}.log"
 OFFLINE = error_codes.KAFKA_STORAGE_ERROR
 SMALL_BYTES = 2 << 20
+LIMIT_BYTES = 1_000_000
+WITH_SHORT_FILES = f"""
+import os, resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, ({LIMIT_BYTES}, {LIMIT_BYTES}))
+os.execvp(sys.argv[1], sys.argv[1:])
+"""
 
 
 def test_directories_that_fail_go_offline_alone_and_nothing_is_tried_again(tmp_path: Path) -> None:
@@ -183,3 +190,27 @@ def test_a_node_starts_without_a_directory_that_is_none(tmp_path: Path) -> None:
     with FaultyBroker(tmp_path / "third", dirs) as broker, broker.connect() as client:
         assert values(client, "missed") == [b"0"]
         assert values(client, "kept") == [b"0", b"1"]
+
+
+def test_what_a_write_that_was_cut_short_left_counts_for_nothing(tmp_path: Path) -> None:
+    places = {name: tmp_path / name for name in ("safe", "short")}
+    dirs = {"log.dirs": ",".join(map(str, places.values()))}
+    prefix = [sys.executable, "-c", WITH_SHORT_FILES]
+    acknowledged: list[bytes] = []
+    with FaultyBroker(tmp_path / "first", dirs, prefix) as broker, broker.connect() as client:
+        for name, path in places.items():
+            create(client, name, path)
+        while (code := produce(client, "short", value := os.urandom(70_000))) == error_codes.NONE:
+            acknowledged.append(value)
+        assert code == OFFLINE
+        assert produce(client, "short", b"?") == OFFLINE
+        assert produce(client, "safe", b"0") == error_codes.NONE
+        assert directory_errors(client) == {"safe": error_codes.NONE, "short": OFFLINE}
+        assert broker.said().count(f"log directory {places['short']} is offline: [Errno 27] File too large") == 1
+        kept_bytes = (places["short"] / "short-0" / LOG).stat().st_size  # the kernel had taken a part of the last one
+        assert LIMIT_BYTES - 71_000 < kept_bytes < LIMIT_BYTES
+        broker.kill()
+    with FaultyBroker(tmp_path / "second", dirs) as broker, broker.connect() as client:
+        assert values(client, "short") == acknowledged
+        assert produce(client, "short", b"on") == error_codes.NONE
+        assert values(client, "short") == [*acknowledged, b"on"]
