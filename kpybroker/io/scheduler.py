@@ -54,17 +54,21 @@ class Scheduler(Protocol):
     def in_pieces(self, work: Iterator[object]) -> None:
         """Do work that yields between its steps: a piece now, the rest in the turns to come, one piece a turn."""
 
+    def share_turns(self, join: Callable[[Callable[[], object]], object], piece_ns: Callable[[], int]) -> None:
+        """Have ``join`` say when it is the turn of such a piece, and ``piece_ns`` how long it may be."""
+
 
 class Pieces:
     """Long work of the node itself, which clients do not wait for: a turn of the loop does one piece of it.
 
-    Requests have a line of their own (`kpybroker.server.line`), so a client waits for two pieces at most. Several
+    Requests have a line of their own (`kpybroker.server.line`), which shares out the turns where there is one. Several
     works take turns. What a work raises ends it, and comes out of the callback it was raised in.
     """
 
     def __init__(self, call_soon: Callable[..., object], now_ns: Callable[[], int] = perf_counter_ns) -> None:
         self._call_soon = call_soon
         self._now_ns = now_ns
+        self._piece_ns: Callable[[], int] = lambda: PIECE_NS
         self._works: deque[Iterator[object]] = deque()
         self._is_due = self._is_working = False
 
@@ -72,6 +76,10 @@ class Pieces:
         """Do its first piece; what is begun by a piece of another work waits for its turn."""
         if self._is_working or self._is_left(work):
             self._put(work)
+
+    def share_turns(self, join: Callable[[Callable[[], object]], object], piece_ns: Callable[[], int]) -> None:
+        """Somebody else says from now on when it is the turn of a piece, and how long one may be."""
+        self._call_soon, self._piece_ns = join, piece_ns
 
     def stop(self) -> None:
         """Do no more of it."""
@@ -84,7 +92,7 @@ class Pieces:
             self._call_soon(self._turn)
 
     def _is_left(self, work: Iterator[object]) -> bool:
-        until_ns = self._now_ns() + PIECE_NS
+        until_ns = self._now_ns() + self._piece_ns()
         self._is_working = True
         try:
             return any(self._now_ns() >= until_ns for _ in work)
@@ -114,6 +122,7 @@ class LoopScheduler:
     call_soon: Callable[..., object]
     call_soon_threadsafe: Callable[..., object]
     in_pieces: Callable[[Iterator[object]], None]
+    share_turns: Callable[[Callable[[Callable[[], object]], object], Callable[[], int]], None]
 
     def __init__(self, loop: asyncio.AbstractEventLoop, threads: int = 4) -> None:
         self.loop = loop
@@ -124,6 +133,7 @@ class LoopScheduler:
         self.call_soon = loop.call_soon
         self._pieces = Pieces(lambda turn: self.call_soon(turn))
         self.in_pieces = self._pieces.begin
+        self.share_turns = self._pieces.share_turns
         self.call_soon_threadsafe = loop.call_soon_threadsafe
 
     def now_ms(self) -> int:
@@ -189,7 +199,8 @@ class ManualScheduler:
         self._order = 0
         self._soon: deque[tuple[Callable[..., object], tuple[Any, ...]]] = deque()
         self._timers: list[tuple[int, int, _ManualTimer, Callable[..., object], tuple[Any, ...]]] = []
-        self.in_pieces = Pieces(self.call_soon, lambda: self._now_ms * 1_000_000).begin
+        pieces = Pieces(self.call_soon, lambda: self._now_ms * 1_000_000)
+        self.in_pieces, self.share_turns = pieces.begin, pieces.share_turns
 
     def now_ms(self) -> int:
         return self._now_ms

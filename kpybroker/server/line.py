@@ -4,6 +4,7 @@ A connection that has cost much, or that is new, owes. When it is readable it ta
 requests that are worked on in pieces (`kpybroker.server.slices`). A turn of the loop serves one piece of the line, and
 before the next one the poller is asked again: so who owes nothing waits for one piece, however long the line is. Where
 those who owe nothing keep the loop for long themselves, the line has a share of the time, and nobody in it starves.
+What the node itself has to do in pieces takes every other turn of the line, so that nobody waits for two.
 
 What cannot be cut into pieces (`LONG_NS`) is paid out of an account over all connections. An administrator's request
 after request never notices it, since a pause fills it. When a flood has used it up, it fills slowly, and those whose
@@ -24,6 +25,12 @@ from kpybroker.server.frames import WHOLE
 
 PIECE_NS: Final = 500_000
 """What may keep the loop at a stretch. What takes longer is owed."""
+SLICE_NS: Final = 250_000
+"""A piece of what can be cut, and its last step."""
+BRIEF_SLICE_NS: Final = 100_000
+"""The same where somebody is served between the pieces, who waits for one with each request."""
+NOTICED_NS: Final = 10_000_000
+"""Since it was last found that there is somebody to be served."""
 SHORT_NS: Final = 150_000
 """Pieces that are done in less share a turn."""
 PART_OF_LINE: Final = 8
@@ -99,6 +106,12 @@ class Line:
         self._queue: deque[Callable[[], object]] = deque()
         self._is_due = False
         self._waits_since_ns = 0
+        self._beside: Callable[[], object] | None = None
+        """The next piece of what the node itself has to do."""
+        self._is_theirs = False
+        """Whether that is next."""
+        self._noticed = 0
+        self._noticed_ns = now_ns() - NOTICED_NS
         self._account = Account(now_ns())
         self._long: deque[Waiting] = deque()
         self._admitted = False
@@ -108,12 +121,41 @@ class Line:
     def join(self, serve_piece: Callable[[], object]) -> None:
         """Have a piece served when it is its turn. It joins again if there is more."""
         self._queue.append(serve_piece)
+        self._begin()
+
+    def beside(self, work_piece: Callable[[], object]) -> None:
+        """Have a piece of the node's own work done in the next turn but one at the latest; one is asked for at a
+        time."""
+        self._beside = work_piece
+        self._begin()
+
+    def _begin(self) -> None:
         if not self._is_due:
             self._is_due = True
             self._waits_since_ns = self._now_ns()
             self._scheduler.call_soon(self._turn)
 
+    def slice_ns(self) -> int:
+        """How long a piece may be of what can be cut into any: shorter while somebody else is served."""
+        now_ns, events = self._now_ns(), self._events()
+        if events != self._noticed:
+            self._noticed, self._noticed_ns = events, now_ns
+        return BRIEF_SLICE_NS if now_ns - self._noticed_ns < NOTICED_NS else SLICE_NS
+
     def _turn(self) -> None:
+        try:
+            if self._beside is not None and (self._is_theirs or not self._queue):
+                work_piece, self._beside, self._is_theirs = self._beside, None, False
+                work_piece()
+            else:
+                self._is_theirs = True
+                self._serve()
+        finally:
+            self._is_due = bool(self._queue) or self._beside is not None
+            if self._is_due:
+                self._scheduler.call_soon(self._turn)
+
+    def _serve(self) -> None:
         now_ns, queue = self._now_ns, self._queue
         began_ns = now_ns()
         most_ns = max(SHORT_NS, (began_ns - self._waits_since_ns) // PART_OF_LINE)
@@ -123,10 +165,7 @@ class Line:
                 if now_ns() - began_ns > most_ns:
                     break
         finally:
-            self._is_due = bool(queue)
             self._waits_since_ns = now_ns()
-            if queue:
-                self._scheduler.call_soon(self._turn)
 
     # What takes long
 

@@ -93,6 +93,7 @@ class Server:
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.line = Line(scheduler, lambda: self.poller.events)
+        scheduler.share_turns(self.line.beside, self.line.slice_ns)
         self.slices = Slices(self.line, is_crowded=lambda: self.turn.is_on)
         self.connections: dict[Connection, None] = {}
         """In the order of their coming, which no address decides."""

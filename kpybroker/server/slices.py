@@ -18,8 +18,6 @@ from typing import Any, Final, Protocol, TypeVar
 from kpybroker.server.line import LONG_NS, Line
 from kpybroker.server.pending import Pending
 
-SLICE_NS: Final = 250_000
-"""A piece of work on a large request, and its last step."""
 CROWDED_NS: Final = 50_000
 """The first piece of it where many connections are served in this turn: each of them waits for all the others'."""
 WORK_BYTES: Final = 4 << 20
@@ -138,7 +136,7 @@ class Slices:
         """
         paid_ns = self.long_kinds.get(kind, 0)
         try:
-            waits_for = self._advance(work, None, CROWDED_NS if self._is_crowded() else SLICE_NS)
+            waits_for = self._advance(work, None, CROWDED_NS if self._is_crowded() else self._line.slice_ns())
         except StopIteration as end:
             self.long_kinds.pop(kind, None)
             return end.value
@@ -147,7 +145,7 @@ class Slices:
         self._later(job, waits_for)
         return job.pending
 
-    def _advance(self, work: Work, value: Any, slice_ns: int = SLICE_NS) -> Pending | None:
+    def _advance(self, work: Work, value: Any, slice_ns: int) -> Pending | None:
         """A piece; a `Pending` if it cannot go on before that. StopIteration at the end, and what the work raises."""
         now_ns = self._now_ns
         until_ns = now_ns() + slice_ns
@@ -177,7 +175,7 @@ class Slices:
             return
         began_ns = self._worked_ns()
         try:
-            waits_for = self._advance(job.work, value)
+            waits_for = self._advance(job.work, value, self._line.slice_ns())
         except StopIteration as end:
             self._release(job)
             if not job.was_long:

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import count
 
 import pytest
@@ -84,6 +84,27 @@ def test_long_work_is_done_a_piece_a_turn_and_in_turns() -> None:
     assert done == ["a", "a", "b", "b"], "a piece of each at once"
     scheduler.run()
     assert done == ["a", "a", "b", "b", "a", "a", "b", "a"]
+
+
+def test_pieces_go_by_the_turns_that_somebody_else_shares_out() -> None:
+    scheduler = ManualScheduler()
+    clock, done = [0], []
+    turns: list[Callable[[], object]] = []
+    pieces = Pieces(scheduler.call_soon, lambda: clock[0])
+    pieces.share_turns(turns.append, lambda: 2)
+
+    def work() -> Iterator[None]:
+        for number in range(6):
+            done.append(number)
+            clock[0] += 1
+            yield
+
+    pieces.begin(work())
+    scheduler.run()
+    for so_far in (2, 4, 6):
+        assert len(done) == so_far
+        turns.pop()()
+    assert not turns
 
 
 def test_what_a_piece_begins_waits_for_its_own_turn() -> None:

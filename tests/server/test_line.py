@@ -2,10 +2,12 @@
 
 from collections.abc import Callable
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.server.line import (
+    BRIEF_SLICE_NS,
     CREDIT_NS,
     LEAST_CHARGE_NS,
     LONG_NS,
@@ -13,6 +15,7 @@ from kpybroker.server.line import (
     LOOK_MS,
     MOST_OWED_NS,
     NEWCOMER_OWES_NS,
+    NOTICED_NS,
     OVERDRAWN_NS,
     PART_OF_LINE,
     PAUSE_NS,
@@ -21,6 +24,7 @@ from kpybroker.server.line import (
     SAVED_NS,
     SHARE,
     SHORT_NS,
+    SLICE_NS,
     Account,
     Debtor,
     Line,
@@ -160,6 +164,66 @@ def test_a_piece_that_fails_takes_nobody_elses_turn() -> None:
     except ValueError:
         world.turn()
     assert client.served_ns
+
+
+def test_what_the_node_itself_has_to_do_takes_every_other_turn() -> None:
+    world = World()
+    done: list[str] = []
+
+    def node() -> None:
+        done.append("node")
+        world.time_ns += PIECE_NS
+        if done.count("node") < 3:
+            world.line.beside(node)
+
+    def client() -> None:
+        done.append("client")
+        world.time_ns += PIECE_NS
+
+    world.line.beside(node)
+    for _ in range(4):
+        world.line.join(client)
+    for count in range(1, 8):
+        assert len(world.soon) == 1
+        assert world.turn()
+        assert len(done) == count, "a turn does one piece, whoever it is for"
+    assert done == ["client", "node", "client", "node", "client", "node", "client"]
+    assert not world.turn()
+    world.line.beside(node)
+    assert world.turn(), "where nobody waits in the line the node does not either"
+    assert done[-1] == "node"
+
+
+def test_what_the_node_has_to_do_and_fails_with_stops_nobody() -> None:
+    world = World()
+    client = Client(world, PIECE_NS)
+
+    def failing() -> None:
+        raise ValueError("a mistake of ours")
+
+    world.line.beside(failing)
+    with pytest.raises(ValueError, match="ours"):
+        world.turn()
+    world.line.beside(failing)
+    world.line.join(client.serve_piece)
+    world.turn()
+    with pytest.raises(ValueError, match="ours"):
+        world.turn()
+    assert client.served_ns
+
+
+def test_pieces_are_brief_while_somebody_is_served_between_them() -> None:
+    found = [0]
+    world = World()
+    line = Line(world, lambda: found[0], lambda: world.time_ns)  # type: ignore[arg-type]
+    assert line.slice_ns() == SLICE_NS
+    for _ in range(3):
+        found[0] += 1
+        assert line.slice_ns() == BRIEF_SLICE_NS
+        world.time_ns += NOTICED_NS - 1
+        assert line.slice_ns() == BRIEF_SLICE_NS
+    world.time_ns += 1
+    assert line.slice_ns() == SLICE_NS
 
 
 @given(st.lists(st.tuples(st.integers(0, SECOND_NS), st.integers(LONG_NS, SECOND_NS)), max_size=100))

@@ -4,9 +4,9 @@ from collections.abc import Callable, Generator
 
 import pytest
 
-from kpybroker.server.line import LONG_NS, Line
+from kpybroker.server.line import LONG_NS, SLICE_NS, Line
 from kpybroker.server.pending import Pending
-from kpybroker.server.slices import CROWDED_NS, SLICE_NS, WORK_BYTES, Slices, Work, each
+from kpybroker.server.slices import CROWDED_NS, WORK_BYTES, Slices, Work, each
 
 
 class Turns:

@@ -38,7 +38,7 @@ class SimulatedScheduler(LoopScheduler):
         self.call_soon = loop.call_soon
         self.call_soon_threadsafe = loop.call_soon
         self._pieces = Pieces(loop.call_soon)
-        self.in_pieces = self._pieces.begin
+        self.in_pieces, self.share_turns = self._pieces.begin, self._pieces.share_turns
         self._machine = machine
         self._under_way = 0
         self._idle: asyncio.Future[None] | None = None
