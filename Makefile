@@ -142,7 +142,7 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 
 .PHONY: sim
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
-	$(BIN)/python -m tests.sim run --seeds $(SEEDS) $(OPTIONS)
+	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(OPTIONS)
 
 .PHONY: sim-mutants
 sim-mutants: setup ## the same with planted bugs: which of them are found (OPTIONS='--only fsync --seeds 0-39')

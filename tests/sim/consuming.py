@@ -8,8 +8,9 @@ from typing import Any
 
 from exactly_once.history import Poll, Seen
 from kpywire import error_codes
-from kpywire.batch import batch_headers
+from kpywire.batch import ATTRIBUTES_POSITION, batch_headers
 from kpywire.control_record import control_type
+from kpywire.crc import crc32c
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from kpywire.record import Record, read_records
 
@@ -97,14 +98,18 @@ class Reader:
             self.client.forget()
             self._sessions.pop(node_id, None)
             if data.error_code == error_codes.OFFSET_OUT_OF_RANGE:
-                self.client.world.violated(
-                    f"{place} on n{node_id} has nothing at {self.positions[place]}, and what is before was read"
-                )
+                self.out_of_range(node_id, place)
             return []
         self.ends[place] = data.high_watermark
         records = bytes(data.records or b"")
         aborted = sorted((each.first_offset, each.producer_id) for each in data.aborted_transactions or ())
         return list(self._new(place, records, aborted))
+
+    def out_of_range(self, node_id: int, place: tuple[str, int]) -> None:
+        """A leader has nothing where this reader is: of what is kept for ever, that cannot be."""
+        self.client.world.violated(
+            f"{place} on n{node_id} has nothing at {self.positions[place]}, and what is before was read"
+        )
 
     def _new(self, place: tuple[str, int], data: bytes, aborted: list[tuple[int, int]]) -> list[Seen]:
         seen: list[Seen] = []
@@ -128,7 +133,9 @@ class Reader:
 
 @lru_cache(20_000)
 def _records(batch: bytes) -> list[Record]:
-    """Of one batch, which many clients read."""
+    """Of one batch, which many clients read. Raises AssertionError for one that is damaged."""
+    whole = batch_headers(batch).__next__()[1].crc == crc32c(batch[ATTRIBUTES_POSITION:])
+    assert whole, f"a damaged batch was sent: {batch[:80].hex()}"
     return list(read_records(batch))
 
 

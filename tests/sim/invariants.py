@@ -11,6 +11,7 @@ from zlib import crc32
 from kpywire.batch import batch_headers
 
 from .sequences import Sequences
+from .synced import is_synced
 
 if TYPE_CHECKING:
     from .machine import Machine
@@ -48,6 +49,8 @@ class Invariants:
     def __init__(self, world: "World", machines: "list[Machine]") -> None:
         self.world = world
         self.machines = machines
+        self.reckless: set[str] = set()
+        """Topics of which leaders may be elected that lack what was committed: only leaders and in-sync sets count."""
         self.is_due = False
         """Whether something happened behind which all has to be looked at."""
         self.committed: dict[Place, Committed] = {}
@@ -107,7 +110,11 @@ class Invariants:
             return False  # who leads now knows of what nobody else does yet
         images = [max((host.image for host in hosts), key=lambda image: image.next_offset)]
         images += [reign.state.image for reign in reigns]
-        whole = {each.node_id for each in self.machines if each.is_up and not each.is_suspect and each is not machine}
+        whole = {
+            each.node_id
+            for each in self.machines
+            if each.is_up and not each.is_suspect and not each.damaged and each is not machine
+        }
         for image in images:
             for topic in image.topics.values():
                 for partition in topic.partitions.values():
@@ -181,6 +188,10 @@ class Invariants:
                     continue
                 place = (topic.name, topic.id, replica.index)
                 high_watermark = role.high_watermark.offset
+                if topic.name in self.reckless:
+                    if role is replica.leader:
+                        self._look_at_epoch(machine, replica, place)
+                    continue
                 if role is replica.leader:
                     self._look_at_leader(machine, replica, place)
                 here = (machine.node_id, machine.lives, place)
@@ -191,9 +202,15 @@ class Invariants:
                     self.world.violated(f"the high watermark of {replica} on {machine} is above its log")
                 if high_watermark > self._read_to.get(here, 0):
                     self._compare(machine, replica, role, place)
+                    self._look_at_disk(machine, role)
                     self._read_to[here] = high_watermark
                 if role is replica.leader and machine.lives == 1:
                     self._look_at_stable(machine, role, place)
+
+    def _look_at_disk(self, machine: "Machine", role: Any) -> None:
+        """Where every message is flushed, nothing counts as committed that this disk would lose with the power."""
+        if machine.flushes_every_message and not is_synced(machine.disk, role.log, role.high_watermark.offset):
+            self.world.violated(f"{role.name} on {machine} is not synced up to {role.high_watermark.offset}")
 
     def _look_at_stable(self, machine: "Machine", role: Any, place: Place) -> None:
         """Nothing is stable of a transaction whose marker is not committed. (Of a log that was loaded from a snapshot
@@ -220,17 +237,24 @@ class Invariants:
                     f"{machine} leads {replica} in epoch {leader.epoch} up to {leader.log.log_end_offset}, "
                     f"and {committed.end_offset} was committed"
                 )
-        known = self._partition_leaders[place, leader.epoch]
+        self._look_at_epoch(machine, replica, place)
+        self._note_members(place, leader.partition_epoch, {*leader.isr})  # images are published a little later
+        committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
+
+    def _look_at_epoch(self, machine: "Machine", replica: Any, place: Place) -> None:
+        """One leader in an epoch, and the in-sync set that was granted."""
+        leader = replica.leader
+        known = self._partition_leaders.setdefault((place, leader.epoch), machine.node_id)
         if known != machine.node_id:
             self.world.violated(f"n{known} and {machine} lead {replica} in epoch {leader.epoch}")
         granted = self._granted.get((place, leader.partition_epoch))
         if granted is not None and granted != frozenset(leader.isr):
             self.world.violated(f"{machine} has {sorted(leader.isr)} in sync of {replica}, granted {sorted(granted)}")
-        self._note_members(place, leader.partition_epoch, {*leader.isr})  # images are published a little later
-        committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
 
     def _compare(self, machine: "Machine", replica: Any, role: Any, place: Place) -> None:
-        """What is newly committed here is what was committed elsewhere."""
+        """What is newly committed here is what was committed elsewhere. (What is damaged is not looked at.)"""
+        if str(replica) in machine.damaged:
+            return
         committed = self.committed.setdefault(place, Committed())
         offset = max(self._read_to.get((machine.node_id, machine.lives, place), 0), role.log.log_start_offset)
         while offset < role.high_watermark.offset:

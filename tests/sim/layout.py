@@ -3,7 +3,6 @@
 The formatting is the production's. Nothing here is about what happens later.
 """
 
-from collections.abc import Sequence
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from kpybroker.controller.formatter import Formatting, choose_levels, format_dir
 from kpystorage.disk import Disk
 
 from .client import PORT
+from .kind import BOTH, BROKER, CONTROLLER, Kind
 
 if TYPE_CHECKING:
     from .world import World
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 DIRECTORY = "/data"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
-MOST_VOTERS = 3
 START_MS = 1_790_000_000_000
 COMMON = {
     "kpybroker.http.listener": "",
@@ -29,6 +28,7 @@ COMMON = {
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
     "controller.listener.names": "CONTROLLER",
+    "initial.broker.registration.timeout.ms": "3600000",  # nobody starts again who gave up
     "log.dirs": DIRECTORY,
 }
 
@@ -48,19 +48,29 @@ QUICK = {
 """So that much happens in little time; patience is not what is tested here."""
 
 
+CHANGING = {
+    "group.min.session.timeout.ms": "100",
+    "log.retention.check.interval.ms": "500",
+    "log.segment.delete.delay.ms": "500",
+}
+"""Where more happens than nodes that come and go."""
+
+
 class Layout:
     """The configuration of every node, by its id."""
 
-    def __init__(self, world: "World", ids: Sequence[int]) -> None:
-        self.ids = list(ids)
-        self.voters = self.ids[:MOST_VOTERS]
-        """The others are brokers only."""
+    def __init__(self, world: "World", kind: Kind) -> None:
+        self.kind = kind
+        ids = self.ids = list(kind.roles)
+        self.voters = list(kind.voters)
         self.rng: Random = world.stream("layout")
         self.is_alone = len(ids) == 1
-        self.has_fixed_voters = self.rng.random() < 0.5
+        self.has_fixed_voters = self.rng.random() < 0.5 and not kind.changes_voters
         self.flushes_every_message = self.rng.random() < 0.5
         self._directories = {node_id: f"AAAAAAAAQACAAAAAAA{node_id:03d}A" for node_id in ids}
         own = self._quorum()
+        if not kind.is_plain:
+            own |= CHANGING
         self.is_quick = not self.is_alone and self.rng.random() < 0.8
         if self.is_quick:
             election_ms = self.rng.choice((20, 300))  # nodes that stand at the same time
@@ -76,7 +86,7 @@ class Layout:
     def _quorum(self) -> dict[str, str]:
         if self.is_alone:
             return {}
-        replicas = str(min(len(self.ids), 3))
+        replicas = str(min(len(set(self.kind.brokers) - set(self.kind.late)), 3))
         factors = {f"{topic}.replication.factor": replicas for topic in ("offsets.topic", "transaction.state.log")}
         factors["transaction.state.log.min.isr"] = "2"
         if self.has_fixed_voters:
@@ -89,14 +99,14 @@ class Layout:
         own = f"PLAINTEXT://n{node_id}:{PORT}"
         if self.is_alone:
             return {"node.id": str(node_id), "listeners": own, "advertised.listeners": own}
-        if node_id not in self.voters:
-            return {"node.id": str(node_id), "process.roles": "broker", "listeners": own, "advertised.listeners": own}
-        both = f"{own},CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+        controller = f"CONTROLLER://n{node_id}:{CONTROLLER_PORT}"
+        role = self.kind.roles[node_id]
+        listeners = {BROKER: own, CONTROLLER: controller, BOTH: f"{own},{controller}"}[role]
         return {
             "node.id": str(node_id),
-            "process.roles": "broker,controller",
-            "listeners": both,
-            "advertised.listeners": both,
+            "process.roles": role,
+            "listeners": listeners,
+            "advertised.listeners": listeners,
         }
 
     def format(self, node_id: int, disk: Disk) -> None:

@@ -93,6 +93,7 @@ class Machine:
         self.node_id = node_id
         self.host = network.hosts[f"n{node_id}"] = Host(world, f"n{node_id}", self._defect)
         self.settings = layout.settings[node_id]
+        self.flushes_every_message = layout.flushes_every_message
         self._layout = layout
         self.rng = world.stream(f"machine {node_id}")
         self.disk = SimDisk(self.rng)
@@ -104,6 +105,10 @@ class Machine:
         self.is_stopping = False
         self.is_suspect = False
         """Whether it lost something that it had, and has not been taken into the cluster anew since."""
+        self.is_empty = False
+        """Whether it lost everything, and has not been taken into the cluster anew since."""
+        self.damaged: set[str] = set()
+        """Partitions of which it has files that are not as they were written."""
         self.lives = 0
         self.slowest_thread_ms = 2.0
         self.before_death: Callable[[Machine], None] = lambda _machine: None
@@ -159,7 +164,7 @@ class Machine:
             return
         error = task.exception()
         if error is None:
-            self.is_up, self.is_suspect = True, False
+            self.is_up, self.is_suspect, self.is_empty = True, False, False
             self.world.tell(f"{self} is up")
         elif isinstance(error, SimulatedCrash):
             self.died()
@@ -239,7 +244,8 @@ class Machine:
         """Somebody replaced the disk by an empty one."""
         assert self.loop is None
         self.world.tell(f"{self} has an empty disk")
-        self.is_suspect = True
+        self.is_suspect = self.is_empty = True
+        self.damaged.clear()
         self.disk = SimDisk(self.rng)
         self._layout.format(self.node_id, self.disk)
 

@@ -81,8 +81,7 @@ class Misfortune:
         world.is_ending, world.is_proposed = self._ends, self._proposed
         self.loses_nothing_unsynced = False
         """Whether every append is synced before it is acknowledged."""
-        for machine in machines:
-            machine.when_dead = self._died
+        self.straggle = 0.0
 
     def begin(self) -> None:
         """From now on things go wrong."""
@@ -95,6 +94,7 @@ class Misfortune:
             reset=rng.choice((0.0, 0.0, 0.002)),
             tear=rng.choice((0.0, 0.2)),
             window_bytes=rng.choice((512, 1 << 16, 1 << 18)),
+            straggle=self.straggle,
         )
         for machine in self.machines:
             machine.slowest_thread_ms = rng.choice((1.0, 20.0, 300.0))
@@ -125,14 +125,14 @@ class Misfortune:
                 each.disk.crash_at = 0
         else:
             self._kill(machine)
-        if rng.random() < rates.stop:
+        if rng.random() < rates.stop and not self.is_fragile:
             machine.stop()
-        if rng.random() < rates.power and self.may_lose_power(machine):
+        if rng.random() < rates.power and self._will_be_noticed and self.may_lose_power(machine):
             machine.lose_power()
-        if rng.random() < rates.wipe and machine.is_only_broker and self.may_be_wiped(machine):
+        if rng.random() < rates.wipe and machine.is_only_broker and self._is_calm and self.may_be_wiped(machine):
             machine.kill()
             machine.wipe()
-        if rng.random() < rates.pause and machine.loop is not None:
+        if rng.random() < rates.pause and machine.loop is not None and not self.is_fragile:
             duration_ms = rng.choice((5.0, 200.0, 3_000.0))
             self.world.tell(f"{machine} stands still for {duration_ms:.0f} ms")
             machine.loop.pause(duration_ms)
@@ -140,7 +140,7 @@ class Misfortune:
             jump_ms = rng.choice((-5_000.0, -50.0, 50.0, 60_000.0))
             self.world.tell(f"the clock of {machine} jumps by {jump_ms:.0f} ms")
             machine.host.wall_ms += jump_ms
-        if rng.random() < rates.cut:
+        if rng.random() < rates.cut and not self.is_fragile:
             self._cut(machine)
         if self.network.cut and rng.random() < rates.mend:
             self.world.tell("the network heals")
@@ -151,7 +151,21 @@ class Misfortune:
     def is_fragile(self) -> bool:
         """Whether a machine has lost something, of which the controller does not know yet. Who dies now counts as one
         that may have lost it too (KIP-966), and then nobody is left who has it for sure."""
-        return not self.loses_nothing_unsynced and any(each.is_suspect for each in self.machines)
+        return any(each.is_empty or (each.is_suspect and not self.loses_nothing_unsynced) for each in self.machines)
+
+    @property
+    def _is_calm(self) -> bool:
+        """Whether everybody is heard: the controller would not fence those who have everything, and keep the one who
+        has lost it as the last in sync (without KIP-966, Kafka's would)."""
+        now_ms = self.world.now_ms
+        is_heard = all(
+            each.is_up and each.loop is not None and each.loop.resumes_ms <= now_ms for each in self.machines
+        )
+        return is_heard and not self.network.cut and not self.is_fragile
+
+    @property
+    def _will_be_noticed(self) -> bool:
+        return self.loses_nothing_unsynced or self._is_calm
 
     def _kill(self, machine: "Machine") -> None:
         rng, rates = self.rng, self.rates
@@ -200,7 +214,7 @@ class Misfortune:
         """All at once; with the power, where every machine may lose what it has not synced."""
         self.world.tell("all nodes are gone at once")
         for machine in self.machines:
-            if self.rng.random() < 0.5 and self.loses_nothing_unsynced:
+            if self.rng.random() < 0.5 and self.loses_nothing_unsynced and self.may_lose_power(machine):
                 machine.lose_power()
             else:
                 machine.kill()
@@ -219,6 +233,7 @@ class Misfortune:
             if directions != "to":
                 self.network.isolate(other, machine.host.name)
 
-    def _died(self, machine: "Machine") -> None:
+    def died(self, machine: "Machine") -> None:
+        """Its process is gone: it starts again after a while."""
         restart_ms = self.rng.random() * self.rates.restart_ms if self.is_on else 10.0
         self.world.later(restart_ms, machine.power_back)

@@ -23,6 +23,7 @@ GONE = 8 | 16
 FIRST_DESCRIPTOR = 100
 SYN_RETRY_MS = 1_000.0
 RETRANSMIT_MS = 200.0
+LONGEST_STRAGGLE_MS = 3_000.0
 MOST_READ_BYTES = 256 * 1024
 
 
@@ -36,6 +37,8 @@ class Conditions(NamedTuple):
     tear: float = 0.05
     """That a piece arrives in two."""
     window_bytes: int = 1 << 18
+    straggle: float = 0.0
+    """That a piece is under way for seconds: what its sender says meanwhile over another connection arrives before."""
 
 
 class Host:
@@ -470,6 +473,8 @@ class Network:
         arrival_ms = max(receiver.last_arrival_ms, self.world.now_ms + self._delay_ms())
         if self._rng.random() < self.conditions.loss:
             arrival_ms += RETRANSMIT_MS
+        if self.conditions.straggle and self._rng.random() < self.conditions.straggle:
+            arrival_ms += self._rng.random() * LONGEST_STRAGGLE_MS
         receiver.last_arrival_ms = arrival_ms
         self.world.later(arrival_ms - self.world.now_ms, self._arrive, sender, what)
 

@@ -23,22 +23,23 @@ def main() -> None:
 
 
 @main.command("run")
-@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199, or 3,7-9.")
+@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199, or 3,7-9; empty for none.")
 @click.option("--nodes", default=3, help="How many nodes.")
+@click.option("--plain", default="", help="Before: seeds of plain worlds, where nobody changes the cluster.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
 )
 @click.option("--digests", is_flag=True, help="Write one line of JSON for each seed.")
-def run(seeds: str, nodes: int, trace: bool, quorums: str, digests: bool) -> None:
+def run(seeds: str, nodes: int, plain: str, trace: bool, quorums: str, digests: bool) -> None:
     """Simulate whole nodes. The exit code is 1 if a seed fails."""
     if quorums:
         _run_quorums(quorums)
     gc.disable()
     warnings.simplefilter("ignore", RuntimeWarning)  # of what a process that died never came to
     began_ns, worked_ns, ran, failed = REAL_NS(), WORKED_NS(), 0, 0
-    for seed in _numbers(seeds):
-        outcome = simulate(seed, nodes=nodes, records_everything=trace)
+    for seed, is_plain in [*((each, True) for each in _numbers(plain)), *((each, False) for each in _numbers(seeds))]:
+        outcome = simulate(seed, nodes=nodes, is_plain=is_plain, records_everything=trace)
         ran += 1
         if ran % 8 == 0:
             gc.collect()
@@ -50,17 +51,17 @@ def run(seeds: str, nodes: int, trace: bool, quorums: str, digests: bool) -> Non
             print("\n".join(outcome.told))
         if outcome.violation:
             failed += 1
-            _show(outcome, nodes, trace=trace)
+            _show(outcome, nodes, is_plain=is_plain, trace=trace)
             if not digests:
                 break
     if not digests:
         took_s, worked_s = (REAL_NS() - began_ns) / 1e9, (WORKED_NS() - worked_ns) / 1e9
-        print(f"{ran} seeds in {took_s:.1f} s, {1000 * worked_s / ran:.0f} ms of work each; {failed} failed")
+        print(f"{ran} seeds in {took_s:.1f} s, {1000 * worked_s / max(ran, 1):.0f} ms of work each; {failed} failed")
     sys.exit(1 if failed else 0)
 
 
 def _numbers(seeds: str) -> Iterator[int]:
-    for part in seeds.split(","):
+    for part in filter(None, seeds.split(",")):
         first, _, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
 
@@ -77,27 +78,40 @@ def _run_quorums(seeds: str) -> None:
             sys.exit(1)
 
 
-def _show(outcome: Outcome, nodes: int, *, trace: bool) -> None:
+def _show(outcome: Outcome, nodes: int, *, is_plain: bool, trace: bool) -> None:
     for line in outcome.told if trace else outcome.told[-SHOWN:]:
         print(line)
     print(f"seed {outcome.seed}: {outcome.violation}")
-    print(f"again: make sim SEEDS={outcome.seed} OPTIONS='--nodes {nodes} --trace'")
+    seeds = f"SEEDS= OPTIONS='--plain {outcome.seed} " if is_plain else f"SEEDS={outcome.seed} OPTIONS='"
+    print(f"again: make sim {seeds}--nodes {nodes} --trace'")
 
 
 @main.command("mutants")
-@click.option("--seeds", default="0-99", help="Which seeds look for each bug.")
-@click.option("--nodes", default=3, help="How many nodes.")
-@click.option("--only", default="", help="Those whose names have this in them.")
+@click.option("--seeds", default="0-99", help="Where else a bug is looked for; empty for only where it is known to be.")
+@click.option("--only", default="", help="Those whose names have one of these in them: fsync,vote.")
 @click.option("--at-once", default=2, help="So many processes.")
-def mutants(seeds: str, nodes: int, only: str, at_once: int) -> None:
+@click.option("--write", is_flag=True, help="Keep the seeds that find them.")
+def mutants(seeds: str, only: str, at_once: int, write: bool) -> None:
     """Plant bugs, and say which are found. The exit code is 1 if less than 95 of 100 are."""
-    from .mutants import verdicts
+    from .mutants import read_catches, verdicts, write_catches
     from .mutations import MUTATIONS
 
-    chosen = [each for each in MUTATIONS if only in each.name]
-    found = 0
-    for verdict in verdicts(chosen, seeds, nodes, at_once):
-        found += bool(verdict.found)
-        print(f"{'found ' if verdict.found else 'MISSED'} {verdict.mutation.name}: {verdict.found}", flush=True)
-    print(f"{found} of {len(chosen)} planted bugs are found")
+    chosen = [each for each in MUTATIONS if any(part in each.name for part in only.split(","))]
+    began_ns, catches, missed = REAL_NS(), read_catches(), []
+    for number, verdict in enumerate(verdicts(chosen, seeds, at_once), 1):
+        name, catch = verdict.mutation.name, verdict.catch
+        how = f"found  {catch}" if catch is not None else "MISSED"
+        print(
+            f"{number:3}/{len(chosen)} {verdict.took_s:6.1f} s {how:12} {name}: {verdict.line[:LONGEST_CHARS]}",
+            flush=True,
+        )
+        if catch is None:
+            missed.append(name)
+        else:
+            catches[name] = catch
+    if write:
+        write_catches(catches, [each.name for each in MUTATIONS])
+    found, took_s = len(chosen) - len(missed), (REAL_NS() - began_ns) / 1e9
+    print(f"{found} of {len(chosen)} planted bugs are found, {100 * found / len(chosen):.1f} %, in {took_s:.0f} s")
+    print("".join(f"not found: {name}\n" for name in missed), end="")
     sys.exit(found < WANTED_SHARE * len(chosen))

@@ -10,6 +10,8 @@ from exactly_once.history import Seen
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
+from . import kind
+from .churn import Churn
 from .client import Client, NoAnswer
 from .committing import commit
 from .consuming import consume, read_to_the_end
@@ -47,25 +49,29 @@ class Outcome(NamedTuple):
 class Simulation:
     """The world of a seed with everything in it."""
 
-    def __init__(self, seed: int, *, nodes: int = 1, records_everything: bool = False) -> None:
+    def __init__(self, seed: int, *, nodes: int = 1, is_plain: bool = False, records_everything: bool = False) -> None:
         self.world = World(seed, records_everything=records_everything)
         self.network = Network(self.world)
         self.rng = self.world.stream("simulation")
-        ids = list(range(1, nodes + 1))
-        self.layout = Layout(self.world, ids)
-        self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in ids]
+        self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
+        self.layout = Layout(self.world, self.kind)
+        self.machines = [Machine(self.world, self.network, node_id, self.layout) for node_id in self.kind.roles]
         self.records = Records(self.world)
         self.topics = {"one": self.rng.randint(1, 3), "two": 1}
         self.clients: list[Client] = []
-        self.node_ids = ids
+        self.node_ids = self.kind.brokers
         self.invariants = Invariants(self.world, self.machines)
         self.witness = Witness(self.invariants)
+        self.churn = None if self.kind.is_plain else Churn(self)
         for machine in self.machines:
             machine.before_death = self.invariants.look_at
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
         self.misfortune.loses_nothing_unsynced = self.layout.flushes_every_message
+        self.misfortune.straggle = self.kind.straggle
+        for machine in self.machines:
+            machine.when_dead = self._died
 
     @property
     def partitions(self) -> list[tuple[str, int]]:
@@ -78,6 +84,11 @@ class Simulation:
         self.clients.append(client)
         return client
 
+    def _died(self, machine: Machine) -> None:
+        if self.churn is not None:
+            self.churn.rot.died(machine)
+        self.misfortune.died(machine)
+
     # The course of it
 
     def run(self) -> str:
@@ -86,33 +97,37 @@ class Simulation:
         try:
             self._start()
             self._clients()
+            if self.churn is not None:
+                self.churn.begin()
             self.misfortune.begin()
             self.world.run(self.rng.choice((2_000.0, 5_000.0)))
             self._heal()
-            return self.records.verdict(self._read_everything())
+            log = self._read_everything()
+            return (self.churn.verdict(log) if self.churn is not None else "") or self.records.verdict(log)
         except Violation as violation:
             return str(violation)
 
     def _start(self) -> None:
-        for machine in self.machines:
+        early = [machine for machine in self.machines if machine.node_id not in self.kind.late]
+        for machine in early:
             machine.start()
-        self.within(START_MS, self._all_up, "all nodes are up")
+        self.within(START_MS, lambda: all(machine.is_up for machine in early), "all nodes are up")
         creator = self.client("creator")
         created: list[bool] = []
         creator.run(self._create(creator, created))
         self.within(START_MS, lambda: bool(created), "topics can be created")
 
     async def _create(self, client: Client, created: list[bool]) -> None:
-        replicas = min(3, len(self.machines))
+        replicas = min(3, len(set(self.kind.brokers) - set(self.kind.late)))
         topics = [
             CreatableTopic(
                 name=name,
                 num_partitions=count,
                 replication_factor=replicas,
                 assignments=[],
-                configs=[CreatableTopicConfig(name="min.insync.replicas", value=str(min(2, replicas)))],
+                configs=self._topic_configs(replicas),
             )
-            for name, count in self.topics.items()
+            for name, count in {**self.topics, **dict.fromkeys(sorted(self.invariants.reckless), 1)}.items()
         ]
         while True:
             try:
@@ -125,6 +140,13 @@ class Simulation:
                 created.append(True)
                 return
             await client.pause(100)
+
+    def _topic_configs(self, replicas: int) -> list[CreatableTopicConfig]:
+        configs = [CreatableTopicConfig(name="min.insync.replicas", value=str(min(2, replicas)))]
+        if self.kind.segment_bytes:
+            segments = str(self.kind.segment_bytes)
+            configs.append(CreatableTopicConfig(name="internal.segment.bytes", value=segments))
+        return configs
 
     def _clients(self) -> None:
         plain, idempotent, transactional = (self.client(name) for name in ("plain", "idempotent", "transactional"))
@@ -146,8 +168,11 @@ class Simulation:
     def _heal(self) -> None:
         self.world.tell("everything heals")
         self.misfortune.end()
+        if self.churn is not None:
+            self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
-        if self.layout.is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
+        is_quick = self.layout.is_quick and self.kind.is_even and not self.kind.changes_voters
+        if is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
             self.world.run(1_000.0)  # a controller is active, and knows everybody
             trial = self.world.stream("silence").choice(
                 (a_silent_broker_is_fenced, a_follower_without_its_leader_leaves)
@@ -175,7 +200,9 @@ class Simulation:
 
     def _may_lose_power(self, machine: Machine) -> bool:
         """Where every append is synced before it is acknowledged, any machine at any time."""
-        return self.layout.flushes_every_message or (len(self.machines) > 1 and self.invariants.may_lose(machine))
+        if self.layout.flushes_every_message and not any(each.damaged for each in self.machines):
+            return True
+        return len(self.machines) > 1 and self.invariants.may_lose(machine)
 
     def _all_up(self) -> bool:
         return all(machine.is_up for machine in self.machines)
@@ -207,9 +234,9 @@ class Complaints(logging.Handler):
             self.world.tell(f"{record.levelname.lower()}: {line}")
 
 
-def simulate(seed: int, *, nodes: int = 1, records_everything: bool = False) -> Outcome:
+def simulate(seed: int, *, nodes: int = 1, is_plain: bool = False, records_everything: bool = False) -> Outcome:
     """Run a seed to its end."""
-    simulation = Simulation(seed, nodes=nodes, records_everything=records_everything)
+    simulation = Simulation(seed, nodes=nodes, is_plain=is_plain, records_everything=records_everything)
     world = simulation.world
     handler = Complaints(world)
     root = logging.getLogger("kpybroker")

@@ -1,0 +1,155 @@
+"""What people do to a cluster in a world that is not plain, put together: who does it, and how it has to end."""
+
+from typing import TYPE_CHECKING
+
+from exactly_once.history import Seen
+
+from . import passing
+from .client import Client, NoAnswer, Refused
+from .grouping import PATIENCE_MS, Group, Member
+from .operating import change_voters, reassign
+from .passing import Passing
+from .producing import Producer
+from .records import Records
+from .rot import Rot
+from .settling import differing, unsettled
+from .tuning import Tuner
+
+if TYPE_CHECKING:
+    from .simulation import Simulation
+
+RECKLESS = "reckless"
+MEMBERS = 3
+REPAIR_MS = 120_000.0
+SETTLE_MS = 120_000.0
+LOOK_MS = 60_000.0
+TIMEOUT_MS = 2_000.0
+
+
+class Churn:
+    """All of it."""
+
+    def __init__(self, simulation: "Simulation") -> None:
+        self.simulation = simulation
+        self.world = simulation.world
+        self.kind = simulation.kind
+        self.rot = Rot(self.world, 0.0, simulation.invariants.may_lose)
+        self._operators: list[Client] = []
+        self._passing: Passing | None = None
+        self._tuner: Tuner | None = None
+        self._group: Group | None = None
+        if self.kind.tunes:
+            simulation.invariants.reckless.add(RECKLESS)
+
+    def begin(self) -> None:
+        """From now on there is work for operators."""
+        simulation, kind = self.simulation, self.kind
+        self.world.tell(f"{kind}")
+        self.rot.often = kind.rot
+        if kind.passes_topics:
+            self._pass_topics()
+        if kind.groups:
+            self._begin_group()
+        if kind.tunes:
+            reckless = self._client("reckless")
+            reckless.run(Producer(reckless, Records(self.world), {RECKLESS: 1}).plainly())
+            self._tuner = Tuner(
+                self._operator("tuner"), sorted(simulation.topics), passing.NAME if self._passing else "", RECKLESS
+            )
+            self._tuner.client.run(self._tuner.tune())
+        if kind.reassigns:
+            mover = self._operator("mover")
+            mover.run(reassign(mover, simulation.machines))
+        if kind.changes_voters:
+            elector = self._operator("elector")
+            elector.run(change_voters(elector, kind.roles))
+        for machine in simulation.machines:
+            if machine.node_id in kind.late:
+                self.world.later(self.world.stream("late").random() * 2_000.0, machine.start)
+
+    def _client(self, name: str, timeout_ms: float = TIMEOUT_MS) -> Client:
+        client = Client(self.world, self.simulation.network, name, self.simulation.node_ids, timeout_ms)
+        self.simulation.clients.append(client)
+        return client
+
+    def _operator(self, name: str) -> Client:
+        """A client that has nothing to do any more once all heals."""
+        client = self._client(name)
+        self._operators.append(client)
+        return client
+
+    def _pass_topics(self) -> None:
+        replicas = min(3, len(set(self.kind.brokers) - set(self.kind.late)))
+        of_topic = self._passing = Passing(self.world, replicas)
+        keeper, writer, reader = self._operator("keeper"), self._client("writer"), self._client("reader of all")
+        keeper.run(of_topic.come_and_go(keeper))
+        writer.run(of_topic.write(writer))
+        reader.run(of_topic.read(reader))
+
+    def _begin_group(self) -> None:
+        simulation = self.simulation
+        places = [place for place in simulation.partitions if place[0] == "one"]
+        group = self._group = Group(self.world, simulation.records, places, ("two", 0))
+        for number in range(MEMBERS):
+            client = self._client(f"member{number}", PATIENCE_MS)
+            client.run(Member(client, group, exactly=self.kind.groups == "exactly").come_and_go())
+
+    # The end of it
+
+    def heal(self) -> None:
+        """Operators end their work, and repair what is damaged."""
+        self.rot.often = 0.0
+        if self._passing is not None:
+            self._passing.is_over = True
+        for client in self._operators:
+            client.is_over = True
+        for machine in self.simulation.machines:
+            if machine.damaged:
+                self.simulation.within(
+                    REPAIR_MS, lambda each=machine: self.rot.may_be_lost(each), f"{machine} is not needed for a while"
+                )
+                self.rot.repaired.add(machine)
+                if machine.is_alive:
+                    machine.stop()
+                self.simulation.within(
+                    REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired"
+                )
+
+    def verdict(self, log: list[Seen]) -> str:
+        """What is wrong once everything is read and nobody writes any more; nothing if all is well."""
+        simulation = self.simulation
+        machines = simulation.machines
+        if not self.world.run(SETTLE_MS, lambda: not unsettled(machines)):
+            return f"after {SETTLE_MS / 1000:.0f} s {unsettled(machines)}"
+        return differing(machines) or self._asked(log)
+
+    def _asked(self, log: list[Seen]) -> str:
+        """What a client finds wrong."""
+        client, answers = self._client("looker"), list[str]()
+
+        async def look() -> None:
+            for _ in range(20):
+                try:
+                    answers.append(await self._look(client, log))
+                    return
+                except (NoAnswer, Refused):
+                    client.forget()
+                    await client.pause(500)
+            answers.append("nobody answers a client that looks how all has ended")
+
+        client.run(look())
+        self.simulation.within(LOOK_MS, lambda: bool(answers), "a client can look how all has ended")
+        return answers[0]
+
+    async def _look(self, client: Client, log: list[Seen]) -> str:
+        """Raises NoAnswer or Refused."""
+        wrong = ""
+        if self._passing is not None:
+            wrong = await self._passing.verdict(client)
+        if self._tuner is not None and not wrong:
+            self._tuner.client = client
+            wrong = await self._tuner.look()
+        if self._group is not None and not wrong:
+            member = Member(client, self._group, exactly=False)
+            wrong = self._group.verdict(log, await member.positions(self._group.places) or {})
+        return wrong

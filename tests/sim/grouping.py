@@ -1,0 +1,328 @@
+"""A group whose members come and go: they read what they are assigned, process it, and commit how far they came.
+
+``at least``: a member commits behind what it processed. ``exactly``: what a member makes of its input and how far it
+came are one transaction (KIP-447). A member whom nobody answered whether its commit counts leaves: it does not commit
+again in the same generation, since what waits in a lost connection may arrive later.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from exactly_once.history import Committed, Outcome, Position, Seen, Send, Transaction
+from kpywire import error_codes
+from kpywire.messages.heartbeat import HeartbeatRequest
+from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+from kpywire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
+from kpywire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+
+from .client import GROUP, Client, NoAnswer, Refused
+from .consuming import READ_COMMITTED, Reader
+from .producing import Identity, Producer
+from .records import Records
+
+if TYPE_CHECKING:
+    from .world import World
+
+NAME = "workers"
+SESSION_MS = 1_000
+PATIENCE_MS = 6_000.0
+"""Of a member: a join may wait for others."""
+UNDECIDED = (error_codes.REQUEST_TIMED_OUT, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
+
+Place = tuple[str, int]
+
+
+class Group:
+    """What all members did."""
+
+    def __init__(self, world: "World", records: Records, places: Sequence[Place], output: Place) -> None:
+        self.world = world
+        self.records = records
+        self.places = sorted(places)
+        self.output = output
+        self.processed: set[tuple[Place, int]] = set()
+        self.generations: dict[int, tuple[str, ...]] = {}
+        """Who was in each, as the one was told whose assignment counted."""
+
+    def verdict(self, log: list[Seen], ends: dict[Place, int]) -> str:
+        """What the group passed over; nothing if all is well. ``ends``: how far it has come."""
+        done = set(self.processed)
+        there = {seen.value for seen in log}
+        for each in self.records.transactions:
+            if each.inputs and all(send.value in there for send in each.sends):
+                done |= {(seen.partition, seen.offset) for seen in each.inputs}
+        for seen in log:
+            if seen.offset < ends.get(seen.partition, 0) and (seen.partition, seen.offset) not in done:
+                return f"{NAME} came to {ends[seen.partition]} of {seen.partition} and never saw {seen.offset}"
+        return ""
+
+
+class Member:
+    """One member after the other, on one client."""
+
+    def __init__(self, client: Client, group: Group, *, exactly: bool) -> None:
+        self.client = client
+        self.group = group
+        self.exactly = exactly
+        self._producer = Producer(client, group.records, {group.output[0]: 1})
+        self._identity: Identity | None = None
+        self._id = ""
+        self._generation = -1
+        self._ends_ms = 0.0
+
+    @property
+    def _is_over(self) -> bool:
+        return self.client.is_over or self.client.world.now_ms >= self._ends_ms
+
+    async def come_and_go(self) -> None:
+        """Members, each of which leaves after a while or is never heard of again."""
+        client, rng = self.client, self.client.rng
+        while not client.is_over:
+            self._id, self._identity = "", None
+            self._ends_ms = client.world.now_ms + rng.choice((500.0, 3_000.0, 20_000.0))
+            while not self._is_over:
+                try:
+                    assigned = await self._join()
+                    if assigned is not None:
+                        await self._serve(assigned)
+                except (NoAnswer, Refused):
+                    client.forget()
+                    await client.pause(100)
+            if rng.random() < 0.5 and self._id:
+                await self._leave()
+            await client.pause(rng.choice((10, 1_000)))
+
+    # Membership
+
+    async def _ask(self, request: Any) -> Any:
+        return await self.client.ask(await self.client.coordinator(NAME, GROUP), request)
+
+    async def _join(self) -> list[Place] | None:
+        """What this member is to read in the new generation; None where it has to try again. Raises as asking does."""
+        answer = await self._ask(
+            JoinGroupRequest(
+                group_id=NAME,
+                session_timeout_ms=SESSION_MS,
+                rebalance_timeout_ms=SESSION_MS,
+                member_id=self._id,
+                protocol_type="work",
+                protocols=[JoinGroupRequestProtocol(name="by turns", metadata=b"")],
+            )
+        )
+        if answer.error_code == error_codes.MEMBER_ID_REQUIRED:
+            self._id = answer.member_id
+            return None
+        if self._is_refused(answer.error_code):
+            return None
+        self._id, self._generation = answer.member_id, answer.generation_id
+        assignments, members = [], list[str]()
+        if answer.leader == self._id:
+            members = sorted(each.member_id for each in answer.members)
+            places = self.group.places
+            assignments = [
+                SyncGroupRequestAssignment(
+                    member_id=member, assignment=json.dumps(places[number :: len(members)]).encode()
+                )
+                for number, member in enumerate(members)
+            ]
+        synced = await self._ask(
+            SyncGroupRequest(
+                group_id=NAME,
+                generation_id=self._generation,
+                member_id=self._id,
+                protocol_type="work",
+                protocol_name="by turns",
+                assignments=assignments,
+            )
+        )
+        if self._is_refused(synced.error_code):
+            return None
+        if assignments:
+            self._note_generation(tuple(members))
+        return [(topic, index) for topic, index in json.loads(synced.assignment or b"[]")]
+
+    def _note_generation(self, members: tuple[str, ...]) -> None:
+        known = self.group.generations.setdefault(self._generation, members)
+        if known != members:
+            self.client.world.violated(f"generation {self._generation} of {NAME} is {known} and {members}")
+
+    def _is_refused(self, code: int) -> bool:
+        if code == error_codes.NONE:
+            return False
+        if code in (error_codes.UNKNOWN_MEMBER_ID, error_codes.FENCED_INSTANCE_ID):
+            self._id = ""
+        elif code not in (error_codes.REBALANCE_IN_PROGRESS, error_codes.ILLEGAL_GENERATION):
+            raise Refused(code, NAME)
+        return True
+
+    async def _leave(self) -> None:
+        member = MemberIdentity(member_id=self._id)
+        self._id = ""
+        try:
+            await self._ask(LeaveGroupRequest(group_id=NAME, members=[member]))
+        except (NoAnswer, Refused):
+            return
+
+    # Work
+
+    async def _serve(self, assigned: list[Place]) -> None:
+        """Work until another generation begins. Raises as asking does."""
+        client = self.client
+        positions = await self.positions(assigned) if assigned else {}
+        if positions is None:
+            return
+        reader = Reader(client, assigned, in_session=client.rng.random() < 0.5, level=READ_COMMITTED)
+        reader.positions.update(positions)
+        while not self._is_over:
+            before = dict(reader.positions)
+            seen = await reader.poll() if assigned else []
+            beat = HeartbeatRequest(group_id=NAME, generation_id=self._generation, member_id=self._id)
+            if self._is_refused((await self._ask(beat)).error_code):
+                return
+            moved = {place: offset for place, offset in reader.positions.items() if offset != before[place]}
+            if moved:
+                work = self._in_a_transaction if self.exactly else self._and_commit
+                if not await work(seen, moved):
+                    await self._leave()
+                    return
+            elif not assigned:
+                await client.pause(200)
+
+    async def positions(self, assigned: list[Place]) -> dict[Place, int] | None:
+        """How far the group has come; None where that is not decided. Raises as asking does."""
+        began_s = self.client.now_s
+        answer = await self._ask(await self._fetch_request(assigned))
+        (of_group,) = answer.groups
+        if of_group.error_code:
+            raise Refused(of_group.error_code, NAME)
+        names = {topic.id: name for name, topic in self.client.topics.items()}
+        positions: dict[Place, int] = {}
+        for topic in of_group.topics:
+            for each in topic.partitions:
+                if each.error_code:
+                    raise Refused(each.error_code, NAME)
+                place = (topic.name or names[topic.topic_id], each.partition_index)
+                positions[place] = max(each.committed_offset, 0)
+                position = Position(NAME, place, each.committed_offset)
+                self.group.records.committed.append(Committed(began_s, self.client.now_s, position))
+        return positions
+
+    async def _fetch_request(self, places: list[Place]) -> OffsetFetchRequest:
+        for topic, partition in places:
+            await self.client.leader(topic, partition)
+        topics = [
+            OffsetFetchRequestTopics(
+                name=name,
+                topic_id=self.client.topics[name].id,
+                partition_indexes=[index for topic, index in places if topic == name],
+            )
+            for name in sorted({topic for topic, _ in places})
+        ]
+        return OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=NAME, topics=topics)], require_stable=True)
+
+    async def _and_commit(self, seen: list[Seen], moved: dict[Place, int]) -> bool:
+        """Process, and commit then; whether the member may go on. Raises as asking does."""
+        client, group = self.client, self.group
+        group.processed |= {(each.partition, each.offset) for each in seen}
+        began_s = client.now_s
+        by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+        for (topic, index), offset in sorted(moved.items()):
+            await client.leader(topic, index)
+            one = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=None)
+            by_topic.setdefault(topic, []).append(one)
+        request = OffsetCommitRequest(
+            group_id=NAME,
+            generation_id_or_member_epoch=self._generation,
+            member_id=self._id,
+            topics=[
+                OffsetCommitRequestTopic(name=topic, topic_id=client.topics[topic].id, partitions=partitions)
+                for topic, partitions in by_topic.items()
+            ],
+        )
+        try:
+            answer = await self._ask(request)
+            codes = {each.error_code for topic in answer.topics for each in topic.partitions}
+        except (NoAnswer, Refused):
+            codes = {error_codes.REQUEST_TIMED_OUT}
+        outcome = Outcome.COMMITTED if codes == {error_codes.NONE} else Outcome.ABORTED
+        if codes & set(UNDECIDED):
+            outcome = Outcome.UNKNOWN
+        self._note(began_s, began_s, outcome, [], [], moved)
+        return outcome is Outcome.COMMITTED
+
+    async def _in_a_transaction(self, seen: list[Seen], moved: dict[Place, int]) -> bool:
+        """Make something of the input and commit both together; whether the member may go on."""
+        client, name = self.client, f"tx-{self.client.name}"
+        while self._identity is None:
+            if self._is_over:
+                return False
+            self._identity = await self._producer._new_identity(name)
+        identity, began_s = self._identity, client.now_s
+        sends: list[Send] = []
+        wants = True
+        try:
+            for _ in range(min(len(seen), 1)):
+                await self._producer._send_in_transaction(name, identity, sends)
+            await self._commit_in_transaction(name, identity, moved)
+        except (NoAnswer, Refused) as error:
+            client.world.tell(f"{name} {error}")
+            wants = False
+        ending_s = client.now_s
+        outcome, self._identity = await self._producer._end(name, identity, wants)
+        self._note(began_s, ending_s, outcome, sends, seen if sends else [], moved)
+        return outcome is Outcome.COMMITTED
+
+    async def _commit_in_transaction(self, name: str, identity: Identity, moved: dict[Place, int]) -> None:
+        """Raises NoAnswer or Refused once it is given up."""
+        by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
+        for (topic, index), offset in sorted(moved.items()):
+            one = TxnOffsetCommitRequestPartition(
+                partition_index=index, committed_offset=offset, committed_metadata=None
+            )
+            by_topic.setdefault(topic, []).append(one)
+        request = TxnOffsetCommitRequest(
+            transactional_id=name,
+            group_id=NAME,
+            producer_id=identity.producer_id,
+            producer_epoch=identity.epoch,
+            generation_id=self._generation,
+            member_id=self._id,
+            topics=[
+                TxnOffsetCommitRequestTopic(name=topic, partitions=partitions) for topic, partitions in by_topic.items()
+            ],
+        )
+        for attempt in range(5):
+            try:
+                answer = await self._ask(request)
+                codes = {each.error_code for topic in answer.topics for each in topic.partitions} - {error_codes.NONE}
+                if not codes:
+                    return
+                raise Refused(min(codes), f"{name} commits offsets")
+            except (NoAnswer, Refused) as error:
+                if attempt == 4 or (isinstance(error, Refused) and not error_codes.retriable(error.code)):
+                    raise
+            await self.client.pause(100)
+
+    def _note(
+        self,
+        began_s: float,
+        ending_s: float,
+        outcome: Outcome,
+        sends: list[Send],
+        inputs: list[Seen],
+        moved: dict[Place, int],
+    ) -> None:
+        positions = tuple(Position(NAME, place, offset) for place, offset in moved.items())
+        self.group.records.transactions.append(
+            Transaction(
+                self.client.name, began_s, ending_s, self.client.now_s, outcome, tuple(sends), tuple(inputs), positions
+            )
+        )

@@ -1,0 +1,96 @@
+"""What kind of cluster a world has, and what people do to it meanwhile: drawn from the seed, some of it in each.
+
+A plain world has none of this: nodes that are all broker and controller, and stay what they are. What goes wrong by
+itself is elsewhere (:mod:`tests.sim.misfortune`).
+"""
+
+from collections.abc import Sequence
+from random import Random
+from typing import NamedTuple
+
+BROKER = "broker"
+CONTROLLER = "controller"
+BOTH = "broker,controller"
+MOST_VOTERS = 3
+
+
+class Kind(NamedTuple):
+    """One kind of world."""
+
+    roles: dict[int, str]
+    """Of every node, by its id; ids are 1 and up."""
+    voters: Sequence[int]
+    """Those that the quorum begins with."""
+    late: Sequence[int] = ()
+    """Nodes that are started some time after the others."""
+    is_plain: bool = True
+    passes_topics: bool = False
+    """Topics are deleted and made again while they are written and read."""
+    tunes: bool = False
+    """Configurations change."""
+    groups: str = ""
+    """Members of a group come and go; they process ``at least`` or ``exactly`` once."""
+    reassigns: bool = False
+    """Partitions move to other brokers."""
+    changes_voters: bool = False
+    """Controllers join and leave the quorum."""
+    rot: float = 0.0
+    """How often a machine comes back with a bit of its old files turned over."""
+    straggle: float = 0.0
+    """How often something is under way for seconds, and arrives behind what its sender said later elsewhere."""
+    segment_bytes: int = 0
+    """How large the segments of clients' topics are; 0 for as large as usual."""
+
+    @property
+    def brokers(self) -> list[int]:
+        """All nodes that are brokers."""
+        return [node_id for node_id, role in self.roles.items() if role != CONTROLLER]
+
+    @property
+    def is_even(self) -> bool:
+        """Whether all nodes are the same."""
+        return set(self.roles.values()) == {BOTH} and not self.late
+
+
+def plain(nodes: int) -> Kind:
+    """Nodes that stay what they are; more than three are brokers only."""
+    ids = range(1, nodes + 1)
+    return Kind({each: BOTH if each <= MOST_VOTERS else BROKER for each in ids}, list(ids)[:MOST_VOTERS])
+
+
+def drawn(rng: Random, nodes: int) -> Kind:
+    """Any kind."""
+    kind = plain(nodes)._replace(
+        is_plain=False,
+        passes_topics=rng.random() < 0.35,
+        tunes=rng.random() < 0.35,
+        groups=rng.choice(("", "", "at least", "exactly")),
+        straggle=rng.choice((0.0, 0.0, 0.001, 0.005)),
+        segment_bytes=rng.choice((0, 600, 5_000)),
+    )
+    if nodes == 1:
+        return kind
+    kind = kind._replace(
+        reassigns=rng.random() < 0.35,
+        changes_voters=rng.random() < 0.25,
+        rot=rng.choice((0.0, 0.0, 0.3)) if kind.segment_bytes else 0.0,
+    )
+    return _shaped(kind, rng, nodes)
+
+
+def _shaped(kind: Kind, rng: Random, nodes: int) -> Kind:
+    """With other roles than all the same, now and then; and who may join the quorum, where it changes."""
+    shape = rng.choice(("even", "even", "apart", "mixed", "growing"))
+    voters = list(range(1, nodes + 1))[:MOST_VOTERS]
+    if shape == "apart":
+        voters = [nodes + 1 + number for number in range(rng.choice((1, 3)))]
+        kind = kind._replace(roles={**dict.fromkeys(kind.roles, BROKER), **dict.fromkeys(voters, CONTROLLER)})
+    elif shape == "mixed":
+        voters = [1, 2, nodes + 1]
+        kind = kind._replace(roles={**kind.roles, nodes: BROKER if nodes > 2 else BOTH, nodes + 1: CONTROLLER})
+    elif shape == "growing":
+        kind = kind._replace(roles={**kind.roles, nodes + 1: BROKER}, late=(nodes + 1,))
+    if kind.changes_voters:
+        joining = max(kind.roles) + 1
+        kind = kind._replace(roles={**kind.roles, joining: rng.choice((CONTROLLER, BOTH))})
+    return kind._replace(voters=voters)

@@ -1,0 +1,81 @@
+"""Bits of old files that turn over while a machine is off, and what its operator does about it in the end.
+
+Kafka promises little here: what is damaged is found by its checksum, by whoever reads it. So this must hold: nobody is
+ever sent a damaged batch, neither a client nor a replica; a damaged index misleads nobody; and when the partition's
+directory is removed and the node started again, the replica is rebuilt from those that have everything. It happens only
+where another replica in sync is whole, as a wiped disk does.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from kpystorage.disk import remove_tree
+from kpystorage.memory_disk import Folder
+
+from .layout import DIRECTORY
+
+if TYPE_CHECKING:
+    from .machine import Machine
+    from .world import World
+
+INDEXES = (".index", ".timeindex")
+
+
+class Rot:
+    """Of all disks."""
+
+    def __init__(self, world: "World", often: float, may_be_lost: "Callable[[Machine], bool]") -> None:
+        """``often``: how likely it is each time that a process has died."""
+        self.world = world
+        self.rng = world.stream("rot")
+        self.often = often
+        self.may_be_lost = may_be_lost
+        self.repaired: set[Machine] = set()
+        """Those whose operators wait for the end of the process, to remove what is damaged."""
+
+    def died(self, machine: "Machine") -> None:
+        """A machine's process is gone, and it will start again."""
+        if machine in self.repaired:
+            self.repaired.discard(machine)
+            self._remove(machine)
+        elif self.rng.random() < self.often and self.may_be_lost(machine):
+            self._turn_over(machine)
+
+    def _turn_over(self, machine: "Machine") -> None:
+        rng = self.rng
+        names = [name for name in sorted(_partitions(machine).entries) if not name.startswith("__") and "." not in name]
+        folder: Any = _partitions(machine).entries[rng.choice(names)] if names else None
+        segments = sorted(each for each in folder.entries if each.endswith(".log"))[:-1] if names else []
+        if not segments or not isinstance(folder, Folder):
+            return
+        (name,) = [name for name in names if _partitions(machine).entries[name] is folder]
+        file = rng.choice(segments)
+        if rng.random() < 0.3:
+            file = file.removesuffix(".log") + rng.choice(INDEXES)
+        inode: Any = folder.entries.get(file)
+        if inode is None or not inode.data:
+            return
+        at, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)
+        inode.data[at] ^= bit
+        machine.disk.synchronize(inode)
+        self.world.tell(f"bit {bit} of byte {at} of {name}/{file} on {machine} turns over")
+        if file.endswith(".log"):
+            machine.damaged.add(name)
+
+    def _remove(self, machine: "Machine") -> None:
+        """The operator removes what is damaged."""
+        for name in sorted(machine.damaged & set(_partitions(machine).entries)):
+            self.world.tell(f"{name} is removed from {machine}")
+            for _path in remove_tree(machine.disk, f"{DIRECTORY}/{name}"):
+                pass
+            machine.disk.synchronize_directory(DIRECTORY)
+        machine.damaged.clear()
+
+
+def _partitions(machine: "Machine") -> Folder:
+    """The log directory of a machine."""
+    folder: Any = machine.disk.root
+    for name in DIRECTORY.strip("/").split("/"):
+        folder = folder.entries.get(name, Folder(0))
+    assert isinstance(folder, Folder)
+    return folder
