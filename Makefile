@@ -20,6 +20,7 @@ PROGRAM ?= kpybroker
 SECONDS ?= 3600
 OPTIONS ?=
 SEEDS ?= 0-999
+UPGRADES ?= 5
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
 
@@ -122,6 +123,10 @@ parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and 
 .PHONY: exactly-once
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET)
+
+.PHONY: upgrade
+upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5)
+	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py -q --upgrades $(UPGRADES)
 
 .PHONY: failover
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)

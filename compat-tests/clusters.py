@@ -47,6 +47,8 @@ class KpyNode(BrokerProcess):
     program = "kpybroker"
     path = Path(sys.executable).with_name("kpybroker")
     """The command that is started: this environment's, unless another one's is named."""
+    formatting: tuple[str, ...] = ()
+    """More words for ``format``."""
 
     def __init__(self, place: Place, properties: Mapping[str, str], directory: Path) -> None:
         super().__init__(directory, place.port)
@@ -58,11 +60,16 @@ class KpyNode(BrokerProcess):
         """Its configuration."""
         return self.directory / "server.properties"
 
+    @property
+    def words(self) -> tuple[str, ...]:
+        """What begins every command line of this node's program."""
+        return (str(self.path),)
+
     def prepare(self) -> None:
         self.file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()))
         if (self.directory / "data" / "meta.properties").exists():
             return
-        command = [str(self.path), "format", "--cluster-id", CLUSTER_ID, "--config", str(self.file)]
+        command = [*self.words, "format", *self.formatting, "--cluster-id", CLUSTER_ID, "--config", str(self.file)]
         formatted = subprocess.run(
             command, capture_output=True, text=True, timeout=FORMAT_TIMEOUT_S, env=as_installed()
         )
@@ -70,7 +77,7 @@ class KpyNode(BrokerProcess):
             raise BrokerProcessError(f"{' '.join(command)}:\n{formatted.stdout}{formatted.stderr}")
 
     def command(self) -> Sequence[str]:
-        return [*self.launcher, str(self.path), "start", str(self.file)]
+        return [*self.launcher, *self.words, "start", str(self.file)]
 
 
 class KafkaNode(ApacheKafka):

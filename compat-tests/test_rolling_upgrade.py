@@ -1,0 +1,142 @@
+"""A cluster of the version before becomes one of this version, node by node, while clients go on (`make upgrade`)."""
+
+import shutil
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import cast
+
+import pytest
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from clusters import Cluster
+from failover.faults import wait_for_in_sync
+from failover.run import PARTITIONS, TOPIC, read_all
+from failover.verdict import judge
+from kpywire import error_codes
+from kpywire.messages.api_versions import ApiVersionsRequest
+from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from oracle import BrokerProcessError
+from raw_client import RawClient
+from upgrade_load import IN_TRANSACTIONS, Load, committed_numbers
+from upgrading import PREVIOUS, NoSuchVersion, VersionedNode, nodes_of, sources_of
+from waiting import eventually
+
+pytestmark = pytest.mark.slow
+UPGRADE, SAFE_DOWNGRADE = 1, 2
+MOMENT_S = 0.5
+
+
+@pytest.fixture(scope="module")
+def previous(target: str, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The sources of version 0.1.0."""
+    if target != "kpybroker":
+        pytest.skip("upgrades kpybroker")
+    try:
+        return sources_of(PREVIOUS, tmp_path_factory.mktemp("previous") / "sources")
+    except NoSuchVersion as reason:
+        pytest.skip(str(reason))
+
+
+def finalized(node: VersionedNode) -> dict[str, int]:
+    """The levels of features, as this node knows them."""
+    with RawClient(node.port) as client:
+        answer = client.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
+    return {each.name: each.max_version_level for each in answer.finalized_features}
+
+
+def update(node: VersionedNode, how: int = UPGRADE, **levels: int) -> tuple[int, str | None]:
+    """UpdateFeatures, with underscores for dots: error code and message."""
+    updates = [
+        FeatureUpdateKey(feature=name.replace("_", "."), max_version_level=level, upgrade_type=how)
+        for name, level in levels.items()
+    ]
+    with RawClient(node.port) as client:
+        answer = client.call(UpdateFeaturesRequest(timeout_ms=30_000, feature_updates=updates), 2)
+    return answer.error_code, answer.error_message
+
+
+def nodes(cluster: Cluster) -> list[VersionedNode]:
+    return cast("list[VersionedNode]", list(cluster.nodes.values()))
+
+
+def restart(cluster: Cluster, restarted: Iterable[VersionedNode], sources: Path | None) -> None:
+    """One node after the other: controlled shutdown, and the other version on the same directories."""
+    for node in restarted:
+        node.stop()
+        node.sources = sources
+        node.start()
+        wait_for_in_sync(cluster, TOPIC, len(cluster.nodes))
+
+
+def create_topics(cluster: Cluster) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    config = {"min.insync.replicas": "2"}
+    wanted = [NewTopic(TOPIC, PARTITIONS, 3, config=config), NewTopic(IN_TRANSACTIONS, 2, 3, config=config)]
+    for created in admin.create_topics(wanted).values():
+        created.result(60)
+    wait_for_in_sync(cluster, TOPIC, 3)
+
+
+def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
+    previous: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    with Cluster(nodes_of(previous, "--release-version", "3.9"), tmp_path) as cluster:
+        first = nodes(cluster)[0]
+        assert first.version == "0.1.0"
+        create_topics(cluster)
+        load = Load(cluster)
+        load.start()
+        try:
+            eventually(lambda: load.is_under_way, "all clients to have begun")
+            for _ in range(request.config.getoption("--upgrades") - 1):
+                restart(cluster, nodes(cluster), None)
+                restart(cluster, nodes(cluster), previous)
+            restart(cluster, nodes(cluster), None)
+            assert first.version != "0.1.0"
+            assert finalized(first)["metadata.version"] == 21
+            assert update(first, metadata_version=30, transaction_version=2)[0] == error_codes.NONE
+            eventually(lambda: all(finalized(each)["metadata.version"] == 30 for each in nodes(cluster)), "the level")
+            restart(cluster, [first], None)
+            time.sleep(MOMENT_S)
+        finally:
+            load.stop()
+        assert load.failures == []
+        verdict = judge(load.writer.acknowledged, read_all(cluster.bootstrap_servers))
+        assert verdict.is_clean, verdict
+        assert load.reader.gaps() == []
+        for partition in range(2):
+            assert committed_numbers(cluster.bootstrap_servers, partition) == load.transactions.committed
+
+
+def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it_out(
+    previous: Path, tmp_path: Path
+) -> None:
+    """The version before knows all levels of this one; its sources are made to know one less."""
+    older = tmp_path / "older"
+    shutil.copytree(previous, older)
+    levels = older / "kpybroker" / "metadata" / "metadata_version.py"
+    text = levels.read_text()
+    levels.write_text(text.replace("LATEST = VERSIONS[-1].level", "LATEST = VERSIONS[-2].level"))
+    assert levels.read_text() != text
+    with Cluster(nodes_of(older, "--release-version", "4.2"), tmp_path / "cluster", size=2) as cluster:
+        one, other = nodes(cluster)
+        one.stop()
+        one.sources = None
+        one.start()
+        code, message = update(one, metadata_version=30)
+        assert code == error_codes.INVALID_UPDATE_VERSION
+        assert "2 only supports versions 7-29" in (message or "")
+        other.stop()
+        other.sources = None
+        other.start()
+        eventually(lambda: update(one, metadata_version=30)[0] == error_codes.NONE, "the level")
+        code, message = update(one, SAFE_DOWNGRADE, metadata_version=29)
+        assert code == error_codes.INVALID_UPDATE_VERSION
+        assert "Unsupported metadata.version downgrade from 30 to 29." in (message or "")
+        eventually(lambda: finalized(other).get("metadata.version") == 30, "the level")
+        other.stop()
+        other.sources = older
+        with pytest.raises(BrokerProcessError, match=r"does not have these finalised features: metadata\.version=30"):
+            other.start()
