@@ -12,6 +12,7 @@ from itertools import count
 from random import Random
 from typing import Any, NamedTuple
 
+from kpybroker.raft.control_records import read_control_batch
 from kpybroker.raft.errors import NotLeader
 from kpybroker.raft.events import (
     Answer,
@@ -27,10 +28,10 @@ from kpybroker.raft.events import (
     Unanswered,
 )
 from kpybroker.raft.log_view import LogView
-from kpybroker.raft.messages import FetchResponse, Vote, VoteResponse
+from kpybroker.raft.messages import AddVoter, FetchResponse, RemoveVoter, ReplicaKey, Vote, VoteResponse
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import NEVER, NO_NODE, ElectionState
-from kpybroker.raft.voters import Voter, VoterHistory
+from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
 
@@ -51,6 +52,8 @@ class Faults(NamedTuple):
     most_restart_ms: float = 3000.0
     jitter: float = 1.0
     """How much of the randomness of election timeouts there is: with little, nodes stand at the same time."""
+    change: float = 0.0
+    """Somebody asks the leader to take in a voter, or to let one go."""
 
     @classmethod
     def drawn(cls, rng: Random) -> "Faults":
@@ -126,7 +129,11 @@ class Node:
         for batch in self.disk.log:
             epochs.assign(batch.epoch, batch.base_offset)
         log = LogView(self.disk.next_offset, epochs, synced_offset=self.disk.synced_offset)
-        history = VoterHistory(self.world.voters)
+        history = self.world.formatted()
+        for batch in self.disk.log:
+            header = parse_header(batch.data)
+            if header.is_control:
+                read_control_batch(header, batch.data, history)
         self.quorum = Quorum(self.voter, history, self.disk.election, log, draw=self.world.draw)
         self.quorum.start(self.world.now_ms)
         self.busy = self.flushing = False
@@ -239,13 +246,21 @@ def is_backed(node: Node, said: Send | Answer) -> bool:
 class World:
     """All of them."""
 
-    def __init__(self, seed: int, size: int = 3, faults: Faults | None = None, observers: int = 0) -> None:
+    def __init__(
+        self, seed: int, size: int = 3, faults: Faults | None = None, observers: int = 0, *, is_dynamic: bool = False
+    ) -> None:
+        """``is_dynamic``: the log says who votes (``kraft.version`` 1), and that may change."""
+        self.is_dynamic = is_dynamic
         self.rng = Random(seed)
         self.faults = Faults() if faults is None else faults
         self.now_ms = 0.0
-        self.voters = [Voter(node_id) for node_id in range(1, size + 1)]
-        self.nodes = [Node(self, voter) for voter in self.voters]
-        self.nodes += [Node(self, Voter(size + 1 + number)) for number in range(observers)]
+        everybody = [
+            Voter(node_id, bytes([node_id] * 16)) if is_dynamic else Voter(node_id)
+            for node_id in range(1, size + observers + 1)
+        ]
+        self.voters = everybody[:size]
+        """Those that it begins with."""
+        self.nodes = [Node(self, each) for each in everybody]
         self.cut_off: set[frozenset[int]] = set()
         self.leaders: dict[int, int] = {}
         self.committed: list[tuple[int, bytes]] = []
@@ -258,6 +273,15 @@ class World:
         self._values = count()
         for node in self.nodes:
             node.start()
+
+    def formatted(self) -> VoterHistory:
+        """What a node knows of the voters before its log says anything."""
+        if not self.is_dynamic:
+            return VoterHistory(self.voters)
+        history = VoterHistory()
+        history.add_kraft_version(BOOTSTRAP_OFFSET, 1)
+        history.add_voters(BOOTSTRAP_OFFSET, voter_set(self.voters))
+        return history
 
     # Time.
 
@@ -282,6 +306,8 @@ class World:
         if self.rng.random() < self.faults.blackout:
             for node in self.nodes:
                 self.crash(node)
+        if self.faults.change and self.rng.random() < self.faults.change:
+            self.change_voters()
         if self.rng.random() < self.faults.partition:
             if self.cut_off and self.rng.random() < 0.5:
                 self.cut_off.clear()
@@ -352,6 +378,18 @@ class World:
                     continue
                 node.pump()
 
+    def change_voters(self) -> None:
+        """Ask whoever thinks that it leads to take in a voter, or to let one go; no answer is waited for."""
+        for node in self.nodes:
+            if node.quorum is None or not node.quorum.is_leader:
+                continue
+            chosen, voters = self.rng.choice(self.nodes).voter, node.quorum.history.voters
+            request: Any = AddVoter(chosen, 1_000, self.rng.random() < 0.5)
+            if chosen.id in voters:
+                request = RemoveVoter(ReplicaKey(chosen.id, chosen.directory_id), 1_000)
+            if chosen.id not in voters or len(voters) > 2:
+                node.step(Asked((lambda _response: None, request), request))
+
     # What must hold.
 
     def check(self, node: Node) -> None:
@@ -368,8 +406,12 @@ class World:
         key = (node.id, node.incarnation)
         assert quorum.high_watermark >= self._high_watermarks.get(key, 0), "a high watermark fell"
         if quorum.high_watermark > self._high_watermarks.get(key, 0):
-            durable = [each.disk.synced_offset >= quorum.high_watermark for each in self.nodes[: len(self.voters)]]
-            assert sum(durable) > len(durable) // 2, "what is called committed is not on the disks of a majority"
+            # Others may know of voters that came later than those who committed it.
+            voters = quorum.history.voters if quorum.is_leader or not self.is_dynamic else {}
+            durable = [self.nodes[each - 1].disk.synced_offset >= quorum.high_watermark for each in voters]
+            assert not durable or sum(durable) > len(durable) // 2, (
+                "what is called committed is not on the disks of a majority"
+            )
         self._high_watermarks[key] = quorum.high_watermark
         for position, batch in enumerate(node.disk.log):
             if batch.next_offset > quorum.high_watermark:

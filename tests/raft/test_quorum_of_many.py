@@ -88,3 +88,19 @@ def test_whatever_happens_what_is_committed_stays(seed: int) -> None:
     assert world.run(60_000, lambda: agreed(world)), "with all nodes and the network back, the log goes on"
     world.append()
     assert world.run(5_000, lambda: agreed(world))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_whatever_happens_while_voters_change_what_is_committed_stays(seed: int) -> None:
+    faults = Faults.drawn(Random(seed))._replace(change=0.01 + 0.04 * (seed % 2))
+    world = World(seed, size=3, faults=faults, observers=2, is_dynamic=True)
+    for _ in range(400):
+        world.append()
+        world.run(world.rng.uniform(0, 60))
+    world.heal()
+    assert world.run(60_000, lambda: agreed(world)), "with all nodes and the network back, the log goes on"
+    assert world.leader is not None
+    assert world.leader.quorum is not None
+    assert world.leader.quorum.is_voter, "who was voted out leaves"
+    world.append()
+    assert world.run(5_000, lambda: agreed(world))

@@ -6,9 +6,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / part) for part in ("", "wire", "storage", "compat-tests", "tests/raft")]
 
-from . import processor  # noqa: E402
+from . import planting, processor  # noqa: E402
 
 processor.install()
+planting.plant_what_is_asked_for()
 
 from .program import main  # noqa: E402
 

@@ -1,85 +1,174 @@
-"""Runs seeds over copies of the project, each with a planted bug, and says which bugs are found."""
+"""Runs seeds with planted bugs, and says which bugs are found: by which seed, in how much time.
+
+Where a bug was found before, it is looked for first (`catches.txt`); where that seed knows nothing of it any more, many
+others are tried. A seed that fails without the bug, too, has found nothing.
+"""
 
 import os
-import shutil
+import re
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from time import sleep
 from typing import NamedTuple
 
 from .mutations import Mutation
+from .planting import VARIABLE
 from .processor import REAL_NS
 
 ROOT = Path(__file__).resolve().parents[2]
-COPIED = ("kpybroker", "wire", "storage", "tests/sim", "tests/raft", "compat-tests/exactly_once")
+CATCHES = Path(__file__).with_name("catches.txt")
 QUORUM = "kpybroker/raft/"
-QUORUM_SEEDS = "0-299"
-MOST_S = 900
-LOOK_S = 0.2
+QUORUM_ALONE = "quorum"
+QUORUM_SEEDS = "0-199"
+PLAIN = "plain-"
+MOST_S = 300
+LOOK_S = 0.05
+FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
+
+
+class Search(NamedTuple):
+    """Seeds of one kind of world: of so many nodes, plain or not, or of the quorum alone."""
+
+    world: str
+    seeds: str
+
+    @property
+    def options(self) -> list[str]:
+        """Of the command that runs them."""
+        if self.world == QUORUM_ALONE:
+            return ["--quorums", self.seeds, "--seeds", ""]
+        if self.world.startswith(PLAIN):
+            return ["--nodes", self.world.removeprefix(PLAIN), "--plain", self.seeds, "--seeds", ""]
+        return ["--nodes", self.world, "--seeds", self.seeds]
+
+    def __str__(self) -> str:
+        return f"{self.world} {self.seeds}"
 
 
 class Verdict(NamedTuple):
-    """What became of a planted bug: the line of the seed that found it, or nothing."""
+    """What became of a planted bug."""
 
     mutation: Mutation
-    found: str
+    catch: Search | None
+    """The seed that found it; None if none did."""
+    line: str
+    """What it said."""
+    took_s: float
 
 
-class Trial:
-    """A copy of the project with a planted bug, and the seeds that run over it."""
+class Run:
+    """A process that runs seeds, with a bug or without one."""
 
-    def __init__(self, mutation: Mutation, seeds: str, nodes: int) -> None:
-        self.mutation = mutation
-        self._directory = Path(tempfile.mkdtemp(prefix="kpysim-"))
+    def __init__(self, search: Search, bug: str) -> None:
+        self.search = search
         self._ends_ns = REAL_NS() + MOST_S * 10**9
-        _plant(mutation, self._directory)
-        if mutation.seeds:
-            seeds, nodes = (
-                (mutation.seeds, mutation.nodes) if nodes != mutation.nodes else (f"{mutation.seeds},{seeds}", nodes)
-            )
-        options = ["--nodes", str(nodes), "--seeds", seeds]
-        if mutation.path.startswith(QUORUM):
-            options += ["--quorums", QUORUM_SEEDS]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.sim", "run", *options],
-            cwd=self._directory,
-            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+            [sys.executable, "-m", "tests.sim", "run", *search.options],
+            cwd=ROOT,
+            env={**os.environ, VARIABLE: bug, "PYTHONHASHSEED": "0"},
             stdout=subprocess.PIPE,
-            text=True,
             stderr=subprocess.STDOUT,
+            text=True,
         )
 
-    def verdict(self) -> Verdict | None:
-        """None while it runs."""
+    def result(self) -> tuple[Search | None, str] | None:
+        """The seed that failed, and what it said; None while it runs."""
         code = self._process.poll()
         if code is None and REAL_NS() < self._ends_ns:
             return None
-        line = _line(self._process.communicate()[0]) if code is not None else "it does not come to an end"
-        self.end()
-        return Verdict(self.mutation, line if code != 0 else "")
+        if code is None:
+            self.end()
+            return None, f"no end of it after {MOST_S} s"
+        told = self._process.communicate()[0]
+        if code == 0:
+            return None, ""
+        failed = FAILED.search(told)
+        if failed is None:
+            return None, f"it does not run: {told.splitlines()[-1:]}"
+        line = told[failed.start() :].splitlines()[0]
+        return Search(QUORUM_ALONE if failed[2] else self.search.world, failed[1]), line
 
     def end(self) -> None:
         """Leave nothing behind."""
         self._process.kill()
-        self._process.wait()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._process.communicate()
 
 
-def verdicts(mutations: list[Mutation], seeds: str, nodes: int, at_once: int) -> Iterator[Verdict]:
-    """Of each mutation, as they become known."""
-    waiting = list(mutations)
+class Trial:
+    """One bug, and the searches for it one after the other."""
+
+    def __init__(
+        self, mutation: Mutation, searches: Sequence[Search], sound: set[Search], unsound: set[Search]
+    ) -> None:
+        """``sound`` are seeds that are known to pass without a bug, ``unsound`` those that do not."""
+        self.mutation = mutation
+        self._waiting = list(searches)
+        self._sound, self._unsound = sound, unsound
+        self._began_ns = REAL_NS()
+        self._caught: tuple[Search, str] | None = None
+        self._note = "" if mutation.has_place(ROOT) else "it has no place in the sources"
+        self._run = Run(self._waiting.pop(0), mutation.name)
+
+    def verdict(self) -> Verdict | None:
+        """None while it runs."""
+        result = self._run.result()
+        if result is None:
+            return None
+        catch, line = result
+        if self._caught is not None:  # this run was without the bug
+            (self._sound if catch is None and not line else self._unsound).add(self._caught[0])
+        elif catch is not None:
+            self._caught = catch, line
+            if catch not in self._sound | self._unsound:
+                self._run = Run(catch, "")
+                return None
+        else:
+            self._note = line or self._note
+        if self._caught is not None and self._caught[0] in self._sound:
+            return self._verdict(*self._caught)
+        if self._caught is not None:
+            self._note = f"seed {self._caught[0]} fails without the bug, too"
+            self._caught = None
+        if not self._waiting:
+            return self._verdict(None, self._note)
+        self._run = Run(self._waiting.pop(0), self.mutation.name)
+        return None
+
+    def _verdict(self, catch: Search | None, line: str) -> Verdict:
+        return Verdict(self.mutation, catch, line, (REAL_NS() - self._began_ns) / 1e9)
+
+    def end(self) -> None:
+        """Leave nothing behind."""
+        self._run.end()
+
+
+def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[Search]:
+    """Where a bug is looked for: in the world that knows it, in the quorum alone if it is there, in many."""
+    found = [known[mutation.name]] if mutation.name in known else []
+    if mutation.path.startswith(QUORUM):
+        found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
+    if seeds:
+        found += [Search(f"{PLAIN}{mutation.nodes}", seeds), Search(str(mutation.nodes), seeds)]
+    return found
+
+
+def verdicts(mutations: Sequence[Mutation], seeds: str, at_once: int) -> Iterator[Verdict]:
+    """Of each mutation, as they become known. Without ``seeds`` only in the worlds that are known to find them."""
+    known = read_catches()
+    waiting = [(each, searches(each, known, seeds)) for each in mutations]
     running: list[Trial] = []
+    sound: set[Search] = set()
+    unsound: set[Search] = set()
     try:
         while waiting or running:
             while waiting and len(running) < at_once:
-                mutation = waiting.pop(0)
-                if mutation.has_place(ROOT):
-                    running.append(Trial(mutation, seeds, nodes))
+                mutation, places = waiting.pop(0)
+                if places:
+                    running.append(Trial(mutation, places, sound, unsound))
                 else:
-                    yield Verdict(mutation, "")
+                    yield Verdict(mutation, None, "no seed is known to find it", 0.0)
             for trial in list(running):
                 verdict = trial.verdict()
                 if verdict is not None:
@@ -91,15 +180,18 @@ def verdicts(mutations: list[Mutation], seeds: str, nodes: int, at_once: int) ->
             trial.end()
 
 
-def _plant(mutation: Mutation, directory: Path) -> None:
-    for part in COPIED:
-        shutil.copytree(ROOT / part, directory / part, ignore=shutil.ignore_patterns("__pycache__"))
-    path = directory / mutation.path
-    text = path.read_text()
-    path.write_text(text.replace(mutation.old, mutation.new))
+def read_catches() -> dict[str, Search]:
+    """By bug: the seed that found it."""
+    found = {}
+    for line in CATCHES.read_text().splitlines() if CATCHES.exists() else ():
+        if line and not line.startswith("#"):
+            world, seed, name = line.split(None, 2)
+            found[name] = Search(world, seed)
+    return found
 
 
-def _line(told: str) -> str:
-    """The one line that says what was found."""
-    lines = [line for line in told.splitlines() if line.startswith("seed ")] or told.splitlines()[-1:]
-    return lines[0] if lines else "it fails without a word"
+def write_catches(catches: dict[str, Search], names: Sequence[str]) -> None:
+    """Keep them, in the order of the list of bugs."""
+    lines = ["# Planted bugs, and a seed that finds each: the world (of so many nodes, plain or not), seed, bug."]
+    lines += [f"{catches[name]} {name}" for name in names if name in catches]
+    CATCHES.write_text("\n".join(lines) + "\n")
