@@ -62,6 +62,8 @@ class Invariants:
         self._image_ends: dict[tuple[int, int], int] = {}
         self._high_watermarks: dict[tuple[int, int, Place], int] = {}
         self._read_to: dict[tuple[int, int, Place], int] = {}
+        self._replicas: dict[tuple[int, int, Place], Any] = {}
+        """The replicas of which these are: a partition may leave a node and come back, and begins anew there."""
 
     def look(self) -> None:
         """After an event."""
@@ -195,6 +197,9 @@ class Invariants:
                 if role is replica.leader:
                     self._look_at_leader(machine, replica, place)
                 here = (machine.node_id, machine.lives, place)
+                if self._replicas.setdefault(here, replica) is not replica:
+                    self._replicas[here] = replica
+                    self._high_watermarks[here] = self._read_to[here] = 0
                 if high_watermark < self._high_watermarks.get(here, 0):
                     self.world.violated(f"the high watermark of {replica} on {machine} went back to {high_watermark}")
                 self._high_watermarks[here] = high_watermark

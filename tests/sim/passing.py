@@ -141,17 +141,17 @@ class _Surviving(Reader):
         super().__init__(client, list(places), in_session=client.rng.random() < 0.5, level=UNCOMMITTED)
         self.topic_id = topic_id
         self.skipped = False
-        self._lost: set[Place] = set()
+        self._lost: dict[Place, None] = {}
 
     def out_of_range(self, node_id: int, place: Place) -> None:
         """It may have begun later meanwhile."""
         del node_id
-        self._lost.add(place)
+        self._lost[place] = None
 
     async def go_on(self) -> None:
         """Find out where the partitions begin that begin later."""
         while self._lost:
-            topic, partition = place = self._lost.pop()
+            topic, partition = place = self._lost.popitem()[0]
             wanted = ListOffsetsPartition(partition_index=partition, timestamp=EARLIEST)
             request = ListOffsetsRequest(
                 replica_id=-1, isolation_level=0, topics=[ListOffsetsTopic(name=topic, partitions=[wanted])]
