@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
 
-WORK_AT_ONCE = 20_000
+WORK_AT_ONCE = 1_000
 """How many groups, members and positions a slice of a sweep looks at; each takes well under a microsecond."""
 
 REPLIES_AT_ONCE = 2_000

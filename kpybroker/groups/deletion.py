@@ -1,5 +1,6 @@
 """DeleteGroups, OffsetDelete, and the offsets of topics that are gone (KIP-229, KIP-496)."""
 
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
@@ -88,21 +89,44 @@ def refuse_offset_deletion(request: GroupRequest, error_code: int, decision: Dec
     decision.reply(request.ticket, OffsetDeleteResponse(error_code=error_code, throttle_time_ms=0, topics=[]))
 
 
-def forget_partitions(shard: Shard, partitions: Mapping[str, Sequence[int]]) -> None:
-    """Begin to drop the positions in these partitions, by topic. What is committed from now on is not meant."""
-    before_offset = shard.next_offset
+class _Forgetting:
+    """Drops the positions of deleted topics in a group: those that were committed before."""
 
-    def visit(_: Shard, group: Group, decision: Decision) -> bool:
+    def __init__(self) -> None:
+        self._doomed: dict[str, dict[int, int]] = {}
+        """By topic and partition: what is committed before this offset of the shard goes."""
+
+    def add(self, partitions: Mapping[str, Sequence[int]], before_offset: int) -> None:
+        for topic, indexes in partitions.items():
+            self._doomed.setdefault(topic, {}).update(dict.fromkeys(indexes, before_offset))
+
+    def __call__(self, _: Shard, group: Group, decision: Decision) -> bool:
         found = (
             (topic, partition)
-            for topic, indexes in partitions.items()
+            for topic, doomed in self._doomed.items()
             if topic in group.offsets or group.pending
-            for partition in indexes
+            for partition, before_offset in doomed.items()
             if _is_older(group, topic, partition, before_offset)
         )
         return append_tombstones(group, found, decision)
 
-    shard.sweeps.append(Sweep(shard.groups, visit))
+
+def forget_partitions(shard: Shard, partitions: Mapping[str, Sequence[int]]) -> None:
+    """Begin to drop the positions in these partitions, by topic. What is committed from now on is not meant.
+
+    Topics may come and go quickly: what is not begun is done together, and a topic that nobody has read costs nothing.
+    """
+    read = {topic: indexes for topic, indexes in partitions.items() if topic in shard.topics}
+    if not read:
+        return
+    last = shard.sweeps[-1] if len(shard.sweeps) > 1 else None  # the first may have begun
+    forgetting = None if last is None else last.visit
+    if last is None or not isinstance(forgetting, _Forgetting):
+        forgetting = _Forgetting()
+        last = Sweep((), forgetting)
+        shard.sweeps.append(last)
+    forgetting.add(read, shard.next_offset)
+    last.group_ids = deque(shard.groups)
 
 
 def append_tombstones(group: Group, found: Iterator[tuple[str, int]], decision: Decision) -> bool:

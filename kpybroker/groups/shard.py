@@ -33,10 +33,12 @@ class Sweep:
 class Shard:
     """Groups, their timers and what waits to be done."""
 
-    __slots__ = ("groups", "loaded_ms", "next_offset", "open_transactions", "sweeps", "timers")
+    __slots__ = ("groups", "loaded_ms", "next_offset", "open_transactions", "sweeps", "timers", "topics")
 
     def __init__(self) -> None:
         self.groups: dict[str, Group] = {}
+        self.topics: set[str] = set()
+        """Of all positions that there are here, and that there have been."""
         self.open_transactions: dict[int, set[tuple[str, str, int]]] = {}
         """(group id, topic, partition) of what each producer id has pending."""
         self.timers = Timers()
@@ -62,7 +64,9 @@ class Shard:
                 return
             partitions = group.offsets.get(key.topic)
             if partitions is None:
-                partitions = group.offsets[intern(key.topic)] = {}
+                topic = intern(key.topic)
+                partitions = group.offsets[topic] = {}
+                self.topics.add(topic)
             partitions[key.partition] = packed
         elif kind is GroupMetadataKey:
             self._take_metadata(key.group, value)
@@ -84,6 +88,7 @@ class Shard:
 
     def _take_pending(self, group: Group, topic: str, partition: int, producer_id: int, packed: bytes) -> None:
         group.pending.setdefault((topic, partition), {})[producer_id] = packed
+        self.topics.add(topic)
         self.open_transactions.setdefault(producer_id, set()).add((group.group_id, topic, partition))
 
     def _forget_offset(self, group_id: str, topic: str, partition: int) -> None:

@@ -3,6 +3,7 @@
 Not here: what any request means (the machine), how a log is read (:mod:`kpybroker.hosting.loading`).
 """
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any
 
@@ -31,6 +32,9 @@ class Coordinator:
         self._outlet = Outlet(scheduler)
         self._loader = Loader(scheduler)
         self._timer: Timer | None = None
+        self._awake: deque[Shard] = deque()
+        """Shards of which a deadline has passed."""
+        self._is_waking = False
 
     def start(self) -> None:
         """Begin to load, and to do what is due from time to time."""
@@ -75,7 +79,8 @@ class Coordinator:
         replica = None if held is None else held.replicas.get(index)
         if shard is not None or replica is None or not replica.is_led_here:
             return
-        shard = Shard(self.kind, replica, self._scheduler, self._outlet, self._replicas.directory_failed, self._ended)
+        failed = self._replicas.directory_failed
+        shard = Shard(self.kind, replica, self._scheduler, self._outlet, failed, self._ended, self._woke)
         self.shards[index] = shard
         if self._replicas.is_known_empty(replica):
             shard.open()
@@ -88,6 +93,21 @@ class Coordinator:
             del self.shards[index]
             if shard.begins_anew:
                 self._follow(index)
+
+    def _woke(self, shard: Shard) -> None:
+        """All of them may have much to do at the same time."""
+        self._awake.append(shard)
+        if not self._is_waking:
+            self._is_waking = True
+            self._scheduler.in_pieces(self._run_timers())
+
+    def _run_timers(self) -> Iterator[None]:
+        try:
+            while self._awake:
+                self._awake.popleft().run_timers()
+                yield
+        finally:
+            self._is_waking = False
 
     def _period_is_over(self) -> None:
         """A shard a turn: together they might be long."""

@@ -41,8 +41,11 @@ class Shard:
         outlet: Outlet,
         disk_failed: Callable[[DiskFailure], None],
         ended: Callable[["Shard"], None],
+        woke: Callable[["Shard"], None],
     ) -> None:
-        """``disk_failed`` is told of failures of the log, ``ended`` once, when this shard can do no more."""
+        """``disk_failed`` is told of failures of the log, ``ended`` once, when this shard can do no more; ``woke``,
+        when a deadline has passed, has `run_timers` called soon.
+        """
         self.kind = kind
         self.replica = replica
         self.epoch = replica.partition.leader_epoch
@@ -62,6 +65,7 @@ class Shard:
         self._outlet = outlet
         self.disk_failed = disk_failed
         self._ended = ended
+        self._woke = woke
         self._missed: list[Any] = []
         self._untold: list[Any] = []
         self._appended = False
@@ -303,6 +307,12 @@ class Shard:
         self._timer = self._scheduler.call_later(max(deadline_ms - now_ms, 0), self._due)
 
     def _due(self) -> None:
+        self._woke(self)
+
+    def run_timers(self) -> None:
+        """What was to be done at a deadline."""
+        if self.is_over:
+            return
         self._timer = None
         now_ms = int(self._scheduler.monotonic_ms())
         deadline_ms = self.machine.next_deadline_ms()

@@ -9,7 +9,9 @@ from hosting_world import NODE, OTHER_NODE, PERIOD_MS, TOPIC, TOPIC_ID, Count, W
 
 from kpybroker.hosting.loading import RECORDS_PER_STEP
 from kpybroker.hosting.placement import java_hash, partition_for
+from kpybroker.hosting.shard import Shard
 from kpybroker.hosting.tickets import SLICE_MS
+from kpybroker.io.scheduler import Pieces
 from kpybroker.journal import ProducerEpoch
 from kpybroker.server.pending import Pending
 from kpybroker.server.slices import at_once
@@ -526,6 +528,36 @@ def test_a_shard_hears_of_a_deletion_before_anything_that_comes_after_it() -> No
         for _ in work:
             pass
     assert [each.seen.count(told) for each in world.machines] == [1, 1, 1]
+
+
+def test_shards_that_wake_at_the_same_time_take_turns() -> None:
+    """A sweep over all groups is many short decisions of every shard, which would come together in one turn."""
+    world = World()
+    world.create(partitions=5)
+    world.scheduler.run()
+    now_ns = iter(range(0, 1 << 60, 1_000_000))
+    world.scheduler.in_pieces = Pieces(world.scheduler.call_soon, lambda: next(now_ns)).begin
+    ran: list[Shard] = []
+
+    class Watched(Shard):
+        def run_timers(self) -> None:
+            ran.append(self)
+
+    shards = list(world.coordinator.shards.values())
+    for shard in shards:
+        shard.__class__ = Watched
+        shard._due()
+    assert ran == shards[:1], "a piece at once"
+    turns = 0
+    while len(ran) < len(shards):
+        due, world.scheduler._soon = list(world.scheduler._soon), type(world.scheduler._soon)()
+        before = len(ran)
+        for callback, arguments in due:
+            callback(*arguments)
+        assert len(ran) - before <= 1
+        turns += 1
+        assert turns <= len(shards)
+    assert ran == shards
 
 
 def test_a_node_that_stops_answers_everybody() -> None:

@@ -210,6 +210,35 @@ def test_offsets_go_with_their_topic() -> None:
     assert world.fetch() == {U0: 2}
 
 
+def test_topics_that_come_and_go_quickly_are_forgotten_together() -> None:
+    world = GroupWorld()
+    for group_id in ("g", "h"):
+        world.commit({T0: 1, ("t", 1): 1, U0: 2}, group_id=group_id)
+    sweeps = world.coordinator.shard.sweeps
+    for number in range(50):
+        world.submit(PartitionsDeleted({"t": [0]}, world.now_ms))
+        world.submit(PartitionsDeleted({"u": [0]}, world.now_ms))
+        world.commit({("t", 1): number}, group_id="came later")
+        world.submit(PartitionsDeleted({"t": [1]}, world.now_ms))
+        assert len(sweeps) <= 2, "the one that may have begun, and the next"
+    world.commit({U0: 3}, group_id="h")
+    world.finish_sweeps()
+    assert world.fetch(group_id="g") == world.fetch(group_id="came later") == {}
+    assert world.fetch(group_id="h") == {U0: 3}
+
+
+def test_a_deleted_topic_that_nobody_has_read_costs_nothing() -> None:
+    world = GroupWorld()
+    world.commit({T0: 1})
+    world.submit(PartitionsDeleted({"u": range(10_000)}, world.now_ms))
+    assert not world.coordinator.shard.sweeps
+    world.delete_partitions({"t": [0]})
+    world.commit_in_transaction(7, {U0: 3})
+    world.delete_partitions({"u": [0]})
+    world.end_transaction(7, commit=True)
+    assert world.fetch() == {}
+
+
 def test_offsets_of_a_topic_that_came_back_meanwhile_stay() -> None:
     world = GroupWorld()
     world.commit({T0: 1}, group_id="a")
