@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from admin_requests import plausible_admin
+from envelopes import envelope_of
 from group_requests import plausible_group
 from kpywire import api, error_codes
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResource
@@ -104,6 +105,7 @@ def plausible(key: int, version: int, topic: str) -> Any:
             ],
             include_synonyms=True,
         ),
+        api.ENVELOPE: envelope_of(DeleteTopicsRequest(timeout_ms=1000, topics=[]), 6),
         api.ALTER_CONFIGS: AlterConfigsRequest(resources=[alteration], validate_only=True),
         api.ALTER_REPLICA_LOG_DIRS: AlterReplicaLogDirsRequest(
             dirs=[AlterReplicaLogDir(path="/nowhere", topics=[AlterReplicaLogDirTopic(name=topic, partitions=[0])])]

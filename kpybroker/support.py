@@ -34,12 +34,6 @@ GAPS = (
         _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
     ),
     Gap(
-        "Apache Kafka's brokers under our controllers",
-        "They forward what clients ask of the controller in an envelope with the client's principal. Our brokers "
-        "forward it as it is; clusters of kpybroker's nodes need nothing else ([clusters.md](clusters.md)).",
-        _names("Envelope"),
-    ),
-    Gap(
         "Security",
         "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
         "is refused at the start. Listen on loopback or in a network you trust.",

@@ -17,6 +17,7 @@ from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
+from kpywire.messages.describe_quorum import DescribeQuorumResponse
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
@@ -124,7 +125,7 @@ class ControllerChannel:
                 self._settle(call, self._failed(call, error_codes.UNSUPPORTED_VERSION))
             else:
                 self._later()
-        elif _names_no_controller(response):
+        elif names_no_controller(response):
             self._later()
         else:
             self._settle(call, response)
@@ -164,10 +165,13 @@ class ControllerChannel:
         return plain_error_response(call.request, version, error_code)
 
 
-def _names_no_controller(response: object) -> bool:
+def names_no_controller(response: object) -> bool:
+    """Whether a response says that its node's controller is not the active one."""
     message: type = type(response)
     find = errors_in(message)
     codes: list[int] = []
     if find is not None:
         find(response, codes)
-    return error_codes.NOT_CONTROLLER in codes
+    # What is asked of the quorum is answered in its words (``RequestChannel.shouldReturnNotController``).
+    by_the_quorum = message is DescribeQuorumResponse and error_codes.NOT_LEADER_OR_FOLLOWER in codes
+    return by_the_quorum or error_codes.NOT_CONTROLLER in codes

@@ -5,6 +5,7 @@ from typing import Any
 
 from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
+from kpywire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kpywire.messages.alter_partition_reassignments import (
@@ -33,6 +34,7 @@ from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
+from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -138,6 +140,12 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     UnregisterBrokerRequest: lambda _, code, message: UnregisterBrokerResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    AddRaftVoterRequest: lambda _, code, message: AddRaftVoterResponse(
+        throttle_time_ms=0, error_code=code, error_message=message
+    ),
+    RemoveRaftVoterRequest: lambda _, code, message: RemoveRaftVoterResponse(
         throttle_time_ms=0, error_code=code, error_message=message
     ),
     AssignReplicasToDirsRequest: lambda _, code, __: AssignReplicasToDirsResponse(

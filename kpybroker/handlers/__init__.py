@@ -46,6 +46,7 @@ SERVED = (
     "elect_leaders",
     "end_quorum_epoch",
     "end_txn",
+    "envelope",
     "expire_delegation_token",
     "fetch",
     "fetch_snapshot",

@@ -3,14 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
+from kpybroker.controller import error_responses
 from kpybroker.controller.channel import RETRY_MS, ControllerChannel
+from kpybroker.handlers import load, served_versions
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.network.peers import Peers
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
+from kpywire.messages.add_raft_voter import AddRaftVoterRequest
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse
+from kpywire.messages.create_topics import CreateTopicsRequest
+from kpywire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 
 TIMEOUT_MS = 1000
 ALLOCATE = AllocateProducerIdsRequest(broker_id=1, broker_epoch=1)
@@ -176,3 +181,20 @@ def test_what_the_controller_does_not_serve_is_not_asked_for_ever() -> None:
     played.channel.send(UnregisterBrokerRequest(broker_id=4), played.answers.append)
     played.scheduler.run()
     assert [answer.error_code for answer in played.answers] == [error_codes.UNSUPPORTED_VERSION]
+
+
+def test_whatever_brokers_forward_can_be_told_that_there_is_no_controller() -> None:
+    forwarded = [api.request_class(key) for key in served_versions() if hasattr(load(key), "forward")]
+    assert {CreateTopicsRequest, AddRaftVoterRequest} <= set(forwarded)
+    assert [each.__name__ for each in forwarded if each not in error_responses._RESPONSES] == []
+
+
+def test_who_asks_a_quorum_that_has_another_leader_by_now_asks_that_one() -> None:
+    played = Played()
+    played.replica.lead(None, here=True)
+    played.channel.send(DescribeQuorumRequest(topics=[]), played.answers.append)
+    ((_, reply),) = played.replica.asked
+    reply(DescribeQuorumResponse(error_code=error_codes.NOT_LEADER_OR_FOLLOWER, error_message=None, topics=[]))
+    assert not played.answers
+    played.scheduler.advance(RETRY_MS)
+    assert len(played.replica.asked) == 2

@@ -1,0 +1,147 @@
+"""Envelope (58), version 0: what a client asks of the controller, as its broker passes it on (KIP-590).
+
+- The answer is an envelope, too. Its own error says what is wrong with the envelope, or that no controller is here;
+  what is wrong with the request inside stands in the response inside.
+- UNSUPPORTED_VERSION: the request inside cannot be read, or is of a version that is not served. The broker that sent
+  it closes the connection of its client, which then asks anew for what is served.
+- Apache Kafka's brokers send these. Our own send the request as it is, since without security all principals are one.
+"""
+
+from inspect import isgeneratorfunction
+from typing import Any, Final, NamedTuple
+
+from kpybroker.controller.channel import names_no_controller
+from kpybroker.errors import KafkaError
+from kpybroker.handlers import load_for_controller
+from kpybroker.handlers.context import Call, Context
+from kpybroker.server.frames import LARGE_BYTES
+from kpybroker.server.pending import Pending
+from kpybroker.server.slices import Work
+from kpywire import api, error_codes
+from kpywire.codec import decode, decoder, decoder_in_steps, encoder, encoder_in_steps
+from kpywire.errors import Malformed
+from kpywire.header import decode_request_header, encode_response_header
+from kpywire.messages.default_principal_data import DefaultPrincipalData
+from kpywire.messages.envelope import EnvelopeRequest, EnvelopeResponse
+
+FORWARDABLE: Final = frozenset(
+    {
+        api.CREATE_TOPICS,
+        api.DELETE_TOPICS,
+        api.CREATE_ACLS,
+        api.DELETE_ACLS,
+        api.ALTER_CONFIGS,
+        api.CREATE_PARTITIONS,
+        api.CREATE_DELEGATION_TOKEN,
+        api.RENEW_DELEGATION_TOKEN,
+        api.EXPIRE_DELEGATION_TOKEN,
+        api.ELECT_LEADERS,
+        api.INCREMENTAL_ALTER_CONFIGS,
+        api.ALTER_PARTITION_REASSIGNMENTS,
+        api.LIST_PARTITION_REASSIGNMENTS,
+        api.ALTER_CLIENT_QUOTAS,
+        api.ALTER_USER_SCRAM_CREDENTIALS,
+        api.DESCRIBE_QUORUM,
+        api.UPDATE_FEATURES,
+        api.UNREGISTER_BROKER,
+        api.ALLOCATE_PRODUCER_IDS,
+        api.ADD_RAFT_VOTER,
+        api.REMOVE_RAFT_VOTER,
+    }
+)
+"""What may be in an envelope (``ApiKeys.forwardable``)."""
+ADDRESS_BYTES: Final = (4, 16)
+PRINCIPAL_VERSION: Final = 0
+_VERSION_BYTES: Final = 2
+
+
+class Inside(NamedTuple):
+    """The header of the request in an envelope, its bytes, and where its body begins."""
+
+    call: Call
+    correlation_id: int
+    data: bytes
+    position: int
+
+    @property
+    def is_large(self) -> bool:
+        """Whether it is read and answered in steps."""
+        return len(self.data) > LARGE_BYTES
+
+
+def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
+    """Answer the request inside as if it had come by itself."""
+    try:
+        inside = _opened(request, call)
+        message = yield from _read(inside)
+    except KafkaError as refusal:
+        return EnvelopeResponse(response_data=None, error_code=refusal.code)
+    module = load_for_controller(inside.call.api_key)
+    if isgeneratorfunction(module.handle):
+        response = yield from module.handle(controller, message, inside.call)
+    else:
+        response = module.handle(controller, message, inside.call)
+    if isinstance(response, Pending):
+        response = yield response
+    if names_no_controller(response):
+        return EnvelopeResponse(response_data=None, error_code=error_codes.NOT_CONTROLLER)
+    data = yield from _written(inside, response)
+    return EnvelopeResponse(response_data=data, error_code=error_codes.NONE)
+
+
+def _opened(request: EnvelopeRequest, call: Call) -> Inside:
+    """What is inside. KafkaError with Kafka's code for the first thing that is wrong (``EnvelopeUtils``)."""
+    _check_principal(request.request_principal)
+    if len(request.client_host_address) not in ADDRESS_BYTES:
+        raise KafkaError(error_codes.INVALID_REQUEST, "the client's address in an envelope is none")
+    try:
+        header = decode_request_header(request.request_data)
+    except Malformed as why:
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, str(why)) from None
+    key, version = header.api_key, header.api_version
+    if key not in api.API_KEYS:
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"api key {key} in an envelope")
+    if key not in FORWARDABLE:
+        raise KafkaError(error_codes.INVALID_REQUEST, f"{api.API_KEYS[key].name} in an envelope")
+    first, last = call.versions.get(key, (0, -1))
+    if not first <= version <= last:
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{api.API_KEYS[key].name} version {version} in an envelope")
+    inner = Call(key, version, header.client_id, call.connection, call.versions)
+    return Inside(inner, header.correlation_id, request.request_data, header.end)
+
+
+def _check_principal(data: bytes | None) -> None:
+    """Refuse what ``DefaultKafkaPrincipalBuilder`` cannot read."""
+    version = -1 if data is None or len(data) < _VERSION_BYTES else int.from_bytes(data[:_VERSION_BYTES])
+    if data is None or version != PRINCIPAL_VERSION:
+        raise KafkaError(error_codes.PRINCIPAL_DESERIALIZATION_FAILURE, "the principal in an envelope is none")
+    try:
+        decode(DefaultPrincipalData, version, data, _VERSION_BYTES)
+    except Malformed as why:
+        raise KafkaError(error_codes.PRINCIPAL_DESERIALIZATION_FAILURE, str(why)) from None
+
+
+def _read(inside: Inside) -> Work:
+    """The request."""
+    message, version = api.request_class(inside.call.api_key), inside.call.api_version
+    try:
+        if inside.is_large:
+            in_steps = decoder_in_steps(message, version)
+            yield None
+            return (yield from in_steps(inside.data, inside.position))[0]
+        return decoder(message, version)(inside.data, inside.position)[0]
+    except Malformed as why:
+        raise KafkaError(error_codes.UNSUPPORTED_VERSION, str(why)) from None
+
+
+def _written(inside: Inside, response: Any) -> Work:
+    """The response with its header."""
+    key, version = inside.call.api_key, inside.call.api_version
+    parts: list[Any] = [encode_response_header(key, version, inside.correlation_id)]
+    if inside.is_large:
+        in_steps = encoder_in_steps(type(response), version)
+        yield None
+        yield from in_steps(response, parts)
+    else:
+        encoder(type(response), version)(response, parts)
+    return b"".join(parts)
