@@ -3,6 +3,7 @@
 It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts
 fenced and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its
 leaderships away and waits for leave, but not for ever. A broker that was unregistered while it lives registers anew.
+Who is not registered within ``initial.broker.registration.timeout.ms`` of its start gives up.
 """
 
 import logging
@@ -81,7 +82,17 @@ class Lifecycle:
         self._unfenced: list[Callable[[], None]] = []
         self._may_stop: Callable[[], None] | None = None
         self._timer: Timer | None = None
+        self._patience: Timer | None = None
         self._last_refusal = error_codes.NONE
+
+    def give_up_after(self, timeout_ms: float) -> None:
+        """Call ``refused`` if no controller has registered this broker until then."""
+        self._patience = self.scheduler.call_later(timeout_ms, self._lost_patience, timeout_ms)
+
+    def _lost_patience(self, timeout_ms: float) -> None:
+        if self.state == BrokerState.STARTING:
+            answered = "" if self._last_refusal == error_codes.NONE else f": {error_codes.message(self._last_refusal)}"
+            self.refused(f"no controller has registered this broker within {timeout_ms / 1000:g} s{answered}")
 
     def start(self, unfenced: Callable[[], None]) -> None:
         """Register; ``unfenced`` is called once when clients may be served."""
@@ -110,6 +121,7 @@ class Lifecycle:
 
     def _registered(self, response: Any) -> None:
         code = response.error_code
+        before, self._last_refusal = self._last_refusal, code
         if code == error_codes.NONE:
             self.broker_epoch = response.broker_epoch
             if self.state == BrokerState.STARTING:
@@ -118,7 +130,8 @@ class Lifecycle:
         elif code in REFUSALS:
             self.refused(f"the controller refuses to register this broker: {error_codes.message(code)}")
         else:
-            log.info("registering again: %s", error_codes.name(code))
+            if code != before:
+                log.info("registering again: %s", error_codes.name(code))
             self._timer = self.scheduler.call_later(RETRY_MS, self.send, self.registration, self._registered)
 
     def _beat(self) -> None:
@@ -174,6 +187,7 @@ class Lifecycle:
     def close(self) -> None:
         """No more heartbeats."""
         self.state = BrokerState.SHUTTING_DOWN
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
+        for timer in (self._timer, self._patience):
+            if timer is not None:
+                timer.cancel()
+        self._timer = self._patience = None

@@ -123,6 +123,8 @@ class Node:
         self.rng = random.Random(random.SystemRandom().getrandbits(128)) if rng is None else rng
         self._sockets = sockets
         self._connect = connect_over(loop) if connect is None else connect
+        buffer_bytes = _asked(config, "replica.socket.receive.buffer.bytes")
+        self._connect_fetchers = connect_over(loop, buffer_bytes) if connect is None else connect
         self.ports: dict[str, int] = {}
         self.broker: Broker | None = None
         """None on a node that is a controller only."""
@@ -177,12 +179,14 @@ class Node:
         for listener in config.listeners:
             serves = controllers if listener in config.controller_listeners else server.dispatch
             self.ports[listener.name] = _listen(server, listener, serves)
+        if self.broker is not None:
+            self._expect_registration(self.broker, stored)
         server.start(config.controller_listener_names)  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = self.loop.create_future()
         replica.start(lambda: _release(caught_up))
         await caught_up
         if self.broker is not None:
-            await self._join(self.broker, stored, controllers)
+            await self._join(self.broker, controllers)
         server.start()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
@@ -192,12 +196,16 @@ class Node:
             self._progress_said_ms = now_ms
             log.info("recovering %s: %d of %d logs", directory, done, total)
 
-    async def _join(self, broker: Broker, stored: StoredNode, controllers: Dispatcher) -> None:
-        """Have the broker taken into the cluster, and begin what it does by itself."""
+    def _expect_registration(self, broker: Broker, stored: StoredNode) -> None:
+        """From now on the time runs in which a controller must have registered this broker."""
         lifecycle = broker.lifecycle = self._build_lifecycle(stored, broker)
+        lifecycle.give_up_after(self.config["initial.broker.registration.timeout.ms"])
         self._ends.append(lifecycle.close)
+
+    async def _join(self, broker: Broker, controllers: Dispatcher) -> None:
+        """Have the broker taken into the cluster, and begin what it does by itself."""
         ready: asyncio.Future[None] = self.loop.create_future()
-        lifecycle.start(lambda: _release(ready))
+        broker.lifecycle.start(lambda: _release(ready))
         await ready
         upkeep = Upkeep(self.scheduler, broker.replicas, lambda: broker.config)
         upkeep.start()
@@ -214,7 +222,7 @@ class Node:
 
     def _build_channel(self, replica: ControllerHost, purpose: str, most_ms: int) -> ControllerChannel:
         """A way to the active controller, on which nothing waits behind what goes another way."""
-        timeout_ms = min(most_ms, self.config.request_timeout_ms)
+        timeout_ms = min(most_ms, self.config.request_timeout_ms, self.config["controller.socket.timeout.ms"])
         channel = ControllerChannel(self.scheduler, replica, self._peers(purpose, timeout_ms), timeout_ms)
         self._ends.append(channel.close)
         return channel
@@ -254,6 +262,7 @@ class Node:
             config.quorum_bootstrap_servers,
             next(iter(config.controller_listener_names), ""),
             config.is_controller,
+            joins=config["controller.quorum.auto.join.enable"],
         )
         return ControllerHost(
             self.scheduler,
@@ -294,7 +303,12 @@ class Node:
         moves = broker.replicas.moves = Moves(broker.replicas, lambda: broker.config)
         directories.when_failed(lambda _directory: broker.report_directories())
         fetchers = broker.replicas.fetchers = Fetchers(
-            self.scheduler, self._connect, broker.replicas, nodes.address, lambda: broker.config, lambda: broker.epoch
+            self.scheduler,
+            self._connect_fetchers,
+            broker.replicas,
+            nodes.address,
+            lambda: broker.config,
+            lambda: broker.epoch,
         )
         lag_max_ms = broker.replicas.rules.lag_max_ms = float(config.replica_lag_time_max_ms)
         in_sync = broker.replicas.in_sync = InSyncKeeper(
@@ -482,6 +496,7 @@ def quorum_timing(config: BrokerConfig) -> Timing:
         fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
         retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
         election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
+        fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
         fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],
     )
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kpybroker.controller.auto_join import AutoJoin
 from kpybroker.controller.committed import Committed
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.deaths import Heard
@@ -67,6 +68,8 @@ class Identity(NamedTuple):
     """By which controllers are asked; the first of ``controller.listener.names``."""
     is_controller: bool = True
     """Whether this node may lead; a broker alone only observes."""
+    joins: bool = False
+    """Whether it asks to be made a voter (``controller.quorum.auto.join.enable``)."""
 
 
 class ControllerHost:
@@ -142,6 +145,7 @@ class ControllerHost:
             self._disk_failed,
         )
         self._registration = OwnRegistration(scheduler, identity.voter, rng, self._ask_controller)
+        self._auto_join = self._joining(identity)
         self._is_controller = identity.is_controller
         self._send_to_controller: Callable[[Any, Reply], object] | None = None
         self._reign: Reign | None = None
@@ -240,6 +244,8 @@ class ControllerHost:
         """
         self._caught_up = caught_up
         self._shell.start()
+        if self._auto_join is not None:
+            self._auto_join.start()
 
     def close(self) -> None:
         """Stop; a leader resigns first. What was appended but not synced may or may not survive, as after a crash."""
@@ -319,6 +325,12 @@ class ControllerHost:
         send(request, answered)
         return True
 
+    def _joining(self, identity: Identity) -> AutoJoin | None:
+        if not (identity.joins and identity.is_controller):
+            return None
+        voters, period_ms = self._quorum.history, self._quorum.timing.fetch_timeout_ms
+        return AutoJoin(self._scheduler, identity.cluster_id, identity.voter, voters, self._ask_controller, period_ms)
+
     def _snapshot_written(self, snapshot: SnapshotId, start_offset: int) -> None:
         self._shell.step(SnapshotWritten(OffsetAndEpoch(*snapshot), start_offset))
 
@@ -343,6 +355,8 @@ class ControllerHost:
         self._committed.stop()
         self._snapshots.stop()
         self._registration.stop()
+        if self._auto_join is not None:
+            self._auto_join.stop()
         self._end_reign()
 
 

@@ -46,7 +46,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker.controller")
 
 Reply = Callable[[Any], object]
-FETCH_MAX_BYTES = 8 << 20
+MOST_FETCH_BYTES = 8 << 20
+"""Whatever is asked for: a batch of the metadata log is no larger (``KafkaRaftClient.MAX_BATCH_SIZE_BYTES``)."""
 
 
 class QuorumShell:
@@ -280,7 +281,7 @@ class QuorumShell:
         elif said.read_from is not None:
             assert isinstance(response, FetchResponse)
             try:
-                records = self._log.read(said.read_from, FETCH_MAX_BYTES)
+                records = self._log.read(said.read_from, max(min(message.max_bytes, MOST_FETCH_BYTES), 0))
             except OffsetOutOfRange:
                 response = self._not_there(response, said.read_from)
         leader_id = response.known.leader_id

@@ -58,8 +58,8 @@ class Peers:
             peer.close()
 
 
-def connect_over(loop: asyncio.AbstractEventLoop) -> Connect:
-    """Links that are real connections."""
+def connect_over(loop: asyncio.AbstractEventLoop, receive_buffer_bytes: int = -1) -> Connect:
+    """Links that are real connections; the system chooses how much of what comes it keeps, if the size is negative."""
 
     def connect(
         host: str,
@@ -68,7 +68,7 @@ def connect_over(loop: asyncio.AbstractEventLoop) -> Connect:
         taken: Callable[[bytes | memoryview], object],
         lost: Callable[[str], object],
     ) -> Link:
-        link = Outgoing(opened, taken, lost, MAX_RESPONSE_BYTES)
+        link = Outgoing(opened, taken, lost, MAX_RESPONSE_BYTES, receive_buffer_bytes)
         link.connect(loop, host, port)
         return link
 

@@ -66,6 +66,8 @@ class Fetch(NamedTuple):
     high_watermark: int
     """What the asker knows to be committed (KIP-1166); -1 for nothing yet."""
     max_wait_ms: int = 0
+    max_bytes: int = 0
+    """Of batches; one comes in any case, if there is one."""
 
 
 class FetchSnapshot(NamedTuple):

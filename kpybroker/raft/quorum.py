@@ -507,5 +507,7 @@ class Quorum(Answering):
 
     def _next_fetch(self) -> Fetch:
         high_watermark = -1 if self.high_watermark is None else self.high_watermark
-        end = self.log.end
-        return Fetch(self.epoch, self.me, end.offset, end.epoch, high_watermark, self.timing.fetch_max_wait_ms)
+        end, timing = self.log.end, self.timing
+        return Fetch(
+            self.epoch, self.me, end.offset, end.epoch, high_watermark, timing.fetch_max_wait_ms, timing.fetch_max_bytes
+        )

@@ -11,6 +11,7 @@ class Timing(NamedTuple):
     retry_backoff_ms: int = 20
     fetch_max_wait_ms: int = 500
     election_backoff_max_ms: int = 1000
+    fetch_max_bytes: int = 1 << 20
     fetch_snapshot_max_bytes: int = 1 << 20
     gone_backoff_max_ms: int = 100
     """How long, at most, a voter waits before it stands in the place of a leader whose process has ended."""

@@ -35,7 +35,6 @@ from kpywire.messages import vote as voting
 from kpywire.uuid import ONE_UUID, ZERO_UUID
 
 CLUSTER_METADATA = "__cluster_metadata"
-FETCH_MAX_BYTES = 8 << 20
 WithEndpoints = Mapping[int, VoterEndpoint]
 
 
@@ -134,7 +133,7 @@ def _fetch(request: Fetch, cluster_id: str) -> fetch.FetchRequest:
         replica_state=fetch.ReplicaState(replica_id=request.replica.id),
         max_wait_ms=request.max_wait_ms,
         min_bytes=0,
-        max_bytes=FETCH_MAX_BYTES,
+        max_bytes=request.max_bytes,
         topics=[fetch.FetchTopic(topic=CLUSTER_METADATA, topic_id=ONE_UUID, partitions=[partition])],
     )
 
@@ -209,6 +208,7 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
         partition.last_fetched_epoch,
         partition.high_watermark,
         message.max_wait_ms,
+        message.max_bytes,
     )
 
 

@@ -5,6 +5,7 @@ Invariant: a frame's size is checked before memory is spent on it; after `lost` 
 
 import asyncio
 import errno
+import socket
 from collections.abc import Callable
 from struct import Struct
 from typing import cast
@@ -29,14 +30,17 @@ class Outgoing(asyncio.Protocol):
         taken: Callable[[bytes | memoryview], object],
         lost: Callable[[str], object],
         most_bytes: int,
+        receive_buffer_bytes: int = -1,
     ) -> None:
         """``opened`` is called once frames may be sent, ``taken`` with each frame that comes, ``lost`` with why the
-        connection ended or could not be made, unless it was closed from here.
+        connection ended or could not be made, unless it was closed from here. The system chooses a receive buffer of
+        negative size.
         """
         self._opened = opened
         self._taken = taken
         self._lost: Callable[[str], object] | None = lost
         self._most_bytes = most_bytes
+        self._receive_buffer_bytes = receive_buffer_bytes
         self._transport: asyncio.Transport | None = None
         self._attempt: asyncio.Task[object] | None = None
         self._buffer = bytearray()
@@ -79,8 +83,11 @@ class Outgoing(asyncio.Protocol):
         self._transport = cast("asyncio.Transport", transport)  # uvloop's are none by their class
         if self._lost is None:
             self._transport.abort()
-        else:
-            self._opened()
+            return
+        if self._receive_buffer_bytes >= 0:
+            ends = transport.get_extra_info("socket")
+            ends.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+        self._opened()
 
     def data_received(self, data: bytes) -> None:
         self._buffer += data

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.lifecycle import RETRY_MS, BrokerState, Lifecycle
 from kpywire import error_codes
@@ -91,6 +93,19 @@ def test_a_refused_registration_is_told_and_a_passing_one_tried_again() -> None:
     assert talk.refusals == []
     talk.answer(BrokerRegistrationResponse(error_code=error_codes.UNSUPPORTED_VERSION))
     assert len(talk.refusals) == 1
+
+
+@pytest.mark.parametrize("registered", [True, False])
+def test_who_is_not_registered_in_time_gives_up_and_says_why(registered: bool) -> None:
+    talk = Conversation()
+    talk.lifecycle.give_up_after(10 * RETRY_MS)
+    for _ in range(4):
+        talk.answer(BrokerRegistrationResponse(error_code=error_codes.DUPLICATE_BROKER_REGISTRATION))
+        talk.scheduler.advance(RETRY_MS)
+    if registered:
+        talk.registered()
+    talk.scheduler.advance(10 * RETRY_MS)
+    assert ["already in use" in line for line in talk.refusals] == ([] if registered else [True]), talk.refusals
 
 
 def test_a_stop_waits_for_the_controller_to_let_go() -> None:

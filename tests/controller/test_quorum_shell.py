@@ -12,6 +12,7 @@ from kpybroker.raft.messages import Fetch, FetchResponse, Known, OffsetAndEpoch,
 from kpybroker.raft.wire_form import response_from_wire, to_wire
 from kpystorage.errors import OffsetOutOfRange
 from kpywire import error_codes
+from kpywire.batch import batch_headers
 
 OBSERVER = ReplicaKey(9, b"o" * 16)
 
@@ -41,6 +42,20 @@ def answer_from(world: HostWorld, offset: int) -> FetchResponse:
     assert isinstance(response, FetchResponse)
     assert not records
     return response
+
+
+@pytest.mark.parametrize(("max_bytes", "batches"), [(0, 1), (-1, 1), (1 << 20, 4)])
+def test_a_replica_gets_as_much_as_it_asks_for_and_one_batch_in_any_case(max_bytes: int, batches: int) -> None:
+    world = HostWorld().start().with_broker()
+    start = world.metadata_log.next_offset
+    for name in ("a", "b", "c", "d"):
+        world.create(name)
+    fetch = Fetch(1, OBSERVER, start, 1, -1, max_bytes=max_bytes)
+    answers: list[Any] = []
+    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append)
+    world.scheduler.run()
+    _, records = response_from_wire(answers[0])
+    assert len(list(batch_headers(records))) == batches
 
 
 def test_an_answer_that_cannot_be_given_is_the_end_of_nothing_else() -> None:
