@@ -36,7 +36,6 @@ from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
 
 REQUEST_TIMEOUT_MS = 2000
-CHUNK_BATCHES = 3
 
 
 class Faults(NamedTuple):
@@ -52,6 +51,10 @@ class Faults(NamedTuple):
     most_restart_ms: float = 3000.0
     jitter: float = 1.0
     """How much of the randomness of election timeouts there is: with little, nodes stand at the same time."""
+    chunk_batches: int = 3
+    """How many of them an answer takes along."""
+    leaders: float = 0.0
+    """How often it is the leader who crashes."""
     change: float = 0.0
     """Somebody asks the leader to take in a voter, or to let one go."""
 
@@ -67,6 +70,8 @@ class Faults(NamedTuple):
             most_sync_ms=rng.choice((1.0, 20.0, 300.0)),
             most_restart_ms=rng.choice((5.0, 300.0, 3000.0)),
             jitter=rng.choice((0.02, 1.0)),
+            chunk_batches=rng.choice((1, 3)),
+            leaders=rng.choice((0.0, 0.8)),
         )
 
 
@@ -225,7 +230,7 @@ class Node:
         self.later(self.world.rng.uniform(0, self.world.faults.most_sync_ms), flushed)
 
     def read(self, offset: int) -> list[bytes]:
-        return [batch.data for batch in self.disk.log if batch.base_offset >= offset][:CHUNK_BATCHES]
+        return [batch.data for batch in self.disk.log if batch.base_offset >= offset][: self.world.faults.chunk_batches]
 
 
 def is_backed(node: Node, said: Send | Answer) -> bool:
@@ -302,7 +307,8 @@ class World:
 
     def _misfortune(self) -> None:
         if self.rng.random() < self.faults.crash:
-            self.crash(self.rng.choice(self.nodes))
+            leader = self.leader if self.rng.random() < self.faults.leaders else None
+            self.crash(leader or self.rng.choice(self.nodes))
         if self.rng.random() < self.faults.blackout:
             for node in self.nodes:
                 self.crash(node)

@@ -48,6 +48,13 @@ QUICK = {
 """So that much happens in little time; patience is not what is tested here."""
 
 
+SNAPSHOTS = {
+    "metadata.log.max.record.bytes.between.snapshots": "2000",
+    "metadata.max.retention.bytes": "6000",
+}
+"""So that who was away for a while finds that the log begins behind where its own ends."""
+
+
 CHANGING = {
     "group.min.session.timeout.ms": "100",
     "log.retention.check.interval.ms": "500",
@@ -79,6 +86,8 @@ class Layout:
                 "controller.quorum.election.timeout.ms": str(election_ms),
                 "controller.quorum.election.backoff.max.ms": str(election_ms),
             }
+        if world.stream("snapshots").random() < 0.5:
+            own |= SNAPSHOTS
         if self.flushes_every_message:
             own["log.flush.interval.messages"] = "1"
         self.settings = {node_id: {**COMMON, **own, **self._of(node_id)} for node_id in ids}

@@ -1,7 +1,7 @@
 """A client that asks for what it may not have, and knows which answers would be wrong.
 
-It sends a batch again, leaves a gap in its sequences, goes on in an epoch that is over, and claims epochs of leaders,
-of partitions and of the quorum, that nobody has reached.
+It sends a batch again, leaves a gap in its sequences, goes on in an epoch that is over, writes in a transaction that
+knows nothing of the partition, and claims epochs of leaders, of partitions and of the quorum, that nobody has reached.
 """
 
 from exactly_once.history import Outcome
@@ -16,6 +16,8 @@ from .records import Records
 GAP = 1_000
 NEVER_REACHED = 1_000_000
 NOBODY = 99
+BEFORE_ADDING = 11
+"""The last version of Produce that does not add its partitions to the transaction by itself."""
 QUORUM_TOPIC = "__cluster_metadata"
 QUORUM_TOPIC_ID = bytes(15) + b"\x01"
 
@@ -47,7 +49,9 @@ class Meddler(Producer):
                     wrong = await self._again(*rng.choice(self._past))
                     if wrong:
                         client.world.violated(f"{client.name}: {wrong}; it is long ago")
-                meddling = rng.choice((self._again, self._with_a_gap, self._later, self._ahead, self._claim))
+                meddling = rng.choice(
+                    (self._again, self._with_a_gap, self._later, self._ahead, self._claim, self._intrude)
+                )
                 wrong = await meddling(place, values, identity, offset)
                 if wrong:
                     client.world.violated(f"{client.name}: {wrong}; before, {place} had {values} at {offset}")
@@ -103,11 +107,19 @@ class Meddler(Producer):
             return ""
         return await self._must_not(place, before, "an epoch that is over is taken")
 
-    async def _must_not(self, place: tuple[str, int], identity: Identity, wrong: str) -> str:
+    async def _intrude(self, place: tuple[str, int], _values: list[str], _identity: Identity, _offset: int) -> str:
+        """Write in a transaction that nobody has added the partition to."""
+        name = f"tx-{self.client.name}"
+        other = await self._new_identity(name)
+        return "" if other is None else await self._must_not(place, other, "what is in no transaction is taken", name)
+
+    async def _must_not(
+        self, place: tuple[str, int], identity: Identity, wrong: str, transactional: str | None = None
+    ) -> str:
         values, began_s = self._values(2), self.client.now_s
         outcome = Outcome.UNKNOWN
         try:
-            offset = await self._produce(place, values, ALL, identity, None)
+            offset = await self._produce(place, values, ALL, identity, transactional, BEFORE_ADDING)
             return f"{wrong}, and it is at {offset}"
         except NoAnswer:
             self.client.forget()

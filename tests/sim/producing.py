@@ -60,9 +60,16 @@ class Producer:
         return topic, self.rng.randrange(self.topics[topic])
 
     async def _produce(
-        self, place: tuple[str, int], values: list[str], acks: int, identity: Identity | None, transactional: str | None
+        self,
+        place: tuple[str, int],
+        values: list[str],
+        acks: int,
+        identity: Identity | None,
+        transactional: str | None,
+        newest: int | None = None,
     ) -> int:
-        """Send one batch; where it went. Raises NoAnswer or Refused."""
+        """Send one batch, as a client does that knows no version above ``newest``; where it went. Raises NoAnswer or
+        Refused."""
         topic, partition = place
         client = self.client
         leader = await client.leader(topic, partition)
@@ -82,7 +89,7 @@ class Producer:
         if acks == 0:
             await client.tell(leader, request)
             raise NoAnswer("asked for none")
-        answer = await client.ask(leader, request)
+        answer = await client.ask(leader, request, newest=newest)
         (result,) = answer.responses[0].partition_responses
         if result.error_code:
             client.forget()

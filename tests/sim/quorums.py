@@ -1,0 +1,26 @@
+"""The simulations that the quorum's machine has of its own (`tests/raft`), by seeds: many lives in little time.
+
+Of four seeds two are lives of voters that stay, one of voters that come and go, and one is a trial of peace.
+"""
+
+from collections.abc import Callable
+
+
+def _trials() -> tuple[Callable[[int], None], ...]:
+    from test_quorum_of_many import (
+        test_a_node_that_was_cut_off_does_not_disturb_a_living_leader as keep_the_peace,
+    )
+    from test_quorum_of_many import test_whatever_happens_what_is_committed_stays as live
+    from test_quorum_of_many import test_whatever_happens_while_voters_change_what_is_committed_stays as change
+
+    return live, live, change, keep_the_peace
+
+
+def failure(seed: int) -> str:
+    """What does not hold, in a line; nothing if everything does."""
+    trials = _trials()
+    try:
+        trials[seed % len(trials)](seed)
+    except Exception as error:
+        return repr(error).splitlines()[0]
+    return ""
