@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 RECKLESS = "reckless"
 MEMBERS = 3
 REPAIR_MS = 120_000.0
+HEAL_MS = 60_000.0
 SETTLE_MS = 120_000.0
 LOOK_MS = 60_000.0
 TIMEOUT_MS = 2_000.0
@@ -114,6 +115,13 @@ class Churn:
                 self.simulation.within(
                     REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired"
                 )
+
+    def get_through(self) -> None:
+        """Members of a group come on, once all is well."""
+        group = self._group
+        if group is not None:
+            before = group.commits
+            self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
 
     def verdict(self, log: list[Seen]) -> str:
         """What is wrong once everything is read and nobody writes any more; nothing if all is well."""

@@ -49,6 +49,8 @@ class Group:
         self.places = sorted(places)
         self.output = output
         self.processed: set[tuple[Place, int]] = set()
+        self.commits = 0
+        """How many counted."""
         self.generations: dict[int, tuple[str, ...]] = {}
         """Who was in each, as the one was told whose assignment counted."""
 
@@ -76,6 +78,7 @@ class Member:
         self._identity: Identity | None = None
         self._id = ""
         self._generation = -1
+        self._coordinator: int | None = None
         self._ends_ms = 0.0
 
     @property
@@ -87,7 +90,7 @@ class Member:
         client, rng = self.client, self.client.rng
         while not client.is_over:
             self._id, self._identity = "", None
-            self._ends_ms = client.world.now_ms + rng.choice((500.0, 3_000.0, 20_000.0))
+            self._ends_ms = client.world.now_ms + rng.choice((1_000.0, 4_000.0, 30_000.0))
             while not self._is_over:
                 try:
                     assigned = await self._join()
@@ -95,7 +98,8 @@ class Member:
                         await self._serve(assigned)
                 except (NoAnswer, Refused):
                     client.forget()
-                    await client.pause(100)
+                    self._coordinator = None
+                    await client.pause(50)
             if rng.random() < 0.5 and self._id:
                 await self._leave()
             await client.pause(rng.choice((10, 1_000)))
@@ -103,7 +107,14 @@ class Member:
     # Membership
 
     async def _ask(self, request: Any) -> Any:
-        return await self.client.ask(await self.client.coordinator(NAME, GROUP), request)
+        """Ask the coordinator, as far as it is known. Raises NoAnswer or Refused."""
+        if self._coordinator is None:
+            self._coordinator = await self.client.coordinator(NAME, GROUP)
+        try:
+            return await self.client.ask(self._coordinator, request)
+        except NoAnswer:
+            self._coordinator = None
+            raise
 
     async def _join(self) -> list[Place] | None:
         """What this member is to read in the new generation; None where it has to try again. Raises as asking does."""
@@ -252,6 +263,8 @@ class Member:
             codes = {each.error_code for topic in answer.topics for each in topic.partitions}
         except (NoAnswer, Refused):
             codes = {error_codes.REQUEST_TIMED_OUT}
+        if codes != {error_codes.NONE}:
+            self._coordinator = None
         outcome = Outcome.COMMITTED if codes == {error_codes.NONE} else Outcome.ABORTED
         if codes & set(UNDECIDED):
             outcome = Outcome.UNKNOWN
@@ -307,6 +320,7 @@ class Member:
                     return
                 raise Refused(min(codes), f"{name} commits offsets")
             except (NoAnswer, Refused) as error:
+                self._coordinator = None
                 if attempt == 4 or (isinstance(error, Refused) and not error_codes.retriable(error.code)):
                     raise
             await self.client.pause(100)
@@ -320,6 +334,7 @@ class Member:
         inputs: list[Seen],
         moved: dict[Place, int],
     ) -> None:
+        self.group.commits += outcome is Outcome.COMMITTED
         positions = tuple(Position(NAME, place, offset) for place, offset in moved.items())
         self.group.records.transactions.append(
             Transaction(

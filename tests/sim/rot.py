@@ -43,16 +43,21 @@ class Rot:
 
     def _turn_over(self, machine: "Machine") -> None:
         rng = self.rng
-        names = [name for name in sorted(_partitions(machine).entries) if not name.startswith("__") and "." not in name]
-        folder: Any = _partitions(machine).entries[rng.choice(names)] if names else None
-        segments = sorted(each for each in folder.entries if each.endswith(".log"))[:-1] if names else []
-        if not segments or not isinstance(folder, Folder):
+        folders = {
+            name: node
+            for name, node in sorted(_partitions(machine).entries.items())
+            if isinstance(node, Folder) and not name.startswith("__") and "." not in name
+        }
+        if not folders:
             return
-        (name,) = [name for name in names if _partitions(machine).entries[name] is folder]
+        name = rng.choice(list(folders))
+        segments = sorted(each for each in folders[name].entries if each.endswith(".log"))[:-1]
+        if not segments:
+            return
         file = rng.choice(segments)
         if rng.random() < 0.3:
             file = file.removesuffix(".log") + rng.choice(INDEXES)
-        inode: Any = folder.entries.get(file)
+        inode: Any = folders[name].entries.get(file)
         if inode is None or not inode.data:
             return
         at, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)

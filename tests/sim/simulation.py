@@ -181,6 +181,8 @@ class Simulation:
                 trial(self)
         before = len(self.records.transactions)
         self.within(HEAL_MS, lambda: len(self.records.transactions) > before + 10, "clients get through")
+        if self.churn is not None:
+            self.churn.get_through()
         for client in self.clients:
             client.is_over = True
 
