@@ -254,6 +254,7 @@ class Node:
             broker_session_timeout_ms=config["broker.session.timeout.ms"],
             bootstrap_min_insync_replicas=config["min.insync.replicas"],
             inter_broker_listener_name=config.inter_broker_listener_name,
+            configured_voters=tuple(config.quorum_voters),
         )
         identity = Identity(
             stored.identity.cluster_id,

@@ -1,7 +1,6 @@
 """UpdateFeatures: raise or lower the level of a finalised feature (KIP-584), as far as every node supports it.
 
-``kraft.version`` lives in the quorum's control records and cannot be raised yet: a directory gets its level when it
-is formatted.
+``kraft.version`` lives in the quorum's control records: the quorum itself raises it, and never lowers it.
 """
 
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from kpywire.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.metadata_records.no_op_record import NoOpRecord
 
 UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 DISABLED = FeatureRange(0, 0)
@@ -35,7 +35,7 @@ def update_features(state: ControllerState, request: ControllerRequest, _now_ms:
             yield
     for update in updates.values():
         try:
-            record = _update(state, update.feature, update.max_version_level, update.upgrade_type)
+            record = _update(state, update, validate_only=message.validate_only)
         except KafkaError as error:
             text = f"The update failed for all features since the following feature had an error: {error.message}"
             return [], UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=text)
@@ -60,7 +60,10 @@ def _refuse(name: str, level: int, reason: str) -> KafkaError:
     return KafkaError(error_codes.INVALID_UPDATE_VERSION, text)
 
 
-def _update(state: ControllerState, name: str, level: int, upgrade_type: int) -> FeatureLevelRecord | None:
+def _update(
+    state: ControllerState, update: FeatureUpdateKey, *, validate_only: bool
+) -> FeatureLevelRecord | NoOpRecord | None:
+    name, level, upgrade_type = update.feature, update.max_version_level, update.upgrade_type
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _refuse(name, level, "The controller does not support the given upgrade type.")
     if level < 0:
@@ -83,11 +86,12 @@ def _update(state: ControllerState, name: str, level: int, upgrade_type: int) ->
     if name == metadata_version.FEATURE_NAME:
         _check_metadata_version(current, level, upgrade_type)
     elif name == KRAFT_VERSION:
-        if level == current:
-            return None
+        if upgrade_type == UPGRADE:
+            state.kraft_version.upgrade(level, validate_only=validate_only)
+            return NoOpRecord()  # committed when what the quorum wrote before it is
         if level < current:
             raise _refuse(name, level, "Can't downgrade the version of this feature.")
-        raise _refuse(name, level, "The quorum was formatted without it.")
+        return None
     return FeatureLevelRecord(name=name, feature_level=level)
 
 
@@ -102,6 +106,7 @@ def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None
 
 
 def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:
+    """What keeps a level from being finalised: a node that does not have it, or of which that is not known."""
     nodes: list[tuple[str, Mapping[str, FeatureRange]]] = [
         (f"Local controller {state.settings.node_id}", features.SUPPORTED)
     ]
@@ -118,4 +123,8 @@ def _why_unsupported(state: ControllerState, name: str, level: int) -> str | Non
                 return f"{node} does not support this feature."
             single = levels.lowest == levels.highest
             return f"{node} only supports versions {levels.lowest if single else f'{levels.lowest}-{levels.highest}'}"
+    if state.image.level >= metadata_version.CONTROLLER_REGISTRATION:
+        for voter_id in state.settings.configured_voters:
+            if voter_id != state.settings.node_id and voter_id not in state.image.controllers:
+                return f"controller {voter_id} has not registered, and may not support this feature"
     return None

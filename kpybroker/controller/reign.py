@@ -27,6 +27,7 @@ from kpybroker.controller.deaths import Deaths, Heard
 from kpybroker.controller.decisions import Decisions
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.kraft_version import QuorumsVersion
 from kpybroker.controller.large_batch import LargeBatch
 from kpybroker.controller.quorum_shell import QuorumShell
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
@@ -116,7 +117,7 @@ class Reign:
             constitution.rules,
             constitution.rng,
             lambda: self._quorum.next_offset,
-            self._quorum.history.kraft_version,
+            QuorumsVersion(shell, scheduler.now_ms),
             int(scheduler.monotonic_ms()),
         )
         controller = Controller(self.state)

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.heartbeats import Heartbeats, Session
+from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
 from kpybroker.controller.placement import UsableBroker
 from kpybroker.errors import KafkaError
@@ -42,6 +43,8 @@ class Settings(NamedTuple):
     broker_session_timeout_ms: int = 9_000
     bootstrap_min_insync_replicas: int = 1
     inter_broker_listener_name: str = ""
+    configured_voters: tuple[int, ...] = ()
+    """Of ``controller.quorum.voters``."""
 
 
 class ControllerRequest(NamedTuple):
@@ -71,7 +74,7 @@ class ControllerState:
         rules: ConfigRules,
         rng: Random,
         next_write_offset: Callable[[], int],
-        kraft_version: int,
+        kraft_version: KRaftVersion,
         now_ms: int,
     ) -> None:
         """``image`` becomes this state's own; ``next_write_offset`` tells where the next record will be."""
@@ -112,7 +115,7 @@ class ControllerState:
 
     def finalized_level(self, feature: str) -> int:
         """The finalised level of a feature; 0 when it is off."""
-        return self.kraft_version if feature == KRAFT_VERSION else self.image.finalized_features.get(feature, 0)
+        return self.kraft_version.level if feature == KRAFT_VERSION else self.image.finalized_features.get(feature, 0)
 
     def is_active(self, broker_id: int) -> bool:
         """Whether a broker is there and may lead."""

@@ -8,7 +8,7 @@ Invariant: what a leader counts as committed covers a record of its own epoch.
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from kpybroker.raft import leading, voter_changes, voting
+from kpybroker.raft import leading, version_upgrade, voter_changes, voting
 from kpybroker.raft.control_records import control_batch, kraft_voters
 from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import (
@@ -32,7 +32,7 @@ from kpybroker.raft.messages import (
 from kpybroker.raft.roles import NO_NODE, ElectionState, Follower, Leader, PendingChange, Unattached
 from kpybroker.raft.standing import Standing
 from kpybroker.raft.timing import Timing
-from kpybroker.raft.voters import Voter, VoterHistory
+from kpybroker.raft.voters import Voter, VoterHistory, Voters
 from kpywire import error_codes
 
 NEWEST_EPOCH = 2**31 - 1 - 1_000_000
@@ -182,6 +182,8 @@ class Answering(Standing):
             self._talks.answer(ticket, VoterResponse(self._known(error_code)))
             return
         voters = voter_changes.changed(leader, self.history, request, now_ms)
+        if isinstance(request, UpdateVoter) and voters is self.history.voters and self.history.kraft_version == 0:
+            voters = self._note_told(leader, request)
         if isinstance(voters, voter_changes.Refusal):
             self._talks.answer(ticket, VoterResponse(self._known(voters.error_code), voters.message))
             return
@@ -196,6 +198,13 @@ class Answering(Standing):
         else:
             leader.change = PendingChange(ticket, self.next_offset, now_ms + request.timeout_ms)
         self._advance(leader, now_ms)
+
+    def _note_told(self, leader: Leader, request: UpdateVoter) -> Voters | voter_changes.Refusal:
+        known = version_upgrade.with_told(leader.known_voters, request.voter)
+        if isinstance(known, voter_changes.Refusal):
+            return known
+        leader.known_voters = known
+        return self.history.voters
 
     def _settle_change(self, leader: Leader, now_ms: float) -> None:
         """Answer who waits for a change of the voters that is committed, or whose time is up."""

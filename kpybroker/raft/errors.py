@@ -9,5 +9,9 @@ class RecordsTooLarge(Exception):
     """Raised by an append whose records do not fit in one batch."""
 
 
+class CannotUpgrade(Exception):
+    """``kraft.version`` stays what it is; the text is Kafka's."""
+
+
 class QuorumBroken(Exception):
     """Two nodes led one epoch, or committed records would be cut: this node must not go on."""

@@ -10,7 +10,7 @@ never goes back, and covers a record of the leader's own epoch before anything e
 
 from collections.abc import Callable, Sequence
 
-from kpybroker.raft import leading
+from kpybroker.raft import leading, version_upgrade
 from kpybroker.raft.answering import Answering
 from kpybroker.raft.control_records import (
     control_batch,
@@ -49,6 +49,7 @@ from kpybroker.raft.messages import (
     UpdateVoter,
     Vote,
     VoteResponse,
+    VoterResponse,
 )
 from kpybroker.raft.roles import (
     NEVER,
@@ -165,6 +166,20 @@ class Quorum(Answering):
         self._wake_parked(self.role)
         return first_offset, self.next_offset
 
+    def upgrade_kraft_version(self, level: int, timestamp_ms: int, *, validate_only: bool) -> None:
+        """Write ``kraft.version`` and the voters into the log. Raises NotLeader or CannotUpgrade."""
+        role = self.role
+        if not isinstance(role, Leader):
+            raise NotLeader
+        voters = version_upgrade.upgraded(self.history, role.known_voters, level)
+        if voters is None or validate_only:
+            return
+        offset = self.next_offset
+        self.history.add_kraft_version(offset, level)
+        self.history.add_voters(offset + 1, voters)
+        self.log.append(control_batch([kraft_version(level), kraft_voters(voters)], offset, self.epoch, timestamp_ms))
+        self._wake_parked(role)
+
     def ready(self) -> Ready | None:
         """What to do now, each thing handed out once; None when there is nothing.
 
@@ -227,6 +242,7 @@ class Quorum(Answering):
         self._save(election)
         leader = Leader(election, self.next_offset, candidate.granted, now_ms)
         leader.announce_ms = dict.fromkeys(self._others, now_ms)
+        leader.known_voters = version_upgrade.known_at_first(self.history, self.local)
         self._leave(leader)
         records = [leader_change(self.local.id, self.history.voters, candidate.granted)]
         offset = self.next_offset
@@ -303,6 +319,8 @@ class Quorum(Answering):
             self._fetched(response, now_ms)
         elif isinstance(response, FetchSnapshotResponse):
             self._snapshot_fetched(response, now_ms)
+        elif isinstance(response, VoterResponse) and isinstance(role, Follower):
+            role.has_told = True
         if known.error_code == error_codes.NONE:
             self._talks.succeeded(node_id)
 
@@ -483,7 +501,7 @@ class Quorum(Answering):
         leader_id, progress = role.election.leader_id, role.snapshot
         if not self._talks.is_free(leader_id):
             return
-        if self._has_moved and role.has_fetched and now_ms >= role.update_ms:
+        if self._has_news(role) and role.has_fetched and now_ms >= role.update_ms:
             role.update_ms = now_ms + self.timing.fetch_timeout_ms
             self._talks.ask(leader_id, UpdateVoter(self.epoch, self.local))
         elif progress is None:
@@ -493,6 +511,10 @@ class Quorum(Answering):
             snapshot, most_bytes = OffsetAndEpoch(*progress.snapshot), self.timing.fetch_snapshot_max_bytes
             request = FetchSnapshot(self.epoch, self.me, snapshot, progress.position, most_bytes)
             self._talks.ask(leader_id, request)
+
+    def _has_news(self, role: Follower) -> bool:
+        """Whether the leader ought to be told of this voter: where it moved to, or of a configured one anything."""
+        return self._has_moved or (self.history.kraft_version == 0 and self.is_voter and not role.has_told)
 
     @property
     def _has_moved(self) -> bool:

@@ -6,6 +6,7 @@ Times are milliseconds of a clock that only goes forward; a deadline of ``NEVER`
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from kpybroker.raft.voters import Voters
 from kpywire.uuid import ZERO_UUID
 
 NO_NODE = -1
@@ -108,12 +109,14 @@ class SnapshotProgress:
 class Follower:
     """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
 
-    __slots__ = ("deadline_ms", "election", "has_fetched", "is_abandoned", "snapshot", "update_ms")
+    __slots__ = ("deadline_ms", "election", "has_fetched", "has_told", "is_abandoned", "snapshot", "update_ms")
 
     def __init__(self, election: ElectionState, deadline_ms: float) -> None:
         self.election = election
         self.deadline_ms = deadline_ms
         self.has_fetched = False
+        self.has_told = False
+        """Whether the leader knows what this node has told of itself, with ``kraft.version`` 0."""
         self.is_abandoned = False
         """Whether the leader is known to have gone."""
         self.snapshot: SnapshotProgress | None = None
@@ -150,8 +153,8 @@ class Leader:
     """Leads the epoch. What is on its own disk counts towards the majority; what is only written does not."""
 
     __slots__ = (
-        "announce_ms", "change", "election", "epoch_start_offset", "granted", "high_watermark", "majority_ms",
-        "replicas", "synced_offset",
+        "announce_ms", "change", "election", "epoch_start_offset", "granted", "high_watermark", "known_voters",
+        "majority_ms", "replicas", "synced_offset",
     )  # fmt: skip
 
     def __init__(self, election: ElectionState, epoch_start_offset: int, granted: list[int], now_ms: float = 0) -> None:
@@ -167,6 +170,8 @@ class Leader:
         self.change: PendingChange | None = None
         self.announce_ms: dict[int, float] = {}
         """By voter: when to tell it again who leads."""
+        self.known_voters: Voters = {}
+        """With configured voters: what each of them has told of itself."""
 
 
 class Resigned:

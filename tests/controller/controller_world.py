@@ -8,10 +8,12 @@ from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.controller import Controller
 from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.errors import KafkaError
 from kpybroker.journal import Effects
 from kpybroker.metadata import features
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.topic import Partition
+from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
 from kpywire.messages.create_topics import (
@@ -49,6 +51,23 @@ def topic_request(
     )
 
 
+class FixedVersion:
+    """``kraft.version`` of no quorum: what it was asked to be, or why it does not change."""
+
+    def __init__(self, level: int, refusal: str | None = None) -> None:
+        self.level = level
+        self.refusal = refusal
+        self.asked: list[tuple[int, bool]] = []
+
+    def upgrade(self, level: int, *, validate_only: bool) -> None:
+        """Remember what was asked for."""
+        if self.refusal is not None:
+            raise KafkaError(error_codes.INVALID_UPDATE_VERSION, self.refusal)
+        self.asked.append((level, validate_only))
+        if not validate_only:
+            self.level = level
+
+
 class ControllerWorld:
     """An active controller of node 1 whose log is a list of records."""
 
@@ -57,8 +76,15 @@ class ControllerWorld:
         self.log: list[Any] = []
         image = MetadataImage(CLUSTER_ID)
         rules = BrokerConfigRules(BrokerConfig.load())
+        self.kraft_version = FixedVersion(1)
         self.state = ControllerState(
-            image, Settings(1, **settings), rules, Random(4), lambda: len(self.log), kraft_version=1, now_ms=self.now_ms
+            image,
+            Settings(1, **settings),
+            rules,
+            Random(4),
+            lambda: len(self.log),
+            self.kraft_version,
+            self.now_ms,
         )
         self.controller = Controller(self.state)
         for name, feature_level in {"metadata.version": level, **(extra_features or {})}.items():

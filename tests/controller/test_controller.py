@@ -4,7 +4,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from controller_world import CLUSTER_ID, ControllerWorld, topic_request
+from controller_world import CLUSTER_ID, ControllerWorld, FixedVersion, topic_request
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
@@ -60,7 +60,7 @@ def _plain(request_class: Any, field: str) -> Any:
 
 def empty_state() -> ControllerState:
     rules = BrokerConfigRules(BrokerConfig.load())
-    return ControllerState(MetadataImage(CLUSTER_ID), Settings(1), rules, Random(1), lambda: 0, 1, 0)
+    return ControllerState(MetadataImage(CLUSTER_ID), Settings(1), rules, Random(1), lambda: 0, FixedVersion(1), 0)
 
 
 def version_record(level: int) -> FeatureLevelRecord:

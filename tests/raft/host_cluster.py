@@ -35,8 +35,9 @@ from kpywire import api, codec, error_codes
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from kpywire.messages.api_versions import ApiVersion, ApiVersionsResponse, SupportedFeatureKey
-from kpywire.messages.controller_registration import ControllerRegistrationRequest
+from kpywire.messages.controller_registration import ControllerRegistrationRequest, Feature
 from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest
+from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.messages.vote import VoteRequest, VoteResponse
 
 PATH = "/node/data"
@@ -248,7 +249,7 @@ class Node:
             scheduler,
             log,
             Identity(CLUSTER_ID, voter, self.static, world.bootstrap, "CONTROLLER", is_controller),
-            Settings(self.id),
+            Settings(self.id, configured_voters=tuple([voter.id for voter in self.static])),
             BrokerConfigRules(config),
             world.rng,
             peers=Peers(scheduler, self.connect, f"node-{self.id}", REQUEST_TIMEOUT_MS),
@@ -458,9 +459,23 @@ class HostCluster:
                 self.acknowledged.add(number)
 
         request = ControllerRegistrationRequest(
-            controller_id=number, incarnation_id=self.rng.randbytes(16), zk_migration_ready=False
+            controller_id=number,
+            incarnation_id=self.rng.randbytes(16),
+            zk_migration_ready=False,
+            listeners=[],
+            features=[Feature(name="kraft.version", min_supported_version=0, max_supported_version=1)],
         )
         host.send(request, answered)
+
+    def raise_kraft_version(self) -> list[Any]:
+        """Ask the active controller for ``kraft.version`` 1; the list gets the answer."""
+        answers: list[Any] = []
+        leader = self.leader
+        if leader is not None and leader.host is not None:
+            wanted = FeatureUpdateKey(feature="kraft.version", max_version_level=1)
+            request = UpdateFeaturesRequest(timeout_ms=1_000, feature_updates=[wanted])
+            leader.host.send(request, answers.append, api_version=2)
+        return answers
 
     def ask_controller(self, request: Any, reply: Callable[[Any], object]) -> None:
         """A node asks the active controller, by a connection of its own."""
