@@ -5,6 +5,7 @@ import re
 import time
 import urllib.request
 from collections.abc import Mapping
+from http.client import HTTPException
 from typing import Final
 
 from benchmarks import processes
@@ -12,6 +13,8 @@ from benchmarks.sides import Kpybroker
 from benchmarks.soak.trend import Sample
 
 SCRAPE_TIMEOUT_S: Final = 60
+SCRAPES: Final = 3
+"""Before a broker counts as gone: one that a busy machine starves ends an answer half-way."""
 WORST: Final = 'quantile="0.999"'
 METRIC: Final = re.compile(r"^(kpybroker_\w+)(?:\{([^}]*)\})? ([-+.\deE]+)$", re.MULTILINE)
 GC_TOTAL: Final = "kpybroker_gc_pause_seconds_total"
@@ -29,7 +32,7 @@ class Sampler:
         self._totals: Mapping[str, float] = self._scrape()
 
     def sample(self) -> Sample:
-        """Raises OSError when the broker does not answer."""
+        """Raises OSError or HTTPException when the broker does not answer, asked again and again."""
         now_s = time.monotonic()
         seen = self._scrape()
         passed_s = max(now_s - self._at_s, 1e-9)
@@ -49,8 +52,14 @@ class Sampler:
 
     def _scrape(self) -> dict[str, float]:
         url = f"http://127.0.0.1:{self.broker.http_port}/metrics"
-        with urllib.request.urlopen(url, timeout=SCRAPE_TIMEOUT_S) as answer:
-            return parse(answer.read().decode())
+        for left in reversed(range(SCRAPES)):
+            try:
+                with urllib.request.urlopen(url, timeout=SCRAPE_TIMEOUT_S) as answer:
+                    return parse(answer.read().decode())
+            except (OSError, HTTPException):
+                if not left:
+                    raise
+        raise AssertionError("unreachable: the last scrape returns or raises")
 
 
 def parse(text: str) -> dict[str, float]:
