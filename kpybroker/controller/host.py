@@ -17,6 +17,7 @@ from kpybroker.controller.committed import Committed
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.deaths import Heard
 from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.leaderless import Leaderless
 from kpybroker.controller.metadata_log import MetadataLog
 from kpybroker.controller.own_registration import OwnRegistration
 from kpybroker.controller.quorum_peers import QuorumPeers, Whereabouts
@@ -146,6 +147,7 @@ class ControllerHost:
         )
         self._registration = OwnRegistration(scheduler, identity.voter, rng, self._ask_controller)
         self._auto_join = self._joining(identity)
+        self._leaderless = Leaderless(scheduler, lambda: self.controller_id >= 0, lambda: self._shell.troubles)
         self._is_controller = identity.is_controller
         self._send_to_controller: Callable[[Any, Reply], object] | None = None
         self._reign: Reign | None = None
@@ -244,6 +246,8 @@ class ControllerHost:
         """
         self._caught_up = caught_up
         self._shell.start()
+        if not self._quorum.is_only_voter:
+            self._leaderless.start()
         if self._auto_join is not None:
             self._auto_join.start()
 
@@ -355,6 +359,7 @@ class ControllerHost:
         self._committed.stop()
         self._snapshots.stop()
         self._registration.stop()
+        self._leaderless.stop()
         if self._auto_join is not None:
             self._auto_join.stop()
         self._end_reign()

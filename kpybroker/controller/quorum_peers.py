@@ -53,6 +53,8 @@ class QuorumPeers:
         self._history = history
         self._told: dict[int, VoterEndpoint] = {}
         """What nodes said of where others listen."""
+        self.troubles: dict[str, str] = {}
+        """What is wrong where a node of the quorum should listen: as far as is known, and since it was last asked."""
         self._kept: tuple[Voters, int] | None = None
         """For which voters and leader the connections were looked through; None when one listens elsewhere since."""
 
@@ -83,16 +85,24 @@ class QuorumPeers:
         if endpoint is None:
             return False
         message = to_wire(request, self._where.cluster_id, self._where.local)
-        self._peers.at(endpoint.host, endpoint.port).send(message, lambda answer: self._answered(node_id, answer, done))
+        place = f"{endpoint.host}:{endpoint.port}"
+        self._peers.at(endpoint.host, endpoint.port).send(
+            message, lambda answer: self._answered(node_id, place, answer, done)
+        )
         return True
 
-    def _answered(self, node_id: int, answer: Any, done: Done) -> None:
+    def _answered(self, node_id: int, place: str, answer: Any, done: Done) -> None:
         if isinstance(answer, Unanswered):
+            self.troubles[place] = answer.reason
             self._go_by_what_is_written(node_id)
             done(None, answer.nobody_listens)
             return
         self.learn(answer)
         response, records = response_from_wire(answer)
+        if response.known.error_code == error_codes.NONE:
+            self.troubles.pop(place, None)
+        else:
+            self.troubles[place] = error_codes.message(response.known.error_code)
         if response.known.error_code in NOT_WHO_IS_MEANT:
             self._go_by_what_is_written(node_id)  # another process may listen there
         if records and isinstance(response, FetchResponse):
@@ -122,6 +132,7 @@ class QuorumPeers:
         needed = [*voters, leader_id, *self._where.bootstrap_ids]
         self._told = {node_id: endpoint for node_id, endpoint in self._told.items() if node_id in needed}
         endpoints = [self.endpoint(node_id) for node_id in needed]
+        self.troubles.clear()
         self._peers.keep([(each.host, each.port) for each in endpoints if each is not None])
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ Invariant: nothing is said before the `quorum-state` it rests on is durable, and
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
@@ -125,6 +125,11 @@ class QuorumShell:
     def ask(self, message: Any, request: Request, reply: Reply) -> None:
         """As `asked`, of what ``message`` means."""
         self.step(Asked((message, reply), request))
+
+    @property
+    def troubles(self) -> Mapping[str, str]:
+        """What is wrong where other nodes of the quorum should listen, as far as is known."""
+        return {} if self.peers is None else self.peers.troubles
 
     def monotonic_ms(self) -> float:
         """The clock of the quorum."""

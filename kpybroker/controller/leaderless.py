@@ -1,0 +1,53 @@
+"""Says in the log why nobody leads the quorum as far as this node knows, where that lasts: once for each reason.
+
+Elections are over sooner. What lasts is a mistake of configuration, a network that is broken, or too few voters.
+"""
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
+
+log = logging.getLogger("kpybroker.controller")
+
+PATIENCE_MS = 2_500
+"""Between two looks; what is known at the second counts, if nobody led at the first either."""
+
+
+class Leaderless:
+    """Of one node, as long as it runs."""
+
+    def __init__(
+        self, scheduler: "Scheduler", is_led: Callable[[], bool], troubles: Callable[[], Mapping[str, str]]
+    ) -> None:
+        """``troubles`` says what came of asking the other nodes: where they are, and what is wrong there."""
+        self._scheduler = scheduler
+        self._is_led = is_led
+        self._troubles = troubles
+        self._waited = False
+        self._said = ""
+        self._timer: Timer | None = None
+
+    def start(self) -> None:
+        """Look from now on."""
+        self._timer = self._scheduler.call_later(PATIENCE_MS, self._look)
+
+    def stop(self) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        if self._is_led():
+            self._waited, self._said = False, ""
+        elif not self._waited:
+            self._waited = True
+        else:
+            reasons = "; ".join(f"{place}: {reason}" for place, reason in sorted(self._troubles().items()))
+            reasons = reasons or "nobody who answers knows of one"
+            if reasons != self._said:
+                self._said = reasons
+                log.warning("No leader of the quorum is known: %s", reasons)
+        self.start()
