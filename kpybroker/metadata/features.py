@@ -4,7 +4,6 @@
 something else is refused in one line. A feature enters this table when it is complete, never before.
 """
 
-from bisect import bisect_right
 from collections.abc import Mapping
 
 from kpybroker.metadata import metadata_version
@@ -28,8 +27,8 @@ KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
 """The features of Apache Kafka 4.3 that are not complete here; at level 0 they are off, which is always all right."""
 
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
-LOWEST_METADATA_VERSIONS_OF_TRANSACTION_VERSIONS = (22, 24)
-"""Of 1 and 2 (Kafka: ``TransactionVersion``)."""
+LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
+"""And of 1, which is therefore nowhere the default (Kafka: ``TransactionVersion``)."""
 
 
 def default_level(name: str, level: int) -> int:
@@ -37,7 +36,7 @@ def default_level(name: str, level: int) -> int:
     if name == metadata_version.FEATURE_NAME:
         return level
     if name == TRANSACTION_VERSION:
-        return bisect_right(LOWEST_METADATA_VERSIONS_OF_TRANSACTION_VERSIONS, level)
+        return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 

@@ -1,5 +1,6 @@
 import org.apache.kafka.common.internals.Topic;
 import org.apache.kafka.server.common.Feature;
+import org.apache.kafka.server.common.FeatureVersion;
 import org.apache.kafka.server.common.MetadataVersion;
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
@@ -21,8 +22,21 @@ public class MetadataFacts {
                 "" + feature.latestProduction()));
         }
         for (MetadataVersion version : MetadataVersion.VERSIONS) {
-            System.out.println(String.join("\t", "kraft", "" + version.featureLevel(),
-                "" + Feature.KRAFT_VERSION.defaultLevel(version)));
+            for (Feature feature : Feature.PRODUCTION_FEATURES) {
+                System.out.println(String.join("\t", "default", "" + version.featureLevel(), feature.featureName(),
+                    "" + feature.defaultLevel(version)));
+            }
+            System.out.println(String.join("\t", "able", "" + version.featureLevel(), "" + version.isScramSupported(),
+                "" + !version.isLeaderEpochBumpRequiredOnIsrShrink(), "" + version.isMetadataTransactionSupported(),
+                "" + version.isDelegationTokenSupported(), "" + version.isControllerRegistrationSupported(),
+                "" + version.isDirectoryAssignmentSupported(), "" + version.isElrSupported(),
+                "" + version.isCordonedLogDirsSupported()));
+        }
+        for (Feature feature : Feature.PRODUCTION_FEATURES) {
+            for (FeatureVersion version : feature.featureVersions()) {
+                System.out.println(String.join("\t", "needs", feature.featureName(), "" + version.featureLevel(),
+                    "" + version.dependencies()));
+            }
         }
         for (String text : new String[] {"4.3", "4.3.1", "4.3-IV0", "3.9", "4.0-IV1", "3.3", "3.2", "nonsense", "4.9"}) {
             String answer;

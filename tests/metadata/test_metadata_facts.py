@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from kpybroker.metadata import features, metadata_version
-from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.metadata.features import SUPPORTED
 from kpybroker.metadata.topic_name import may_collide, reason_invalid, unify_collisions
 from oracle import compile_java, java
 
@@ -53,9 +53,36 @@ def test_every_feature_of_kafka_is_known_and_none_is_claimed_beyond_it(facts: Ro
 
 
 @pytest.mark.java
-def test_the_default_of_kraft_version_is_kafkas(facts: Rows) -> None:
-    for level, default in facts["kraft"]:
-        assert features.default_level(KRAFT_VERSION, int(level)) == int(default)
+def test_the_default_levels_of_features_are_kafkas(facts: Rows) -> None:
+    kafkas = {(name, int(level)): int(default) for level, name, default in facts["default"] if name in SUPPORTED}
+    assert {name for name, _ in kafkas} == {*SUPPORTED} - {metadata_version.FEATURE_NAME}
+    assert {at: features.default_level(*at) for at in kafkas} == kafkas
+
+
+@pytest.mark.java
+def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
+    abilities = [
+        metadata_version.SCRAM,
+        metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH,
+        metadata_version.TRANSACTIONS,
+        metadata_version.DELEGATION_TOKENS,
+        metadata_version.CONTROLLER_REGISTRATION,
+        metadata_version.DIRECTORY_ASSIGNMENT,
+        metadata_version.ELIGIBLE_LEADER_REPLICAS,
+        metadata_version.CORDONED_LOG_DIRS,
+    ]
+    ours = [
+        [str(version.level), *(str(version.level >= lowest).lower() for lowest in abilities)]
+        for version in metadata_version.VERSIONS
+    ]
+    assert ours == [row for row in facts["able"] if int(row[0]) <= metadata_version.LATEST]
+
+
+@pytest.mark.java
+def test_no_feature_that_is_complete_here_depends_on_another(facts: Rows) -> None:
+    needed = {(name, level): what for name, level, what in facts["needs"] if name in SUPPORTED}
+    assert len(needed) >= len(SUPPORTED)
+    assert set(needed.values()) == {"{}"}
 
 
 @pytest.mark.java
