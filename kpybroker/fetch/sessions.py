@@ -6,15 +6,22 @@ larger one. A client without a session simply lists all its partitions each time
 """
 
 import random
+from collections.abc import Generator
+from itertools import islice
 from typing import Any
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Session
 from kpybroker.fetch.standing import Room
 from kpywire import error_codes
+from kpywire.fetch import PackedTopic
+from kpywire.messages.fetch import FetchTopic
 
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
+FULL = (FINAL_EPOCH, INITIAL_EPOCH)
+"""Epochs of requests that list all that they are about."""
+STEP_PARTITIONS = 32
 MOST_PARTITIONS = 500_000
 """In all sessions together. Kafka counts sessions only, whatever they hold."""
 MOST_STANDING = 100_000
@@ -46,7 +53,7 @@ class Sessions:
             KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR, of
                 the whole response.
         """
-        if request.session_epoch in (FINAL_EPOCH, INITIAL_EPOCH):
+        if request.session_epoch in FULL:
             old = self.sessions.get(request.session_id)
             if old is not None:
                 self.drop(old)
@@ -57,6 +64,23 @@ class Sessions:
             return session, False
         session = self._continue(request, uses_ids, now_ms)
         return session, session.id != NO_SESSION
+
+    def begin_in_steps(
+        self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float
+    ) -> Generator[None, None, Session]:
+        """As `begin`, of a full request (its epoch is one of `FULL`) for many partitions: yields between some."""
+        old = self.sessions.get(request.session_id)
+        if old is not None:
+            self.drop(old)
+        session = Session(NO_SESSION, uses_ids, now_ms, is_follower=is_follower)
+        for wanted in request.topics:
+            partitions = wanted.each_partition() if type(wanted) is PackedTopic else iter(wanted.partitions)
+            while some := list(islice(partitions, STEP_PARTITIONS)):
+                session.add((FetchTopic(topic=wanted.topic, topic_id=wanted.topic_id, partitions=some),))
+                yield
+        if request.session_epoch == INITIAL_EPOCH:
+            self._keep(session, now_ms)
+        return session
 
     def _continue(self, request: Any, uses_ids: bool, now_ms: float) -> Session:
         session = self.sessions.get(request.session_id)

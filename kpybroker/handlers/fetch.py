@@ -9,7 +9,7 @@ from functools import partial
 
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
-from kpybroker.fetch.sessions import FINAL_EPOCH
+from kpybroker.fetch.sessions import FINAL_EPOCH, FULL
 from kpybroker.fetch.standing import NotRemembered, Outside, Standing
 from kpybroker.handlers import unopened_logs
 from kpybroker.handlers.context import Call, Context
@@ -39,6 +39,14 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         again = _again(broker, request, call) if replica_id < 0 else None
         if again is not None:
             return _when_opened(broker, call, again, again.session.changed)
+    count = 0
+    if request.session_epoch in FULL:
+        for topic in request.topics:
+            count += topic.count if type(topic) is PackedTopic else len(topic.partitions)
+    if count > MOST_AT_ONCE:
+        work = _answer_in_steps(broker, request, call, replica_id)
+        response: FetchResponse | Pending = call.connection.server.slices.begin(work, call.connection)
+        return response
     now_ms = broker.scheduler.monotonic_ms()
     try:
         session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
@@ -54,11 +62,24 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     reading = reads(broker, request, session, incremental, replica_id, call)
     if incremental:
         return reading.answer(session.changed)
-    if len(session.entries) <= MOST_AT_ONCE:
-        return _when_opened(broker, call, reading, session.entries.values())
-    work = _in_steps(broker, reading, session.entries.values())
-    response: FetchResponse | Pending = call.connection.server.slices.begin(work, call.connection)
-    return response
+    return _when_opened(broker, call, reading, session.entries.values())
+
+
+def _answer_in_steps(
+    broker: Context, request: FetchRequest, call: Call, replica_id: int
+) -> Generator[None, None, FetchResponse | Pending]:
+    """The answer to a full request for many partitions."""
+    version, now_ms, is_follower = call.api_version, broker.scheduler.monotonic_ms(), replica_id >= 0
+    sessions = broker.fetch_sessions
+    session = yield from sessions.begin_in_steps(request, version >= TOPIC_IDS_FROM, is_follower, now_ms)
+    if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
+        sessions.end(session)
+        return _failed(request, version)
+    _note_reader(session, call, is_follower=is_follower)
+    reads = Reading if replica_id < 0 else ReplicaReading
+    reading = reads(broker, request, session, False, replica_id, call)
+    yield
+    return (yield from _in_steps(broker, reading, session.entries.values()))
 
 
 def _in_steps(

@@ -296,6 +296,7 @@ class Reading:
         response = self.response()
         if not session.lasts:
             session.close()
+        yield
         return response
 
     def response(self) -> FetchResponse:

@@ -15,15 +15,15 @@ from typing import Final
 
 from kpybroker.io.scheduler import Scheduler, Timer
 
-YOUNG_OBJECTS: Final = 2_000
-"""A young collection walks so many at most: a quarter to half of a millisecond."""
+YOUNG_OBJECTS: Final = 700
+"""A young collection walks so many at most: a tenth of a millisecond or two."""
 NEVER: Final = 1_000_000
 CHECK_MS: Final = 5_000
 IDLE_SHARE: Final = 0.03
 IDLE_CHECKS: Final = 6
-MUCH: Final = 25
+MUCH: Final = 75
 """Young collections whose survivors are looked at again when there is time."""
-TOO_MUCH: Final = 1_000
+TOO_MUCH: Final = 3_000
 """Those of so many are looked at even if there is never time: two million objects, if nothing of them went."""
 
 

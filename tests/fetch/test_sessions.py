@@ -10,6 +10,8 @@ from kpybroker.fetch import sessions as sessions_module
 from kpybroker.fetch.session import LAST_EPOCH, NO_SESSION, Session
 from kpybroker.fetch.sessions import ABANDONED_MS, EVICTION_MS, SWEEP_MS, Sessions
 from kpywire import error_codes
+from kpywire.codec import encode
+from kpywire.fetch import PackedTopic, codec_for
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ForgottenTopic
 
 
@@ -113,6 +115,34 @@ def test_an_idle_session_makes_room_after_two_minutes() -> None:
     assert list(cache.sessions.values()) == [second]
     assert first.entries == {}
     assert cache.evictions == 1
+
+
+@pytest.mark.parametrize("epoch", [0, -1])
+def test_a_session_of_many_partitions_begins_in_steps_as_it_would_at_once(epoch: int) -> None:
+    many = {number: number * 3 for number in range(200)}
+    request = fetch(0, epoch, many)
+    packed = packed_again(request)
+    for asked in (request, packed):
+        cache, other = sessions(), sessions()
+        steps = cache.begin_in_steps(asked, uses_ids=False, is_follower=False, now_ms=5)
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                session = end.value
+                break
+            assert not cache.sessions, "nobody sees a part of it"
+        whole, _ = other.begin(request, uses_ids=False, is_follower=False, now_ms=5)
+        assert list(session.entries) == list(whole.entries) == [("t", number) for number in many]
+        assert [each.fetch_offset for each in session.changed] == list(many.values())
+        assert (session.id, cache.partitions) == (whole.id, other.partitions)
+
+
+def packed_again(request: FetchRequest) -> FetchRequest:
+    """The request as it comes from a client: its partitions are one piece of bytes."""
+    decoded, _ = codec_for(12).decode(memoryview(encode(request, 12)), 0)
+    assert [type(topic) for topic in decoded.topics] == [PackedTopic]
+    return decoded
 
 
 def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request() -> None:

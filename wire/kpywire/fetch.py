@@ -4,7 +4,7 @@ The partitions of a topic stay one piece of bytes, all of one size, which a read
 What most clients never send (tagged fields, forgotten partitions) is left to the compiled codec, malformed bytes too.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from struct import Struct
@@ -69,6 +69,15 @@ class PackedTopic(FetchTopic):
     def partitions(self) -> list[FetchPartition]:  # type: ignore[override]
         return [self.layout.partition(piece) for piece in self.pieces()]
 
+    @property
+    def count(self) -> int:
+        """How many partitions it has."""
+        return len(self.packed) // self.layout.size
+
+    def each_partition(self) -> Iterator[FetchPartition]:
+        """Its partitions, each made when it is its turn."""
+        return map(self.layout.partition, self.pieces())
+
     def pieces(self) -> Iterable[bytes]:
         """The bytes of each partition."""
         return chain.from_iterable(self.layout.pieces(self.packed))
@@ -110,7 +119,7 @@ class FetchCodec:
             if topic is None:
                 return None
             topics.append(topic)
-            left -= 1 + len(topic.packed) // self.layout.size
+            left -= 1 + topic.count
         end = self._end(frame, position)
         if end is None:
             return None
