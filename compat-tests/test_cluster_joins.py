@@ -1,4 +1,4 @@
-"""Controllers that come to a quorum by themselves, also with an emptied disk: ``controller.quorum.auto.join.enable``."""
+"""Controllers come to a quorum by themselves, also with emptied disks (``controller.quorum.auto.join.enable``)."""
 
 import shutil
 import time
