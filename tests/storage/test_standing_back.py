@@ -60,6 +60,32 @@ def test_a_cleaner_stands_behind_its_broker_in_a_session_of_its_own() -> None:
         cleaner.stdin.close()
 
 
+def slice_ns_of(pid: int) -> int | None:
+    """For how long the scheduler lets a process run at once; None where it does not tell, or does not let one ask."""
+    path = Path(f"/proc/{pid}/sched")
+    release = tuple(int(part) for part in os.uname().release.split(".", 2)[:2])
+    if release < (6, 12) or not path.exists():
+        return None
+    told = [line.rpartition(":")[2] for line in path.read_text().splitlines() if line.startswith("se.slice")]
+    return int(told[0]) if told else None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="asks /proc")
+def test_whoever_wakes_need_not_wait_until_a_cleaner_has_used_its_time_up() -> None:
+    told = "from kpystorage.compaction import __main__ as process; process.stand_back(19); print(flush=True); input()"
+    found = os.pathsep.join(path for path in sys.path if path)
+    with subprocess.Popen(
+        [sys.executable, "-P", "-c", told], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": found}, start_new_session=True,
+    ) as cleaner:  # fmt: skip
+        assert cleaner.stdout is not None
+        assert cleaner.stdout.readline() == b"\n"
+        assert os.getpriority(os.PRIO_PROCESS, cleaner.pid) == 19
+        assert os.sched_getscheduler(cleaner.pid) == os.SCHED_BATCH
+        assert slice_ns_of(cleaner.pid) in (None, process.LONG_SLICE_NS)
+        cleaner.communicate(b"\n")
+
+
 def test_who_does_much_stands_back_more_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[int] = []
     monkeypatch.setattr(process, "stand_back", asked.append)
