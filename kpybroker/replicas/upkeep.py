@@ -13,14 +13,16 @@ from functools import partial
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.partition.role import Role
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
-from kpystorage.flush import Flush
+from kpystorage.flush import Flush, begin_flush_of_epochs
 from kpystorage.log import Log
+from kpystorage.retention import expendable
 
 log = logging.getLogger("kpybroker.upkeep")
 
@@ -48,6 +50,8 @@ class Upkeep:
         self._dirty_since_ms: dict[Log, float] = {}
         """When logs that are to be flushed by time were first seen to need it."""
         self._aging: deque[Replica] = deque()
+        self._unready: deque[Replica] = deque()
+        """Those of them whose leader epochs have to be on disk first."""
         self._shortened: set[LogDirectory] = set()
         """Directories with logs that lost segments in this round of retention."""
         self._first_delay_ms = 0.0
@@ -74,6 +78,7 @@ class Upkeep:
         self._stopped = True
         self._dirty.clear()
         self._aging.clear()
+        self._unready.clear()
         for timer in self._timers.values():
             timer.cancel()
 
@@ -171,7 +176,7 @@ class Upkeep:
 
     def _delete_old_segments(self) -> None:
         """Look at all logs, a few in a turn: those that nobody has used since the start have to be opened for it."""
-        if not self._aging:
+        if not self._aging and not self._unready:
             self._aging.extend(replica for replica in self.replicas if self._may_age(replica))
             self.scheduler.in_pieces(self._delete_in_pieces())
 
@@ -181,7 +186,9 @@ class Upkeep:
             replica = self._aging.popleft()
             try:
                 role = replica.held()
-                if role.log.delete_old_segments(now_ms, role.high_watermark.offset):
+                if role.log.epochs.dirty and self._has_expendable(role, now_ms):
+                    self._unready.append(replica)
+                elif role.log.delete_old_segments(now_ms, role.high_watermark.offset):
                     self._shortened.add(role.log.directory)
                     self.replicas.log_start_moved(replica)
             except KafkaError:
@@ -193,6 +200,42 @@ class Upkeep:
             if directory.failure is None:  # the renamed files may be back if the machine dies before it is written
                 self._write(directory, names.LOG_STARTS, directory.render_log_starts())
         self._shortened.clear()
+        self._make_ready()
+
+    def _has_expendable(self, role: Role, now_ms: int) -> bool:
+        found = role.log
+        bounds = found.end.offset, found.log_start_offset, role.high_watermark.offset
+        with found.directory.failing():
+            return expendable(found.segments, *bounds, found.config, now_ms) > 0
+
+    def _make_ready(self) -> None:
+        """Write the leader epochs of the next log beside the loop: a new segment begins in the place of the last, and
+        would wait for them."""
+        while self._unready:
+            replica = self._unready.popleft()
+            found = replica.log
+            flush = begin_flush_of_epochs(found) if found is not None and found.is_open else None
+            if found is not None and flush is not None:
+                self.scheduler.submit_blocking(flush.attempt, partial(self._made_ready, replica, found, flush))
+                return
+        if self._aging:
+            self.scheduler.in_pieces(self._delete_in_pieces())
+
+    def _made_ready(
+        self, replica: Replica, found: Log, flush: Flush, _result: None, error: BaseException | None
+    ) -> None:
+        try:
+            if isinstance(error, OSError) and not isinstance(error, DescriptorsExhausted):
+                raise found.directory.fail(error) from error
+            found.finish_flush(flush)
+            if error is None:
+                self._aging.append(replica)
+            else:
+                found.epochs.dirty = True  # its turn comes with the next round
+        except DiskFailure as failure:
+            self.replicas.directory_failed(failure)
+        if not self._stopped:
+            self._make_ready()
 
     def _may_age(self, replica: Replica) -> bool:
         if replica.log is not None:

@@ -6,10 +6,14 @@ directory goes offline, an fsync is never repeated.
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from kpystorage.checkpoint import write_atomically
+from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.disk import Descriptor, Disk, File, failing_for_good
 from kpystorage.segment import Segment
+
+if TYPE_CHECKING:
+    from kpystorage.log import Log
 
 
 class Unflushed:
@@ -88,3 +92,17 @@ class Flush:
             write_atomically(self.disk, *self.epochs)
         for directory in self.directories:
             self.disk.synchronize_directory(directory)
+
+
+def begin_flush_of_epochs(log: "Log") -> Flush | None:
+    """A flush of a log's leader epochs alone: where they are on disk, to begin a segment waits for no disk.
+
+    None while another flush of this log is under way, if they are there, and in an offline directory.
+    """
+    if log.directory.failure is not None or log.flushing is not None or not log.epochs.dirty:
+        return None
+    flush = Flush(log.directory.disk, log.recovery_point, 0, Unflushed())
+    flush.epochs = (log.epochs_path, render_epochs(log.epochs.entries()))
+    log.epochs.dirty = False
+    log.flushing = flush
+    return flush
