@@ -13,6 +13,7 @@ from confluent_kafka import Producer
 from clusters import PROGRAMS, Cluster
 from java_commands import SERVER_FIRST
 from java_tools import Finished, JavaTools
+from replica_verification import verifying
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60.0
@@ -93,6 +94,36 @@ def test_partitions_without_a_replica_are_listed_until_it_is_back_and_leads_agai
     until("node 2 is in sync", lambda: all(in_sync == {"1", "2", "3"} for _, _, in_sync in replicas_of(run, "led")))
     run("kafka-leader-election", "--election-type", "preferred", "--all-topic-partitions")
     assert [leader for leader, _, _ in replicas_of(run, "led")] == ["1", "2", "3"]
+
+
+def test_all_replicas_hold_the_same_while_they_are_written_and_after_one_was_away(
+    cluster: Cluster, run: Run, tmp_path: Path
+) -> None:
+    run("kafka-topics", "--create", "--topic", "verified", "--replica-assignment", "1:2:3,2:3:1")
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all"})
+
+    def write(count: int) -> None:
+        for number in range(count):
+            producer.produce("verified", b"%d" % number, partition=number % 2)
+        assert producer.flush(PATIENCE_S) == 0
+
+    write(1000)
+    cluster.nodes[3].kill()
+    write(1000)
+    cluster.start()
+    with verifying(cluster.bootstrap_servers, "verified", tmp_path / "errors") as reports:
+        write(1000)
+        end = re.compile(r"max lag is 0 for partition verified-[01] at offset 1500 among 2 partitions$")
+        mismatches: list[str] = []
+
+        def is_at_the_end() -> bool:
+            line = next(reports)
+            mismatches.extend([line] if "match" in line else [])
+            return end.search(line) is not None
+
+        until("the end of all replicas", is_at_the_end)
+    assert mismatches == []
+    assert "Error in processing replica" not in (tmp_path / "errors").read_text()
 
 
 def test_replicas_move_to_other_nodes_with_their_records(cluster: Cluster, run: Run, tmp_path: Path) -> None:

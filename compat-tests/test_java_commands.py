@@ -6,7 +6,6 @@ Commands follow one another on one broker (`java_commands`); ``test_java_tools.p
 """
 
 import json
-import subprocess
 import time
 from pathlib import Path
 from typing import Final
@@ -25,9 +24,8 @@ from java_commands import (
     numbered,
 )
 from java_tools import TOOLS, JavaTools
-from oracle import classpath, jars_directory
-from oracle.jars import LOGGING
-from oracle.process import die_with_parent
+from oracle import jars_directory
+from replica_verification import verifying
 from targets import EXTERNAL, TARGETS
 
 pytestmark = pytest.mark.java
@@ -120,17 +118,5 @@ def test_the_log_compaction_tester_finds_no_mistake(java_tools: JavaTools, boots
 def test_the_replica_verification_tool_finds_every_replica_alike(
     bootstrap_servers: str, topic: str, tmp_path: Path
 ) -> None:
-    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath()]
-    command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", bootstrap_servers]
-    with open(tmp_path / "errors", "wb") as errors:
-        process = subprocess.Popen(
-            [*command, "--report-interval-ms", "200", "--topics-include", topic],
-            stdout=subprocess.PIPE, stderr=errors, text=True, preexec_fn=die_with_parent,
-        )  # fmt: skip
-    try:
-        assert process.stdout is not None
-        assert "verification process is started" in process.stdout.readline()
-        assert "max lag is 0 for partition" in process.stdout.readline()
-    finally:
-        process.kill()
-        process.communicate()
+    with verifying(bootstrap_servers, topic, tmp_path / "errors") as reports:
+        assert "max lag is 0 for partition" in reports.readline()

@@ -1,0 +1,30 @@
+"""Kafka's ReplicaVerificationTool, which reads every replica, compares them, and never ends by itself."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from oracle.jars import LOGGING, classpath
+from oracle.process import die_with_parent
+
+REPORT_MS = 200
+EARLIEST = "-2"
+
+
+@contextmanager
+def verifying(servers: str, topics: str, errors: Path) -> Iterator[IO[str]]:
+    """What the tool prints while it compares the topics that a pattern matches; its log goes to ``errors``."""
+    command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath()]
+    command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", servers]
+    command += ["--report-interval-ms", str(REPORT_MS), "--time", EARLIEST, "--topics-include", topics]
+    with open(errors, "wb") as log:
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True, preexec_fn=die_with_parent)
+    try:
+        assert process.stdout is not None
+        assert "verification process is started" in process.stdout.readline()
+        yield process.stdout
+    finally:
+        process.kill()
+        process.communicate()
