@@ -318,8 +318,10 @@ class World:
             if self.cut_off and self.rng.random() < 0.5:
                 self.cut_off.clear()
             else:
-                alone = self.rng.choice(self.nodes)
-                self.cut_off |= {frozenset((alone.id, other.id)) for other in self.nodes if other is not alone}
+                few = self.rng.sample(self.nodes, 2) if self.is_dynamic else [self.rng.choice(self.nodes)]
+                self.cut_off |= {
+                    frozenset((one.id, other.id)) for one in few for other in self.nodes if other not in few
+                }
 
     def crash(self, node: Node) -> None:
         if node.quorum is not None:

@@ -34,8 +34,9 @@ def test_a_leader_is_elected_and_its_log_gets_everywhere(size: int) -> None:
     assert roles == [Follower] * size
 
 
-def test_without_a_majority_nothing_is_committed_and_the_leader_resigns() -> None:
-    world = World(seed=1)
+@pytest.mark.parametrize("seed", [1, 7])
+def test_without_a_majority_nothing_is_committed_and_the_leader_resigns(seed: int) -> None:
+    world = World(seed)
     assert world.run(10_000, lambda: elected(world))
     leader = world.leader
     assert leader is not None
@@ -44,15 +45,17 @@ def test_without_a_majority_nothing_is_committed_and_the_leader_resigns() -> Non
     before = len(world.committed)
     world.append()
     world.run(50)
-    assert len(world.committed) == before
-    assert world.run(20_000, lambda: leader.quorum is not None and not leader.quorum.is_leader)
+    assert len(world.committed) == before, "what no majority has is not committed"
+    assert world.run(20_000, lambda: leader.quorum is not None and not leader.quorum.is_leader), (
+        "whom nobody hears resigns"
+    )
     assert world.run(20_000, lambda: world.leader is not None)
     assert world.leader is not leader
     world.heal()
     assert world.run(20_000, lambda: agreed(world)), "what nobody committed is cut, and the node follows"
 
 
-@pytest.mark.parametrize("seed", [2, 6])
+@pytest.mark.parametrize("seed", [2, 10])
 def test_a_node_that_was_cut_off_does_not_disturb_a_living_leader(seed: int) -> None:
     world = World(seed)
     assert world.run(10_000, lambda: agreed(world))
@@ -62,7 +65,7 @@ def test_a_node_that_was_cut_off_does_not_disturb_a_living_leader(seed: int) -> 
     epoch = leader.quorum.epoch
     follower = next(node for node in world.nodes if node is not leader)
     world.cut_off = {frozenset((follower.id, other.id)) for other in world.nodes if other is not follower}
-    if seed % 8 < 4:  # the leader cannot tell it either that it is there still
+    if seed % 16 < 8:  # the leader cannot tell it either that it is there still
         world.cut_off = {frozenset((follower.id, leader.id))}
     world.run(30_000)
     world.heal()
@@ -95,7 +98,7 @@ def test_whatever_happens_what_is_committed_stays(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(20))
 def test_whatever_happens_while_voters_change_what_is_committed_stays(seed: int) -> None:
-    faults = Faults.drawn(Random(seed))._replace(change=0.01 + 0.04 * (seed % 2))
+    faults = Faults.drawn(Random(seed))._replace(change=0.03 if seed % 8 < 4 else 0.3)
     world = World(seed, size=3, faults=faults, observers=2, is_dynamic=True)
     for _ in range(400):
         world.append()

@@ -245,6 +245,10 @@ class Invariants:
         self._look_at_epoch(machine, replica, place)
         self._note_members(place, leader.partition_epoch, {*leader.isr})  # images are published a little later
         committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
+        if self.world.is_ahead is not None:
+            followers = leader.in_sync.followers
+            if len({followers[each].log_end.offset for each in leader.isr if each in followers}) > 1:
+                self.world.is_ahead(machine.node_id)
 
     def _look_at_epoch(self, machine: "Machine", replica: Any, place: Place) -> None:
         """One leader in an epoch, and the in-sync set that was granted."""

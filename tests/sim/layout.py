@@ -85,6 +85,7 @@ class Layout:
                 **QUICK,
                 "controller.quorum.election.timeout.ms": str(election_ms),
                 "controller.quorum.election.backoff.max.ms": str(election_ms),
+                "replica.lag.time.max.ms": world.stream("lag").choice(("300", QUICK["replica.lag.time.max.ms"])),
             }
         if world.stream("snapshots").random() < 0.5:
             own |= SNAPSHOTS

@@ -13,14 +13,13 @@ from typing import NamedTuple
 
 
 class Mutation(NamedTuple):
-    """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``seeds``, of ``nodes`` nodes, are
-    of worlds in which it is likely to show: they come first."""
+    """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``nodes``: of how many nodes the
+    worlds are in which it is looked for."""
 
     name: str
     path: str
     old: str
     new: str
-    seeds: str = ""
     nodes: int = 3
 
     def has_place(self, root: Path) -> bool:
@@ -50,6 +49,12 @@ READING = "kpybroker/handlers/reading.py"
 END_TRANSACTION = "kpybroker/transactions/end_transaction.py"
 MARKERS = "kpybroker/transactions/markers.py"
 CHECKPOINT = "storage/kpystorage/checkpoint.py"
+VOTER_CHANGES = "kpybroker/raft/voter_changes.py"
+SNAPSHOT = "storage/kpystorage/snapshot.py"
+SNAPSHOT_WRITER = "kpybroker/controller/snapshot_writer.py"
+COMMITTED = "kpybroker/controller/committed.py"
+SESSION = "kpybroker/fetch/session.py"
+SESSIONS = "kpybroker/fetch/sessions.py"
 
 MUTATIONS = [
     # The quorum
@@ -135,8 +140,8 @@ MUTATIONS = [
     Mutation(
         "quorum's leader never resigns",
         QUORUM,
-        "if now_ms >= self._resign_ms(leader) and not self._is_saving:",
-        "if now_ms < 0:",
+        "return majority_ms + self.timing.fetch_timeout_ms * 1.5",
+        "return NEVER",
     ),
     Mutation(
         "quorum's high watermark runs ahead of the follower's log",
@@ -148,6 +153,80 @@ MUTATIONS = [
         "metadata flushed without fsync",
         "storage/kpystorage/flush.py",
         "        for descriptor in self.descriptors:\n            descriptor.fsync()\n",
+        "",
+    ),
+    Mutation(
+        "nobody is asked before an election",
+        STANDING,
+        "        if votes.is_won:\n            self._stand(now_ms)\n\n    def _stand",
+        "        self._stand(now_ms)\n\n    def _stand",
+    ),
+    Mutation(
+        "who hears the leader would vote for another",
+        VOTING,
+        "return vote.pre_vote and is_complete and not role.has_fetched",
+        "return vote.pre_vote and is_complete",
+    ),
+    # Changes of the voters
+    Mutation(
+        "voters change before the last change is committed",
+        VOTER_CHANGES,
+        "if offset is None or offset >= leader.high_watermark:",
+        "if offset is None:",
+    ),
+    Mutation(
+        "voters that were cut off the log still vote",
+        QUORUM,
+        "        self.log.truncate_to(offset)\n        self.history.truncate_to(offset)\n",
+        "        self.log.truncate_to(offset)\n",
+    ),
+    Mutation(
+        "the leader counts with the voters that were",
+        ANSWERING,
+        "            self.history.add_voters(offset, voters)\n",
+        "",
+    ),
+    Mutation(
+        "who was voted out leads on",
+        ANSWERING,
+        "return not self.is_voter and offset is not None and high_watermark is not None and offset < high_watermark",
+        "return False",
+    ),
+    Mutation(
+        "a leader that has no vote counts itself",
+        LEADING,
+        "    if not offsets:\n        return None\n    offset",
+        "    offsets += [] if local_id in voters else [leader.synced_offset]\n    offset",
+    ),
+    # Snapshots
+    Mutation(
+        "snapshot stands for a record that it lacks",
+        SNAPSHOT_WRITER,
+        "snapshot = SnapshotId(image.next_offset, image.epoch)",
+        "snapshot = SnapshotId(image.next_offset + 1, image.epoch)",
+    ),
+    Mutation(
+        "snapshot has its name before it is synced",
+        SNAPSHOT,
+        "        self._file.fsync()\n        self._file.release()\n",
+        "        self._file.release()\n",
+    ),
+    Mutation(
+        "nobody is told to take a snapshot",
+        LOG_VIEW,
+        "        if self.snapshot is None or (offset == 0 and self.snapshot.offset == 0):\n            return False\n",
+        "        if self.snapshot is None or offset >= 0:\n            return False\n",
+    ),
+    Mutation(
+        "snapshot takes everybody for in sync",
+        "kpybroker/metadata/topic.py",
+        "            isr=list(self.isr),\n            removing_replicas=list(self.removing_replicas),\n",
+        "            isr=list(self.replicas),\n            removing_replicas=list(self.removing_replicas),\n",
+    ),
+    Mutation(
+        "metadata stay as they were when a snapshot comes",
+        COMMITTED,
+        "        self._loader.replace(image)\n",
         "",
     ),
     # The controller
@@ -196,7 +275,6 @@ MUTATIONS = [
         BROKERS,
         "session = state.heartbeats.take_expired(now_ms)",
         "session = None",
-        seeds="41,43,59",
     ),
     Mutation(
         "a new incarnation stays in in-sync sets",
@@ -229,7 +307,6 @@ MUTATIONS = [
         WAIT,
         "    if leader is None or leader.term != each.term:\n        return error_codes.NOT_LEADER_OR_FOLLOWER",
         "    if leader is None or leader.term != each.term:\n        return error_codes.NONE",
-        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "high watermark counts the leader alone",
@@ -242,7 +319,6 @@ MUTATIONS = [
         IN_SYNC,
         "return self.isr if pending is None or pending.added is None else pending.isr",
         "return self.isr",
-        seeds="90,94,96,106,110,129,135,149,171",
     ),
     Mutation(
         "a shrinking in-sync set counts before it is granted",
@@ -255,14 +331,12 @@ MUTATIONS = [
         IN_SYNC,
         "if follower is None or follower.log_end.offset < needed_offset:",
         "if follower is None:",
-        seeds="9,10,56,73,74",
     ),
     Mutation(
         "never leaves the in-sync set",
         IN_SYNC,
         "        if not removed:\n            return None\n        isr",
         "        if removed or not removed:\n            return None\n        isr",
-        seeds="9,11,19,28",
     ),
     Mutation(
         "min.insync.replicas does not matter",
@@ -282,7 +356,6 @@ MUTATIONS = [
         FOLLOWER,
         "        self._truncate(min(cut, end), now_ms)",
         "        self._truncate(self.high_watermark.offset, now_ms)",
-        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "no truncation where logs part",
@@ -352,7 +425,6 @@ MUTATIONS = [
         "            state.coordinator_epoch = entry.coordinator_epoch\n",
         "            del self.producers[entry.producer_id]\n"
         "            state.coordinator_epoch = entry.coordinator_epoch\n",
-        seeds="2,11,18,23,24,27,34,35,36",
     ),
     Mutation(
         "last stable offset ignores open transactions",
@@ -422,7 +494,6 @@ MUTATIONS = [
         LOG,
         "        under_way, self.flushing = self.flushing, None\n",
         "        under_way, self.flushing = None, self.flushing\n",
-        seeds="6,25,31,55,67,79,113,116,126,129,147,149,156,161,167,171,185,191,205",
         nodes=1,
     ),
     Mutation(
@@ -430,8 +501,25 @@ MUTATIONS = [
         "storage/kpystorage/directory.py",
         "        if log.end.offset - log.recovery_point >= log.config.flush_messages:\n",
         "        if log.end.offset < 0:\n",
-        seeds="6,25,31,55,67,79,113,116,126,129,147,149,156,161,167,171,185,191,205",
         nodes=1,
+    ),
+    Mutation(
+        "fetch sessions go on after an answer that was lost",
+        SESSIONS,
+        "if session.epoch != request.session_epoch:",
+        "if session.epoch < 0:",
+    ),
+    Mutation(
+        "fetch sessions do not notice where readers are",
+        SESSION,
+        "= Entry(self, topic, partition.partition)\n                entry.update(",
+        "= Entry(self, topic, partition.partition)\n                    entry.update(",
+    ),
+    Mutation(
+        "the coordinator's no to a partition of a transaction is not heard",
+        "kpybroker/handlers/transaction_verification.py",
+        "            if code:\n                errors[partition] = code\n",
+        "            if code < -1:\n                errors[partition] = code\n",
     ),
     Mutation(
         "fetch sessions are not told of changes",

@@ -108,8 +108,8 @@ def mutants(seeds: str, only: str, at_once: int, write: bool) -> None:
             missed.append(name)
         else:
             catches[name] = catch
-    if write:
-        write_catches(catches, [each.name for each in MUTATIONS])
+            if write:
+                write_catches(catches, [each.name for each in MUTATIONS])
     found, took_s = len(chosen) - len(missed), (REAL_NS() - began_ns) / 1e9
     print(f"{found} of {len(chosen)} planted bugs are found, {100 * found / len(chosen):.1f} %, in {took_s:.0f} s")
     print("".join(f"not found: {name}\n" for name in missed), end="")

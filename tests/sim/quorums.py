@@ -1,6 +1,7 @@
 """The simulations that the quorum's machine has of its own (`tests/raft`), by seeds: many lives in little time.
 
-Of four seeds two are lives of voters that stay, one of voters that come and go, and one is a trial of peace.
+Of eight seeds four are lives of voters that stay, two of voters that come and go, and two are trials of leaders: one
+that somebody cannot hear, and one whom nobody can.
 """
 
 from collections.abc import Callable
@@ -12,8 +13,11 @@ def _trials() -> tuple[Callable[[int], None], ...]:
     )
     from test_quorum_of_many import test_whatever_happens_what_is_committed_stays as live
     from test_quorum_of_many import test_whatever_happens_while_voters_change_what_is_committed_stays as change
+    from test_quorum_of_many import (
+        test_without_a_majority_nothing_is_committed_and_the_leader_resigns as resign,
+    )
 
-    return live, live, change, keep_the_peace
+    return live, live, change, keep_the_peace, live, live, change, resign
 
 
 def failure(seed: int) -> str:

@@ -12,10 +12,19 @@ from pathlib import Path
 
 import pytest
 
+from .mutants import verdicts
 from .mutations import MUTATIONS, Mutation
 
 ROOT = Path(__file__).resolve().parents[2]
 KEPT = Path(__file__).with_name("seeds.txt")
+SEEN_QUICKLY = {
+    "vote said before it is saved",
+    "quorum commits what one follower has",
+    "acks=all answered at once",
+    "follower takes over the high watermark beyond its log",
+    "last stable offset ignores open transactions",
+}
+"""Planted bugs that many seeds find; `make sim-mutants` is for all."""
 
 
 def simulating(*arguments: str, hash_seed: str = "0") -> "subprocess.Popen[str]":
@@ -65,3 +74,10 @@ def test_seeds_that_once_failed_pass() -> None:
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda each: each.name)
 def test_a_planted_bug_has_a_place(mutation: Mutation) -> None:
     assert mutation.has_place(ROOT)
+
+
+def test_planted_bugs_are_found() -> None:
+    chosen = [mutation for mutation in MUTATIONS if mutation.name in SEEN_QUICKLY]
+    missed = [(each.mutation.name, each.line) for each in verdicts(chosen, "0-9", 2) if each.catch is None]
+    assert len(chosen) == len(SEEN_QUICKLY)
+    assert not missed

@@ -1,4 +1,4 @@
-"""What is looked at in the moment in which it happens: acknowledgements of acks=all.
+"""What is looked at in the moment in which it happens: acknowledgements of acks=all, and logs that are cut.
 
 Whoever acknowledges leads still, in the term in which it appended; the record is the one it appended, lies below the
 high watermark, and everybody has it who is in sync by what the controller granted.
@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from kpybroker.partition.follower import Follower
 from kpybroker.replicas.commit_wait import CommitWait
 
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ class Witness:
     @contextmanager
     def watching(self) -> Iterator[None]:
         """As long as this lasts."""
-        begin, check = CommitWait.__init__, CommitWait.check
+        begin, check, cut = CommitWait.__init__, CommitWait.check, Follower._truncate
 
         def begun(wait: Any, *arguments: Any) -> None:
             begin(wait, *arguments)
@@ -41,12 +42,17 @@ class Witness:
                 if id(each) not in left and each.answers[each.place] is answer:
                     self._acknowledged(wait, each)
 
+        def truncated(follower: Any, offset: int, now_ms: int) -> None:
+            cut(follower, offset, now_ms)
+            self._invariants.is_due = True
+
+        Follower._truncate = truncated  # type: ignore[method-assign, assignment]
         CommitWait.__init__ = begun  # type: ignore[assignment]
         CommitWait.check = checked  # type: ignore[method-assign, assignment]
         try:
             yield
         finally:
-            CommitWait.__init__, CommitWait.check = begin, check  # type: ignore[method-assign, assignment]
+            Follower._truncate, CommitWait.__init__, CommitWait.check = cut, begin, check  # type: ignore[method-assign]
 
     def _appended(self, wait: Any, each: Any) -> None:
         replica = each.replica

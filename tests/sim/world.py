@@ -52,6 +52,8 @@ class World:
         """Told of every node that is about to be asked to end a transaction."""
         self.is_proposed: Callable[[], None] = lambda: None
         """Told when a leader proposes an in-sync set."""
+        self.is_ahead: Callable[[int], None] | None = None
+        """Told of every node that leads where the followers in sync do not all end at the same offset."""
         self.told: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
         self._due: list[tuple[float, int, Timer]] = []
         self._numbers = 0
