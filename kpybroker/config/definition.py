@@ -5,7 +5,7 @@ does, word for word, since clients and scripts show these words. Lists are tuple
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from typing import Final, Protocol
 
 from kpybroker.errors import KafkaError
@@ -239,10 +239,22 @@ def java_double(number: float) -> str:
 
 def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
     """A list with the words of another one added behind its own, each once, or taken out of it (KIP-339)."""
+    steps = edited_list_in_steps(before, operand, subtracts=subtracts)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return str(end.value)
+
+
+def edited_list_in_steps(before: str, operand: str, *, subtracts: bool) -> Generator[None, None, str]:
+    """The same of what may be long: yields now and then."""
     words = [word for word in before.split(",") if word]
+    yield
     if subtracts:
         known = set(words)
         doomed = Counter([word for word in operand.split(",") if word in known])
+        yield
         left = []
         for word in words:
             if doomed[word]:
@@ -251,5 +263,9 @@ def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
                 left.append(word)
         return ",".join(left)
     known = set(words)
-    words += [word for word in dict.fromkeys(operand.split(",")) if word not in known]
+    yield
+    added = dict.fromkeys(operand.split(","))
+    yield
+    words += [word for word in added if word not in known]
+    yield
     return ",".join(words)

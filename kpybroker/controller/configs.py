@@ -7,7 +7,7 @@ again, because brokers take that as "read your files again" (KAFKA-14136).
 from collections.abc import Callable, Generator, Iterable, Mapping
 from typing import Any, Protocol
 
-from kpybroker.config.definition import edited_list
+from kpybroker.config.definition import edited_list, edited_list_in_steps
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.state import MIN_INSYNC_REPLICAS, STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
@@ -24,7 +24,7 @@ GROUP_RESOURCE = 32
 KNOWN_RESOURCES = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
 LONG_VALUE = 4_096
-"""Characters of a list that is edited in a step of its own."""
+"""Characters of a list that is edited in steps."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATION_NAMES = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
@@ -64,7 +64,7 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
             if number % STEP == STEP - 1:
                 yield
             before = current.get(config.name)
-            alterations[config.name] = _operate(state, resource.resource_type, config, before)
+            alterations[config.name] = yield from _operate(state, resource.resource_type, config, before)
             if len(config.value or "") > LONG_VALUE:
                 yield
         return alterations
@@ -78,7 +78,7 @@ def incremental_alter_configs(state: ControllerState, request: ControllerRequest
 
 def _operate(
     state: ControllerState, resource_type: int, config: incremental.AlterableConfig, current: str | None
-) -> str | None:
+) -> Generator[None, None, str | None]:
     operation = config.config_operation
     if operation == SET:
         return config.value
@@ -93,7 +93,10 @@ def _operate(
         )
     if current is None:
         current = state.rules.default(resource_type, config.name)
-    return edited_list(current or "", config.value or "", subtracts=operation == SUBTRACT)
+    subtracts = operation == SUBTRACT
+    if len(config.value or "") <= LONG_VALUE:
+        return edited_list(current or "", config.value or "", subtracts=subtracts)
+    return (yield from edited_list_in_steps(current or "", config.value or "", subtracts=subtracts))
 
 
 def _alter(

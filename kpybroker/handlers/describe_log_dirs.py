@@ -7,6 +7,8 @@
 - A log that was not needed yet is weighed by its files: opening thousands of them would stall the loop.
 """
 
+from collections.abc import Generator
+
 from kpybroker.handlers.context import Call, Context
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -22,14 +24,20 @@ from kpywire.messages.describe_log_dirs import (
 )
 
 UNKNOWN_LAG = -1
+STEP = 32
 
 
-def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> DescribeLogDirsResponse:
+def handle(
+    broker: Context, request: DescribeLogDirsRequest, _call: Call
+) -> Generator[None, None, DescribeLogDirsResponse]:
     """Answer each directory."""
     wanted = None
     if request.topics is not None:
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
-    results = [_describe(broker, directory, wanted) for directory in broker.replicas.directories]
+    results = []
+    for directory in list(broker.replicas.directories):
+        result = yield from _describe(broker, directory, wanted)
+        results.append(result)
     results += [
         DescribeLogDirsResult(error_code=error_codes.KAFKA_STORAGE_ERROR, log_dir=path, topics=[])
         for path in broker.replicas.directories.failed_paths
@@ -37,10 +45,14 @@ def handle(broker: Context, request: DescribeLogDirsRequest, _call: Call) -> Des
     return DescribeLogDirsResponse(throttle_time_ms=0, error_code=error_codes.NONE, results=results)
 
 
-def _describe(broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None) -> DescribeLogDirsResult:
+def _describe(
+    broker: Context, directory: LogDirectory, wanted: set[tuple[str, int]] | None
+) -> Generator[None, None, DescribeLogDirsResult]:
     topics: dict[str, DescribeLogDirsTopic] = {}
     try:
-        for replica in broker.replicas:
+        for number, replica in enumerate(list(broker.replicas)):
+            if number % STEP == STEP - 1:
+                yield
             if wanted is not None and (replica.topic.name, replica.index) not in wanted:
                 continue
             log = broker.replicas.find_log(replica)

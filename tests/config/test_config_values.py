@@ -8,7 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
-from kpybroker.config.definition import ConfigError, Password, java_double, parse_type, split_list, to_text
+from kpybroker.config.definition import (
+    ConfigError,
+    Password,
+    edited_list,
+    edited_list_in_steps,
+    java_double,
+    parse_type,
+    split_list,
+    to_text,
+)
 from kpybroker.config.topic_configs import TOPIC_CONFIGS
 from oracle.configs import ask
 
@@ -153,3 +162,19 @@ def test_random_texts_are_never_more_than_refused():
         text = "".join(rng.choices("0123456789-+.,:eE@[]/ abT_%\x00é", k=rng.randrange(12)))
         with suppress(ConfigError):
             assert to_text(key.parse(text)) is not None
+
+
+@given(
+    st.lists(st.sampled_from(["a", "b", "c", "d", ""]), max_size=6),
+    st.lists(st.sampled_from(["a", "b", "c", "e", ""]), max_size=6),
+    st.booleans(),
+)
+def test_a_long_list_is_edited_in_steps_as_at_once(before: list[str], by: list[str], subtracts: bool) -> None:
+    whole = edited_list(",".join(before), ",".join(by), subtracts=subtracts)
+    steps = edited_list_in_steps(",".join(before), ",".join(by), subtracts=subtracts)
+    next(steps)
+    next(steps)
+    with pytest.raises(StopIteration) as end:
+        while True:
+            next(steps)
+    assert end.value.value == whole
