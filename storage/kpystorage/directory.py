@@ -133,8 +133,10 @@ class LogDirectory:
             self.log_starts = checkpoint.read_offsets(self.disk, self._file(names.LOG_STARTS))
             self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
             self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
+            self._written[names.CLEANER_OFFSETS] = checkpoint.render_offsets(self.cleaner_offsets)
             self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets}
             self._list_logs()
+            self._drop_what_is_gone()
             self._session.begin(trusted=self.shutdown is not Shutdown.UNCLEAN)
 
     def _list_logs(self) -> None:
@@ -155,6 +157,12 @@ class LogDirectory:
             status = None if parsed is None else self.disk.status(self._file(name))
             if parsed is not None and status is not None and status.is_directory:
                 self.logs[parsed] = Log(self, *parsed, None, self.default_config)
+
+    def _drop_what_is_gone(self) -> None:
+        """Checkpoints that were written before a log went still name it, if the process died soon after."""
+        for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
+            for key in known.keys() - self.logs.keys() - self.future_logs.keys():
+                del known[key]
 
     def recover(self) -> Iterator[tuple[int, int]]:
         """Open all logs if the machine may have died, reading what was not flushed; yields (done, in all).
@@ -196,6 +204,8 @@ class LogDirectory:
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
                     self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
+                    if (offsets := self.render_cleaner_offsets()) != self._written[names.CLEANER_OFFSETS]:
+                        self.write_checkpoint(names.CLEANER_OFFSETS, offsets)
                     if not self.damaged:
                         self._session.end(broker_epoch)
         finally:

@@ -470,3 +470,29 @@ def test_a_new_log_is_not_judged_by_the_checkpoints_of_an_earlier_one_of_its_nam
     log = again.logs["t", 0].open()
     assert (log.log_start_offset, log.end.offset) == (0, 3)
     assert again.recovery_points.get(("t", 0), 0) == 0
+
+
+@pytest.mark.parametrize("dies", [False, True])
+def test_after_a_clean_stop_no_checkpoint_names_a_log_that_is_gone(tmp_path: Path, *, dies: bool) -> None:
+    directory = filled(tmp_path)
+    offsets = {("t", 0): 60, ("t", 1): 60}
+    directory.high_watermarks, directory.cleaner_offsets = dict(offsets), dict(offsets)
+    for log in directory.logs.values():
+        log.flush()
+        log.advance_log_start(3)
+    for name, data in (
+        (names.RECOVERY_POINTS, directory.render_recovery_points()),
+        (names.LOG_STARTS, directory.render_log_starts()),
+        (names.HIGH_WATERMARKS, directory.render_high_watermarks()),
+        (names.CLEANER_OFFSETS, directory.render_cleaner_offsets()),
+    ):
+        directory.write_checkpoint(name, data)
+        assert "t 1 " in (tmp_path / name).read_text()
+    directory.mark(directory.logs["t", 1])
+    if dies:
+        directory.abandon()
+        directory = open_directory(RealDisk(), str(tmp_path))
+    directory.close()
+    for name in (names.RECOVERY_POINTS, names.LOG_STARTS, names.HIGH_WATERMARKS, names.CLEANER_OFFSETS):
+        lines = (tmp_path / name).read_text().splitlines()[2:]
+        assert [line.rsplit(" ", 1)[0] for line in lines] == ["t 0"], name
