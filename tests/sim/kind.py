@@ -73,8 +73,10 @@ def drawn(rng: Random, nodes: int) -> Kind:
     kind = kind._replace(
         reassigns=rng.random() < 0.35,
         changes_voters=rng.random() < 0.25,
-        rot=rng.choice((0.0, 0.0, 0.3)) if kind.segment_bytes else 0.0,
+        rot=rng.choice((0.0, 0.0, 0.8)) if kind.segment_bytes else 0.0,
     )
+    if kind.rot:
+        kind = kind._replace(segment_bytes=300)
     return _shaped(kind, rng, nodes)
 
 

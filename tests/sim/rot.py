@@ -1,9 +1,10 @@
 """Bits of old files that turn over while a machine is off, and what its operator does about it in the end.
 
 Kafka promises little here: what is damaged is found by its checksum, by whoever reads it. So this must hold: nobody is
-ever sent a damaged batch, neither a client nor a replica; a damaged index misleads nobody; and when the partition's
-directory is removed and the node started again, the replica is rebuilt from those that have everything. It happens only
-where another replica in sync is whole, as a wiped disk does.
+ever sent a damaged batch, neither a client nor a replica; a damaged index or snapshot misleads nobody; and when the
+partition's directory is removed and the node started again, the replica is rebuilt from those that have everything. It
+happens only where another replica in sync is whole, as a wiped disk does. (Not to transaction indexes, which have no
+checksums, nor to checkpoints: nobody could tell.)
 """
 
 from collections.abc import Callable
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .world import World
 
-INDEXES = (".index", ".timeindex")
+SEGMENT = ".log"
+DERIVED = (".index", ".timeindex", ".snapshot")
+"""What can be made anew from the segments."""
 
 
 class Rot:
@@ -44,27 +47,26 @@ class Rot:
     def _turn_over(self, machine: "Machine") -> None:
         rng = self.rng
         folders = {
-            name: node
+            name: segments
             for name, node in sorted(_partitions(machine).entries.items())
             if isinstance(node, Folder) and not name.startswith("__") and "." not in name
+            if (segments := sorted(each for each in node.entries if each.endswith(SEGMENT))[:-1])
         }
         if not folders:
             return
         name = rng.choice(list(folders))
-        segments = sorted(each for each in folders[name].entries if each.endswith(".log"))[:-1]
-        if not segments:
-            return
-        file = rng.choice(segments)
-        if rng.random() < 0.3:
-            file = file.removesuffix(".log") + rng.choice(INDEXES)
-        inode: Any = folders[name].entries.get(file)
+        file = rng.choice(folders[name])
+        if rng.random() < 0.4:
+            file = file.removesuffix(SEGMENT) + rng.choice(DERIVED)
+        folder: Any = _partitions(machine).entries[name]
+        inode = folder.entries.get(file)
         if inode is None or not inode.data:
             return
         at, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)
         inode.data[at] ^= bit
         machine.disk.synchronize(inode)
         self.world.tell(f"bit {bit} of byte {at} of {name}/{file} on {machine} turns over")
-        if file.endswith(".log"):
+        if file.endswith(SEGMENT):
             machine.damaged.add(name)
 
     def _remove(self, machine: "Machine") -> None:

@@ -24,6 +24,7 @@ from .network import Network
 from .posing import Poser
 from .producing import Producer
 from .records import Records
+from .sending import FILES
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
@@ -32,6 +33,8 @@ START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
 SILENCE_SHARE = 0.15
+KILLS_OF_ROT = 0.02
+"""What is damaged is found by who starts."""
 
 
 class Outcome(NamedTuple):
@@ -52,6 +55,7 @@ class Simulation:
     def __init__(self, seed: int, *, nodes: int = 1, is_plain: bool = False, records_everything: bool = False) -> None:
         self.world = World(seed, records_everything=records_everything)
         self.network = Network(self.world)
+        FILES.reset(self.network)
         self.rng = self.world.stream("simulation")
         self.kind = kind.plain(nodes) if is_plain else kind.drawn(self.world.stream("kind"), nodes)
         self.layout = Layout(self.world, self.kind)
@@ -70,6 +74,9 @@ class Simulation:
         )
         self.misfortune.loses_nothing_unsynced = self.layout.flushes_every_message
         self.misfortune.straggle = self.kind.straggle
+        if self.kind.rot:
+            rates = self.misfortune.rates
+            self.misfortune.rates = rates._replace(kill=max(rates.kill, KILLS_OF_ROT))
         for machine in self.machines:
             machine.when_dead = self._died
 
