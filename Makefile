@@ -125,8 +125,8 @@ exactly-once: setup ## 100 000 transactions of several clients through kills, pa
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET)
 
 .PHONY: upgrade
-upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5)
-	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py -q --upgrades $(UPGRADES)
+upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
+	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
 
 .PHONY: failover
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
