@@ -19,6 +19,7 @@ from kpybroker.config.definition import (
     to_text,
 )
 from kpybroker.config.topic_configs import TOPIC_CONFIGS
+from kpybroker.server.slices import at_once
 from oracle.configs import ask
 
 STANDALONE = {
@@ -174,7 +175,4 @@ def test_a_long_list_is_edited_in_steps_as_at_once(before: list[str], by: list[s
     steps = edited_list_in_steps(",".join(before), ",".join(by), subtracts=subtracts)
     next(steps)
     next(steps)
-    with pytest.raises(StopIteration) as end:
-        while True:
-            next(steps)
-    assert end.value.value == whole
+    assert at_once(steps) == whole
