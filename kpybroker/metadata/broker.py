@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple, TypeVar
 
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.topic import directory_is_online
 from kpywire.metadata_records.broker_registration_change_record import BrokerRegistrationChangeRecord
 from kpywire.metadata_records.register_broker_record import (
     BrokerEndpoint,
@@ -112,6 +113,10 @@ class Broker:
     def is_active(self) -> bool:
         """Whether it may lead: neither fenced nor shutting down."""
         return not self.fenced and not self.in_controlled_shutdown
+
+    def can_use(self, directory: bytes) -> bool:
+        """Whether the log directory works in which one of its replicas lies."""
+        return directory_is_online(directory, self.directories)
 
     @property
     def has_uncordoned_directory(self) -> bool:

@@ -46,6 +46,9 @@ class RegisteredBroker(Protocol):
     def is_active(self) -> bool:
         """Neither fenced nor shutting down."""
 
+    def can_use(self, directory: bytes) -> bool:
+        """Whether a log directory of it works."""
+
 
 class Rules:
     """What all leaders of a node go by."""
@@ -64,6 +67,11 @@ class Rules:
         if broker is None or broker_epoch is None or not broker.is_active:
             return False
         return broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
+
+    def can_use(self, broker_id: int, directory: bytes | None) -> bool:
+        """Whether a replica lies where its broker can use it, if the metadata tell."""
+        broker = self.brokers.get(broker_id)
+        return directory is None or broker is None or broker.can_use(directory)
 
     def is_alive(self, broker_id: int) -> bool:
         """Whether a broker is registered and not fenced."""
@@ -188,7 +196,17 @@ class IsrChange:
 class InSync:
     """The replicas of a partition as its leader sees them. ``isr`` is the set that was granted last."""
 
-    __slots__ = ("followers", "isr", "min_isr", "node_id", "partition_epoch", "pending", "replicas", "rules")
+    __slots__ = (
+        "directories",
+        "followers",
+        "isr",
+        "min_isr",
+        "node_id",
+        "partition_epoch",
+        "pending",
+        "replicas",
+        "rules",
+    )
 
     def __init__(
         self,
@@ -199,14 +217,18 @@ class InSync:
         rules: Rules,
         now_ms: float,
         min_isr: int,
+        directories: Sequence[bytes] = (),
     ) -> None:
-        """Nothing is known of the followers; who is in the set has ``lag_max_ms`` from now to show itself."""
+        """``directories``: where each of the replicas lies; none where the metadata do not tell.
+
+        Nothing is known of the followers; who is in the set has ``lag_max_ms`` from now to show itself."""
         self.node_id = node_id
         self.partition_epoch = partition_epoch
         self.replicas = tuple(replicas)
         self.isr = tuple(isr)
         self.rules = rules
         self.min_isr = min_isr
+        self.directories = dict(zip(replicas, directories, strict=False))
         self.pending: IsrChange | None = None
         self.followers = {
             broker_id: FollowerState(broker_id, now_ms if broker_id in self.isr else -inf)
@@ -232,7 +254,9 @@ class InSync:
 
     # What the metadata say
 
-    def assign(self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int]) -> bool:
+    def assign(
+        self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int], directories: Sequence[bytes] = ()
+    ) -> bool:
         """Take over what is committed; False if the controller has already told more than that.
 
         What it has told of this very epoch ends no proposal: that may be granted still, and who would be in the set
@@ -245,6 +269,7 @@ class InSync:
             self.pending = None
         self.partition_epoch = partition_epoch
         self.isr = tuple(isr)
+        self.directories = dict(zip(replicas, directories, strict=False))
         if tuple(replicas) != self.replicas:
             self.replicas = tuple(replicas)
             known = self.followers
@@ -284,7 +309,8 @@ class InSync:
 
     def holding_back(self, leader_end_offset: int, now_ms: float) -> tuple[FollowerState, ...]:
         """Whose log ends bound the high watermark: those of the maximal set, and of who is about to join, which
-        could not reach a high watermark that runs ahead of it."""
+        could not reach a high watermark that runs ahead of it. Nobody is about to whose log directory failed (Kafka
+        waits for such a replica as long as it would count as caught up)."""
         isr, rules = self.maximal_isr, self.rules
         return tuple(
             follower
@@ -293,6 +319,7 @@ class InSync:
             or (
                 follower.is_caught_up(leader_end_offset, now_ms, rules.lag_max_ms)
                 and rules.may_join(follower.id, follower.broker_epoch)
+                and rules.can_use(follower.id, self.directories.get(follower.id))
             )
         )
 

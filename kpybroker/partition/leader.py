@@ -89,11 +89,13 @@ class Leader(Role):
         rules: Rules = NO_RULES,
         min_isr: int = 1,
         now_ms: float = 0.0,
+        directories: Sequence[bytes] = (),
     ) -> None:
-        """``now_ms`` is of a clock that never goes back, as in all that has to do with followers."""
+        """``now_ms`` is of a clock that never goes back, as in all that has to do with followers; ``directories``:
+        where each of the replicas lies, as far as the metadata tell."""
         super().__init__(log, epoch, high_watermark)
         self.term = epoch
-        self.in_sync = InSync(node_id, partition_epoch, replicas, isr, rules, now_ms, min_isr)
+        self.in_sync = InSync(node_id, partition_epoch, replicas, isr, rules, now_ms, min_isr, directories)
         self.verifications = Verifications()
         self.epoch_start_offset = log.log_end_offset
         log.epochs.assign(epoch, log.log_end_offset)
@@ -118,10 +120,16 @@ class Leader(Role):
         return self.in_sync.partition_epoch
 
     def update(
-        self, epoch: int, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int], now_ms: float
+        self,
+        epoch: int,
+        partition_epoch: int,
+        replicas: Sequence[int],
+        isr: Sequence[int],
+        now_ms: float,
+        directories: Sequence[bytes] = (),
     ) -> None:
         """The metadata say something new, and this node goes on to lead (``Partition.makeLeader``)."""
-        if not self.in_sync.assign(partition_epoch, replicas, isr):
+        if not self.in_sync.assign(partition_epoch, replicas, isr, directories):
             return
         if epoch > self.epoch:
             self.epoch = epoch

@@ -153,6 +153,7 @@ class Replica:
             rules=self._rules,
             min_isr=self.topic.config.min_insync_replicas,
             now_ms=self._monotonic_ms(),
+            directories=partition.directories,
         )
         return leader
 
@@ -213,6 +214,7 @@ class Replica:
                 partition.replicas,
                 partition.isr,
                 self._monotonic_ms(),
+                partition.directories,
             )
         elif leader is not None or partition.leader_epoch != before.leader_epoch:
             self.checkpointed_high_watermark = role.high_watermark.offset

@@ -462,3 +462,24 @@ def test_it_holds_in_long_lives(seed: int) -> None:
     rng = Random(seed)
     for _ in range(40):
         live(Partition(), rng, 200)
+
+
+def test_nobody_waits_for_a_replica_whose_log_directory_failed(rules: Rules) -> None:
+    def uses(*directories: bytes) -> Any:
+        return SimpleNamespace(**vars(broker(EPOCHS[3])), can_use=lambda directory: directory in directories)
+
+    places = [b"a", b"b", b"c"]
+    rules.brokers = {1: broker(11), 2: broker(12), 3: uses(b"c", b"d")}
+    for node_id in (1, 2):
+        rules.brokers[node_id].can_use = lambda _directory: True
+    leader = open_leader(rules)
+    leader.update(0, 1, [1, 2, 3], [1, 2, 3], 0.0, places)
+    for node_id in (2, 3):
+        fetch(leader, node_id, 0, 1.0)
+    end = append(leader)
+    leader.update(0, 2, [1, 2, 3], [1, 2], 2.0, places)
+    fetch(leader, 2, end, 3.0)
+    assert leader.high_watermark.offset == 0, "the third lives, and was caught up: it may be about to join again"
+    rules.brokers = {**rules.brokers, 3: uses(b"d")}
+    assert leader.recount(4.0)
+    assert leader.high_watermark.offset == end

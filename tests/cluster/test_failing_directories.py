@@ -1,0 +1,85 @@
+"""One of several log directories of a node fails: others lead its partitions, and nobody waits for what lay in it."""
+
+import random
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+from running_cluster import CLUSTER_ID, COMBINED, RunningCluster
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
+from kpystorage.real_disk import Descriptors, RealDisk
+
+pytestmark = pytest.mark.slow
+PATIENCE_S = 30
+PARTITIONS = 9
+FAILING = 2
+
+
+class ClusterOfManyDirectories(RunningCluster):
+    """Every node has three log directories; the metadata log lies in the first."""
+
+    def directories(self, node_id: int) -> list[str]:
+        return [str(self._directory / str(node_id) / name) for name in ("first", "second", "third")]
+
+    def config(self, node_id: int) -> BrokerConfig:
+        directories = self.directories(node_id)
+        own = {"log.dirs": ",".join(directories), "metadata.log.dir": directories[0]}
+        return BrokerConfig.load(None, {**super().config(node_id).static, **own})
+
+    def _format(self, node_id: int) -> None:
+        directories = self.directories(node_id)
+        levels = choose_levels(None, {}, dynamic_quorum=False)
+        formatting = Formatting(CLUSTER_ID, node_id, directories, directories[0], levels, None)
+        for directory in directories:
+            Path(directory).mkdir(parents=True)
+        format_directories(RealDisk(Descriptors(16)), formatting, random.Random(node_id), int(time.time() * 1000))
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator[ClusterOfManyDirectories]:
+    settings = {"min.insync.replicas": "2", "replica.high.watermark.checkpoint.interval.ms": "100"}
+    running = ClusterOfManyDirectories(tmp_path, [COMBINED] * 3, settings)
+    try:
+        running.start(1, 2, 3)
+        yield running
+    finally:
+        running.close()
+    assert running.failures == []
+
+
+def test_a_directory_that_fails_costs_its_node_the_partitions_in_it_and_nobody_else_anything(
+    cluster: ClusterOfManyDirectories,
+) -> None:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    admin = AdminClient(servers)
+    admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(PATIENCE_S)
+    for index in range(PARTITIONS):
+        cluster.wait_for_isr("t", 3, index)
+    producer = Producer({**servers, "acks": "all", "request.timeout.ms": 2 * PATIENCE_S * 1000})
+    acknowledged: list[int] = []
+
+    def write() -> int:
+        """One record to each partition; how many were not acknowledged in good time."""
+        for index in range(PARTITIONS):
+            producer.produce("t", b"v", partition=index, on_delivery=lambda error, _: acknowledged.append(not error))
+        return int(producer.flush(PATIENCE_S / 2))
+
+    assert write() == 0
+    third = Path(cluster.directories(FAILING)[2])
+    third.rename(third.with_name("elsewhere"))
+    failed = cluster.eventually(
+        lambda: {index for index in range(PARTITIONS) if FAILING not in cluster.partition("t", index).isr},
+        "leaving the in-sync sets",
+    )
+    assert len(failed) == PARTITIONS // 3
+    leaders = {index: cluster.partition("t", index).leader for index in range(PARTITIONS)}
+    assert FAILING not in {leaders[index] for index in failed}
+    assert FAILING in leaders.values(), "what lies in the other directories it still leads"
+    assert write() == 0, "its broker lives, but what lay in that directory is waited for by nobody"
+    assert all(acknowledged)
