@@ -47,8 +47,8 @@ def requests(draw: st.DrawFn, unusual: bool = True) -> tuple[int, FetchRequest]:
     )
     if version < 15:
         request.replica_id = draw(i32)
-    elif unusual and draw(st.booleans()):
-        request.replica_state = ReplicaState(replica_id=3, replica_epoch=4)
+    elif draw(st.booleans()):
+        request.replica_state = ReplicaState(replica_id=draw(i32), replica_epoch=draw(i64))
     if version >= 7:
         request.session_id, request.session_epoch = draw(i32), draw(i32)
         if unusual and draw(st.booleans()):

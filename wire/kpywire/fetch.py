@@ -1,7 +1,8 @@
 """Fetch requests of many partitions, without an object for each: clients ask for the same partitions again and again.
 
 The partitions of a topic stay one piece of bytes, all of one size, which a reader that knows them compares or looks up.
-What most clients never send (tagged fields, forgotten partitions) is left to the compiled codec, malformed bytes too.
+What most never send (forgotten partitions, tagged fields that are no replica's state) is left to the compiled codec,
+malformed bytes too.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +14,7 @@ from typing import Any, Final
 
 from kpywire.codec import decoder, encoder
 from kpywire.errors import Malformed
-from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic
+from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchResponse, FetchTopic, ReplicaState
 from kpywire.reading import MAX_STRING_BYTES
 from kpywire.uuid import ZERO_UUID
 from kpywire.varint import decode_unsigned_varint
@@ -35,6 +36,9 @@ _LAYOUTS: Final = (
     (4, ">iqi", ("partition", "fetch_offset")),
 )
 """First version, the bytes of a partition, its fields; behind them ``partition_max_bytes``, and no tagged fields."""
+_REPLICA_STATE: Final = Struct(">BBBiqB")
+_ONLY_REPLICA_STATE: Final = (1, 1, 13, 0)
+"""One tagged field, its tag and its size, and no tagged fields in it."""
 _COUNT: Final = Struct(">i")
 _SIZE: Final = Struct(">h")
 
@@ -130,8 +134,10 @@ class FetchCodec:
         if self.version >= SESSIONS_FROM:
             request.session_id, request.session_epoch = head[4:]
         request.topics = topics
-        request.rack_id = end[0]
-        return request, end[1]
+        request.rack_id, position, replica = end
+        if replica is not None:
+            request.replica_state = replica
+        return request, position
 
     def _topic(self, frame: memoryview, position: int, most: int) -> tuple[PackedTopic | None, int]:
         name, topic_id = "", ZERO_UUID
@@ -154,8 +160,9 @@ class FetchCodec:
             return None, position
         return PackedTopic(name, topic_id, packed, self.layout), position
 
-    def _end(self, frame: memoryview, position: int) -> tuple[str, int] | None:
-        """The rack and the position behind all; None where topics are forgotten or something is tagged."""
+    def _end(self, frame: memoryview, position: int) -> tuple[str, int, ReplicaState | None] | None:
+        """The rack, the position behind all, and which replica asks if one does (KIP-903); None where topics are
+        forgotten or anything else is tagged."""
         rack = ""
         if self.version >= SESSIONS_FROM:
             forgotten, position = self._count(frame, position)
@@ -163,11 +170,17 @@ class FetchCodec:
                 return None
         if self.version >= RACK_FROM:
             rack, position = self._string(frame, position)
+        replica: ReplicaState | None = None
         if self.flexible:
             if frame[position]:
-                return None
-            position += 1
-        return rack, position
+                one, tag, size, replica_id, replica_epoch, untagged = _REPLICA_STATE.unpack_from(frame, position)
+                if self.version < REPLICA_STATE_FROM or (one, tag, size, untagged) != _ONLY_REPLICA_STATE:
+                    return None
+                replica = ReplicaState(replica_id=replica_id, replica_epoch=replica_epoch)
+                position += _REPLICA_STATE.size
+            else:
+                position += 1
+        return rack, position, replica
 
     def _count(self, frame: memoryview, position: int) -> tuple[int, int]:
         if self.flexible:
