@@ -20,14 +20,13 @@ from benchmarks.progress import Watch
 from benchmarks.raw import load
 from benchmarks.rows import QUICK_ROWS, SUITES, Effort, Row
 from benchmarks.rows.restarting import fitting_gb
-from benchmarks.rows.row import FULL, QUICK
+from benchmarks.rows.row import BRIEF, FULL, QUICK
 from benchmarks.sides import PROGRAMS, Kpybroker, Side, SideError, version
+from oracle import BrokerProcessError
 
 DIRECTORY = click.Path(path_type=Path, file_okay=False)
 COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
 QUICK_MINUTES = 5
-PART_BEFORE_LAST_ROUND = 2 / 3
-"""Of a row's share of the time: a round that begins later would end too late."""
 OUTPUT = CHECKOUT / "build" / "bench"
 
 
@@ -46,10 +45,11 @@ class Run(NamedTuple):
     def kept_rows(self) -> Path:
         return self.output / "rows"
 
-    def circumstances(self, result: Result) -> Circumstances:
+    def circumstances(self, row: Row, result: Result, took_s: float) -> Circumstances:
         """Of a row that has just been played."""
         at = datetime.now().astimezone().isoformat(" ", "minutes")
-        return Circumstances(self.names, self.versions, len(result.b), machine_text(), at)
+        rounds_of = row.effort.words
+        return Circumstances(self.names, self.versions, len(result.b), machine_text(), at, rounds_of, round(took_s, 1))
 
 
 @click.command()
@@ -60,7 +60,9 @@ class Run(NamedTuple):
 @click.option("--page", "only_page", is_flag=True, help="Play nothing: make table and page of what was played.")
 @click.option("--rounds", type=click.IntRange(1), help="Rounds per row and side.")
 @click.option(
-    "--minutes", type=click.FloatRange(1), help="Play fewer rounds where they would take longer; 5 if --quick."
+    "--minutes",
+    type=click.FloatRange(1),
+    help="Shorter rounds, and fewer where they would take longer than this; 5 if --quick.",
 )
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
 @click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
@@ -97,7 +99,7 @@ def main(
 
     Ends with code 1 when a row misses the required ratio or fails.
     """
-    effort = QUICK if quick else FULL
+    effort = QUICK if quick else BRIEF if minutes else FULL
     effort = effort._replace(
         rounds=rounds or effort.rounds,
         warm_s=effort.warm_s if warm_s is None else warm_s,
@@ -172,15 +174,28 @@ def compare(run: Run, console: Console) -> None:
     ):
         for side in (a, b):
             warm(side, rows_of, keys, run.effort.warm_s, watch.say)
-        for number, row in enumerate(run.rows):
-            share_s = (over_s - time.monotonic()) / (len(run.rows) - number)
-            result = play(row, a, b, watch, time.monotonic() + share_s * PART_BEFORE_LAST_ROUND)
-            kept.keep(run.kept_rows, Kept(result, run.circumstances(result)))
+        expected_s = sum(row.expected_s for row in run.rows)
+        for row in run.rows:
+            revive((a, b), watch)
+            began_s = time.monotonic()
+            share_s = (over_s - began_s) * row.expected_s / expected_s
+            expected_s -= row.expected_s
+            result = play(row, a, b, watch, began_s + share_s)
+            kept.keep(run.kept_rows, Kept(result, run.circumstances(row, result, time.monotonic() - began_s)))
             ends += 2 * row.effort.rounds
             watch.advance(ends)
             show(result, watch)
         for side in (a, b):
             side.keep_output(run.output)
+
+
+def revive(sides: Sequence[Side], watch: Watch) -> None:
+    """A broker that died in one row plays the next one again."""
+    for side in sides:
+        try:
+            side.revive()
+        except BrokerProcessError as problem:
+            watch.say(str(problem))
 
 
 def show(result: Result, watch: Watch) -> None:

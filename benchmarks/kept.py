@@ -26,6 +26,10 @@ class Circumstances(NamedTuple):
     machine: str
     at: str
     """Local date and time."""
+    rounds_of: str = ""
+    """How long they were, in words."""
+    took_s: float = 0.0
+    """All of it."""
 
 
 class Kept(NamedTuple):

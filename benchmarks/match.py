@@ -9,18 +9,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from confluent_kafka import KafkaException
-
-from benchmarks.clients.running import ClientError
 from benchmarks.figures import Comparison, Figure, compare
 from benchmarks.progress import Watch
-from benchmarks.raw.load import LoadError
 from benchmarks.rows import Effort, RoundError, Row, RowsOf
 from benchmarks.rows.row import Point
-from benchmarks.sides import Side, SideError
-from oracle import BrokerProcessError
+from benchmarks.sides import Side
 
-FAILURES = (RoundError, SideError, LoadError, ClientError, KafkaException, BrokerProcessError, OSError)
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
 IMPORTS_S = 20.0
@@ -69,7 +63,7 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                 row.open(side)
                 row.play(side)
                 row.close(side)
-            except FAILURES as failure:
+            except Exception as failure:
                 say(f"{row.title}: {told(side, failure)}")
                 if side.ended is not None:
                     return
@@ -78,7 +72,8 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
 def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) -> Result:
     """The rounds of one row, the sides taking turns, after the uncounted ones of each side.
 
-    After ``until_s`` on the monotonic clock no round begins but the first, which is always played.
+    No round begins but the first that would end after ``until_s`` on the monotonic clock, if it took as long as those
+    before.
     """
     rounds = row.effort.rounds
     result = Result(row.key, row.title, row.figures, row.points)
@@ -95,20 +90,23 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) ->
             row.open(side)
             for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
                 row.play(side)
+        began_s = time.monotonic()
         for number in range(1, rounds + 1):
-            if number > 1 and time.monotonic() > until_s:
+            now_s = time.monotonic()
+            if number > 1 and now_s + (now_s - began_s) / (number - 1) > until_s:
                 break
             for side, kept in ((a, result.a), (b, result.b)):
                 watch.say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
                 kept.append(row.play(side))
                 watch.advance()
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
-    except FAILURES as failure:
+    except Exception as failure:
+        # Whatever it is: the rows behind it go on.
         result.failure = told(side, failure)
     for side in opened:
         try:
             row.close(side)
-        except (*FAILURES, KeyError) as failure:
+        except Exception as failure:
             result.failure = result.failure or told(side, failure)
     return result
 

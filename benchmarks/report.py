@@ -1,6 +1,7 @@
 """The outcome of one or several runs as a Markdown table and as JSON with every raw round."""
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
@@ -8,6 +9,9 @@ from typing import Any
 from benchmarks.figures import REQUIRED_RATIO, WANTED_RATIO, Comparison, shown, spread
 from benchmarks.kept import Circumstances, Kept
 from benchmarks.match import Result
+
+ROUNDS = 5
+"""So many are due."""
 
 
 def markdown(rows: Sequence[Kept]) -> str:
@@ -53,7 +57,15 @@ def explained(runs: Sequence[Circumstances]) -> list[str]:
     machines = dict.fromkeys(run.machine for run in runs)
     times = sorted(run.at for run in runs)
     when = f"Measured from {times[0]} to {times[-1]}." if times[0] != times[-1] else f"Measured at {times[0]}."
-    return [method, "", *versions, "", *machines, "", when]
+    return [method, "", *versions, "", *lengths(runs), *machines, "", when]
+
+
+def lengths(runs: Sequence[Circumstances]) -> list[str]:
+    """How long the rounds were, and of how many rows; nothing where it is not known of any."""
+    counts = Counter(run.rounds_of for run in runs if run.rounds_of)
+    said = [f"{count} rows: {words}" for words, count in counts.items()]
+    few = sum(run.rounds < ROUNDS for run in runs)
+    return [*(f"{each}." for each in said), *([f"{few} rows: fewer than {ROUNDS} rounds."] if few else []), ""]
 
 
 def verdict(results: Sequence[Result]) -> list[str]:

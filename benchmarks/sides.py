@@ -99,6 +99,12 @@ class Side:
         """The exit code of the broker, if it is not running any more."""
         return None if self.broker.process is None else self.broker.process.poll()
 
+    def revive(self) -> None:
+        """Start the broker again if it has ended. Raises BrokerProcessError."""
+        if self.ended is not None:
+            self.broker.process = None
+            self.broker.start()
+
     @property
     def bootstrap_servers(self) -> str:
         return self.broker.bootstrap_servers

@@ -3,6 +3,9 @@
 The protocol of the first generation, which librdkafka and kafka-python speak: partitions are added, batches are
 produced, the transaction is ended. While the markers of the last one are being written the broker answers
 CONCURRENT_TRANSACTIONS, and the producer asks again after a moment, as clients do.
+
+When the answer of a commit arrived is told by the kernel (``SO_TIMESTAMPNS``): this thread may be busy with the answers
+of a hundred others by then, and what they wait for it is no time of the broker's.
 """
 
 import selectors
@@ -33,6 +36,10 @@ NOT_READY_PAUSE_S: Final = 0.005
 CONCURRENT_TRANSACTIONS: Final = 51
 NOT_READY: Final = frozenset({14, 15, 16, CONCURRENT_TRANSACTIONS})
 READ_BYTES: Final = 1 << 16
+SO_TIMESTAMPNS: Final = 35
+"""Of Linux; Python has no name for it."""
+TIMESTAMP: Final = struct.Struct("@qq")
+NOTE_BYTES: Final = socket.CMSG_SPACE(TIMESTAMP.size)
 THROTTLE_END: Final = 4 + 4 + 4
 """In an answer behind size, correlation id and throttle time."""
 
@@ -95,11 +102,14 @@ class Producer:
     def __init__(self, address: Address, transactional_id: str, topic: str, partitions: Sequence[int]) -> None:
         self.connection = socket.create_connection(address, TIMEOUT_MS / 1000)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.connection.setsockopt(socket.SOL_SOCKET, SO_TIMESTAMPNS, 1)
         self.id = transactional_id
         self.topic = topic
         self.partitions = partitions
         self.sequence = 0
         self.received = b""
+        self.note = b""
+        """What the kernel tells of the last answer: when it came."""
         self.asked_s = 0.0
         self.began_s = 0.0
         self.producer_id, self.producer_epoch = identity(self.ask, transactional_id)
@@ -120,9 +130,10 @@ class Producer:
 
     def take(self) -> bytes | None:
         """A whole answer with its size, if it is there by now."""
-        data = self.connection.recv(READ_BYTES)
+        data, notes, _, _ = self.connection.recvmsg(READ_BYTES, NOTE_BYTES)
         if not data:
             raise ConnectionError("the broker closed a producer's connection")
+        self.note = notes[0][2] if notes else b""
         self.received += data
         if len(self.received) < 4 or len(self.received) < 4 + int.from_bytes(self.received[:4], "big"):
             return None
@@ -176,8 +187,17 @@ class Producer:
         (error,) = struct.unpack_from(">h", answer, THROTTLE_END)
         if error:
             raise TransactionError(f"EndTxn is answered with {error}")
-        now_s = time.perf_counter()
-        return Took(now_s - self.asked_s, now_s - self.began_s)
+        arrived_s = time.perf_counter() - self.ago_s()
+        return Took(arrived_s - self.asked_s, arrived_s - self.began_s)
+
+    def ago_s(self) -> float:
+        """How long ago the last answer came; 0 where the kernel does not tell, as of the first ones."""
+        if not self.note:
+            return 0.0
+        seconds: int
+        nanoseconds: int
+        seconds, nanoseconds = TIMESTAMP.unpack(self.note)
+        return time.time() - seconds - nanoseconds / 1e9
 
     def close(self) -> None:
         self.connection.close()

@@ -34,6 +34,7 @@ class TailBesideCompaction(RawRow):
 
     key = "tail-beside-compaction"
     figures = (P50, P99, P999, AGAINST_CALM, COMPACTED)
+    expected_s = 180.0
 
     def __init__(self, effort: Effort) -> None:
         super().__init__(effort)

@@ -84,6 +84,7 @@ class ConsumeJava(Consume):
     """Kafka's ConsumerPerformance, a group of one; a fresh JVM each round, cold as the tool is."""
 
     client, words = "java", "ConsumerPerformance"
+    expected_s = 45.0
 
     def read(self, bootstrap: str, topic: str) -> float:
         return running.consumer_performance(bootstrap, topic, self.count)

@@ -30,6 +30,7 @@ class IdleConnections(Row):
     title = "2 000 idle connections"
     figures = (CONNECTED_RSS, CONNECTION_RSS, IDLE_CPU)
     warms_up = False
+    expected_s = 90.0
 
     def play(self, side: Side) -> dict[str, float]:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

@@ -27,6 +27,7 @@ class StartAndStop(Row):
     title = "start and stop"
     figures = (START, IDLE_RSS, STOP)
     warms_up = False
+    expected_s = 60.0
 
     def __init__(self, effort: Effort) -> None:
         super().__init__(effort)

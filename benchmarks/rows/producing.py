@@ -68,6 +68,7 @@ class ProduceJava(Produce):
     """Kafka's ProducerPerformance with the Java producer's defaults, a fresh JVM each round that warms up first."""
 
     client, words = "java", "ProducerPerformance"
+    expected_s = 45.0
     usual = Shape(acks="all", idempotent=True)
 
     def send(self, bootstrap: str, topic: str) -> tuple[int, float]:

@@ -37,6 +37,7 @@ class Restart(Row):
     ``written``, every partition gets a batch after each start."""
 
     warms_up = False
+    expected_s = 100.0
     clean = killed = written = True
 
     def __init__(self, effort: Effort, topics: Mapping[str, int]) -> None:
@@ -121,6 +122,7 @@ class RestartTopics(Restart):
     def __init__(self, effort: Effort, count: int) -> None:
         super().__init__(effort, {f"kept-{number}": 1 for number in range(count)})
         self.key = f"restart-topics-{count}"
+        self.expected_s = 300.0 if count > 1000 else 90.0
         self.title = f"restart with {count:,} topics".replace(",", " ")
 
 
@@ -128,6 +130,7 @@ class RestartFull(Restart):
     """One topic of 1 000 partitions with gigabytes in it, and SIGKILL alone."""
 
     key = "restart-full"
+    expected_s = 250.0
     figures = (START_KILLED,)
     clean = False
     topic = "full"

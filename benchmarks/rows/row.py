@@ -17,6 +17,10 @@ class RoundError(RuntimeError):
     """A round did not do the work it was to measure, so its figures would be fiction."""
 
 
+USUAL_S: Final = 20.0
+"""About what five rounds of a row on both sides take in `BRIEF`, with all that belongs to them."""
+
+
 class Effort(NamedTuple):
     """How much a run works: rounds per row and side, before them ones not counted, a JVM's warm-up, a round's size."""
 
@@ -32,6 +36,11 @@ class Effort(NamedTuple):
     """What is compacted beside a tail."""
     transactional_ids: int = 5_000
     """What a coordinator knows when it is started."""
+
+    @property
+    def words(self) -> str:
+        """How long a round is."""
+        return f"rounds of {self.load_s:g} s, or of {self.produced_mb} MB"
 
     def records(self, record_bytes: int) -> int:
         """How many records of this size a throughput round moves; small ones cost more each, so fewer bytes of them."""
@@ -50,6 +59,8 @@ FULL = Effort(
     compacted_gb=1.5,
     transactional_ids=100_000,
 )
+BRIEF = FULL._replace(warm_s=75, load_s=1.5, produced_mb=300)
+"""The same rows and rounds, most of them shorter: for a run that has to be over in about an hour."""
 QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=40, load_s=1, produced_mb=150, partitions=6)
 
 
@@ -70,6 +81,8 @@ class Row(ABC):
     figures: tuple[Figure, ...]
     points: tuple[Point, ...] = ()
     warms_up = True
+    expected_s = USUAL_S
+    """Its share of a run that has to be over in time."""
 
     def __init__(self, effort: Effort) -> None:
         self.effort = effort

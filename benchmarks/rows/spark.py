@@ -81,6 +81,7 @@ class SparkScanAndSink(Row):
     title = "Spark"
     figures = (BATCH, STREAM, SINK, SCAN_CPU, SINK_CPU)
     warms_up = False
+    expected_s = 300.0
 
     def __init__(self, effort: Effort) -> None:
         super().__init__(effort)

@@ -103,6 +103,7 @@ class Topics(CreatedTopics):
         self.key = f"topics-{count}"
         self.title = f"{count:,} topics".replace(",", " ")
         self.one_round_at_a_time = count > 1000
+        self.expected_s = 300.0 if count > 1000 else 60.0
         self.warms_up = count <= 1000
 
     def play(self, side: Side) -> dict[str, float]:
@@ -130,6 +131,7 @@ class TenThousandPartitions(CreatedTopics):
     figures = (VISIBLE, WRITABLE, WRITTEN, CREATE_CPU, METADATA_P50, METADATA_CPU, IDLE_CPU, GROWN_RSS)
     one_round_at_a_time = True
     warms_up = False
+    expected_s = 200.0
 
     def play(self, side: Side) -> dict[str, float]:
         rss_bytes = side.rss_bytes()

@@ -137,6 +137,7 @@ class CoordinatorLoad(Row):
     key = "transactional-ids"
     warms_up = False
     figures = (LOADED,)
+    expected_s = 90.0
 
     def __init__(self, effort: Effort) -> None:
         super().__init__(effort)
