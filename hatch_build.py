@@ -42,6 +42,9 @@ ASKED_BY = "KPYBROKER_COMPILE"
 COMPILERS = ["mypy>=2.4", "setuptools>=65"]
 PACKAGES = ("kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
+    "kpybroker.controller.large_batch",
+    "kpybroker.controller.state",
+    "kpybroker.controller.topics",
     "kpybroker.counters",
     "kpybroker.dispatch",
     "kpybroker.fetch.session",
@@ -88,6 +91,9 @@ MODULES = (
     "kpybroker.hosting.shard",
     "kpybroker.hosting.tickets",
     "kpybroker.journal",
+    "kpybroker.metadata.image_records",
+    "kpybroker.metadata.loader",
+    "kpybroker.metadata.units",
     "kpybroker.partition.follower",
     "kpybroker.partition.in_sync",
     "kpybroker.partition.leader",
@@ -96,6 +102,7 @@ MODULES = (
     "kpybroker.partition.verification",
     "kpybroker.replicas.commit_wait",
     "kpybroker.replicas.replica",
+    "kpybroker.server.aside",
     "kpybroker.server.connection",
     "kpybroker.server.line",
     "kpybroker.server.outbox",

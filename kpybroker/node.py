@@ -336,6 +336,7 @@ class Node:
             lambda: broker.image,
             lambda: int(broker.config["request.timeout.ms"]),
             lambda: broker.server.turn,
+            lambda: broker.server.aside.look(),
             node_id=self.config.node_id,
             elsewhere=MarkersElsewhere(self.scheduler, takers),
         )

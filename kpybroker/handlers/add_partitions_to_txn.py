@@ -44,6 +44,7 @@ def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> A
 
 def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
     """For a client."""
+    call.connection.in_transactions = True
     unknown = _unknown(broker, transaction)
     if unknown is not None:
         return _single(unknown)

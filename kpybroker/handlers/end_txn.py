@@ -28,6 +28,7 @@ def handle(broker: Context, request: EndTxnRequest, call: Call) -> Any:
 
 
 def _ask(broker: Context, request: EndTxnRequest, call: Call, new_producer_id: int) -> Any:
+    call.connection.in_transactions = True
     return broker.transactions.submit(
         request.transactional_id,
         transaction_request(broker, request, call.api_version, new_producer_id=new_producer_id),

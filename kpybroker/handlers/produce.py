@@ -141,6 +141,7 @@ def _handle_transactional(
 ) -> Answers | Pending | None:
     """Ask about the transaction, mostly at once, then append as ever."""
     _, acks, timeout_ms, topics = request
+    call.connection.in_transactions = True
     batches = transactional_batches(broker, topics, call.api_version)
     if not batches.wanted:
         return _append(Appending(broker, acks, call), timeout_ms, topics)

@@ -60,13 +60,14 @@ class MarkerWriter:
         image: Callable[[], MetadataImage],
         timeout_ms: Callable[[], int],
         turn: Callable[[], Turn] = lambda: Turn(NoWrites()),
+        look: Callable[[], object] = bool,
         *,
         node_id: int,
         elsewhere: MarkersElsewhere,
     ) -> None:
         """``image`` says which partitions exist and who leads them: ``node_id``, which is here, or others, by
         ``elsewhere``; ``timeout_ms`` how long one waits for its replicas; ``turn`` is the server's, in which appends
-        are written together."""
+        are written together; ``look`` lets those go before who end a transaction meanwhile."""
         self._scheduler = scheduler
         self._markers = markers
         self._node_id = node_id
@@ -74,6 +75,7 @@ class MarkerWriter:
         self._image = image
         self._timeout_ms = timeout_ms
         self._turn = turn
+        self._look = look
         self._endings: dict[str, _Ending] = {}
         self._to_do: dict[str, None] = {}
         self._timer: Timer | None = None
@@ -156,6 +158,7 @@ class MarkerWriter:
             if leader != here:
                 self._write_elsewhere(ending, partition, leader)
                 continue
+            self._look()
             outcome = write(name, index, marker)
             if isinstance(outcome, int):
                 self._arrived(ending, partition, outcome)

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due, count_sent
 from kpybroker.server.backlog import Held
 from kpybroker.server.frames import (
+    END_TXN,
     LARGE_BYTES,
     PRODUCE,
     SIZE,
@@ -56,11 +57,11 @@ class Connection(Debtor):
     """A socket, what is half read from it, what is half written to it, and the replies that are still due."""
 
     __slots__ = (
-        "_body", "_body_filled", "_body_size", "_due_events", "_held_back", "_is_in_line", "_is_watched",
+        "_body", "_body_filled", "_body_size", "_due_events", "_held_back", "_is_aside", "_is_in_line", "_is_watched",
         "_paused", "_reading", "_send_began_ns", "_unsent", "_wants_writable", "_writing", "answered_ns",
         "arrived_ns", "body_since_ms", "calls", "client_host", "client_port", "client_software", "closed",
-        "counters", "dispatch", "last_active_ms", "listener_name", "on_close", "outbox", "principal", "reading",
-        "server", "sock", "waiting",
+        "counters", "dispatch", "in_transactions", "last_active_ms", "listener_name", "on_close", "outbox",
+        "principal", "reading", "server", "sock", "waiting",
     )  # fmt: skip
 
     def __init__(
@@ -78,6 +79,8 @@ class Connection(Debtor):
         self.reading: Any = None
         """What it fetched last outside of a fetch session, to be closed with it."""
         self.on_close: Callable[[], object] | None = None
+        self.in_transactions = False
+        """Whether something it asked belonged to a transaction: then others' EndTxn go first (`Aside`)."""
         self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         self.closed = False
@@ -100,7 +103,7 @@ class Connection(Debtor):
         """Of the replies in the outbox."""
         self._send_began_ns = 0
         self._held_back = False
-        self._paused = False
+        self._paused = self._is_aside = False
         self._reading = True
         self._writing = False
         self._wants_writable = False
@@ -226,10 +229,16 @@ class Connection(Debtor):
 
     def _serve_alone(self, frame: memoryview) -> None:
         """The usual case: one whole frame, with nothing before it and nothing behind it."""
-        reply = self.dispatch(self, frame)
+        turn = self.server.turn
+        goes_first = False
+        if self.in_transactions and turn.is_shared:
+            goes_first = api_key_at(frame, 0) == END_TXN
+            if not goes_first and self.server.aside.takes(self, frame):
+                self._paused = self._is_aside = True
+                return
+        reply = turn.outside(self.dispatch, self, frame) if goes_first else self.dispatch(self, frame)
         if type(reply) is bytes:
-            turn = self.server.turn
-            if turn.is_on:
+            if turn.is_on and not goes_first:
                 turn.put(self, reply)
             else:
                 self._send_at_once(reply)
@@ -239,6 +248,17 @@ class Connection(Debtor):
         elif reply is not None and not self.closed:
             self._put(reply, self._due())
             self._flush()
+
+    def serve_aside(self, frame: memoryview) -> None:
+        """The request that was put aside."""
+        if self.closed:
+            return
+        self._paused = self._is_aside = False
+        try:
+            self._serve_alone(frame)
+        except Exception as error:
+            self.end_with(error)
+        self._read_on()
 
     def answer(self, reply: bytes) -> None:
         """Send the reply that has waited for the turn; nothing stands before it."""
@@ -447,7 +467,7 @@ class Connection(Debtor):
 
     def resume(self) -> None:
         """Serve on: a reply left, the client read, or memory became free."""
-        if self.closed or not self._paused:
+        if self.closed or not self._paused or self._is_aside:
             return
         self._paused = False
         self.arrived_ns = perf_counter_ns()
@@ -456,7 +476,9 @@ class Connection(Debtor):
                 self._serve_or_grow()
         except Exception as error:
             self.end_with(error)
-            return
+        self._read_on()
+
+    def _read_on(self) -> None:
         if not self._paused and not self._reading and not self.closed:
             self._reading = True
             self._watch()

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 PRODUCE: Final = 0
 FETCH: Final = 1
+END_TXN: Final = 26
 WHOLE: Final = frozenset((PRODUCE, FETCH))
 """Requests that are decided in one piece, whatever their size."""
 LARGE_BYTES: Final = 2 * 1024

@@ -15,6 +15,7 @@ from heapq import nsmallest
 from typing import NamedTuple
 
 from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.server.aside import Aside
 from kpybroker.server.backlog import Backlog, Held
 from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection
@@ -92,6 +93,7 @@ class Server:
         self.scratch_view = memoryview(self.scratch)
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
+        self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
         self.line = Line(scheduler, lambda: self.poller.events)
         scheduler.share_turns(self.line.beside, self.line.slice_ns)
         self.slices = Slices(self.line, is_crowded=lambda: self.turn.is_on)

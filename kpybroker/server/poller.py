@@ -18,6 +18,7 @@ WRITABLE = 4
 GONE = 8 | 16
 """EPOLLERR and EPOLLHUP, which come unasked, and again and again."""
 EVENTS_PER_TURN = 256
+EVENTS_PER_LOOK = 16
 
 OnEvent = Callable[[int], object]
 """Called with ``READABLE``, ``WRITABLE`` or both; ``GONE`` is added where it is known, and never comes alone."""
@@ -50,6 +51,9 @@ class Poller(Protocol):
 
     def remove(self, descriptor: int) -> None:
         """Watch it no more. Before it is closed."""
+
+    def look(self) -> None:
+        """In the middle of something longer: serve a few of those who are readable by now."""
 
     def close(self) -> None: ...
 
@@ -98,20 +102,38 @@ class EpollPoller:
         self.loop.remove_reader(self._epoll.fileno())
         self._epoll.close()
 
+    def look(self) -> None:
+        ready = self._epoll.poll(0, EVENTS_PER_LOOK)
+        if ready:
+            self._begin(ready)
+            self._serve_shared(ready)
+
     def _ready(self) -> None:
-        self._now_ms = self._monotonic_ms()
         ready = self._epoll.poll(0, EVENTS_PER_TURN)
+        self._begin(ready)
+        if len(ready) < 2:
+            self._serve(ready)
+        elif len(ready) < MANY:
+            self._serve_shared(ready)
+        else:
+            self._turn.begin(self.turn_ns)
+            try:
+                self._serve_shared(ready)
+            finally:
+                self._turn.end()
+
+    def _begin(self, ready: Sequence[tuple[int, int]]) -> None:
+        self._now_ms = self._monotonic_ms()
         self.turn_ns = perf_counter_ns()
         self.worked_ns = thread_time_ns()
         self.events += len(ready)
-        if len(ready) < MANY:
-            self._serve(ready)
-            return
-        self._turn.begin(self.turn_ns)
+
+    def _serve_shared(self, ready: Sequence[tuple[int, int]]) -> None:
+        self._turn.is_shared = True
         try:
             self._serve(ready)
         finally:
-            self._turn.end()
+            self._turn.is_shared = False
 
     def _serve(self, ready: Sequence[tuple[int, int]]) -> None:
         known = self._on_event
@@ -162,6 +184,9 @@ class LoopPoller:
         if self._on_event.pop(descriptor, None) is not None:
             self.loop.remove_reader(descriptor)
             self.loop.remove_writer(descriptor)
+
+    def look(self) -> None:
+        """The loop looks at each socket by itself."""
 
     def close(self) -> None:
         for descriptor in list(self._on_event):

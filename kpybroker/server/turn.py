@@ -4,12 +4,15 @@ Invariant: no reply leaves before whatever was appended in its turn is written. 
 worked: all who wait for an answer lose their connection, and try again.
 """
 
-from typing import Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final, Protocol, TypeVar
 
 MANY: Final = 4
 """From so many readable connections on appends are gathered."""
 LONGEST_NS: Final = 1_000_000
 """After so long those who were served are answered, although others are still to be served."""
+
+T = TypeVar("T")
 
 UNWRITTEN: Final = "what it produced could not be written"
 
@@ -55,10 +58,12 @@ class Served(Protocol):
 class Turn:
     """The one of a server; on while it serves many."""
 
-    __slots__ = ("_until_ns", "_waiting", "_writes", "failed", "is_on")
+    __slots__ = ("_until_ns", "_waiting", "_writes", "failed", "is_on", "is_shared")
 
     def __init__(self, writes: Writes) -> None:
         self.is_on = False
+        self.is_shared = False
+        """Whether others are to be served beside the one that is served now."""
         self.failed = False
         """Whether something of this turn could not be written."""
         self._writes = writes
@@ -77,6 +82,16 @@ class Turn:
         if connection.answered_ns > self._until_ns:
             self._until_ns = connection.answered_ns + LONGEST_NS
             self._answer()
+
+    def outside(self, serve: Callable[[Any, memoryview], T], connection: Any, frame: memoryview) -> T:
+        """Serve a request whose reply does not wait for the turn: what it appends is written at once."""
+        if not self.is_on:
+            return serve(connection, frame)
+        self._writes.stop_gathering()
+        try:
+            return serve(connection, frame)
+        finally:
+            self._writes.gather()
 
     def settle(self) -> bool:
         """Before a reply leaves by another way: whether everything that was appended in this turn is written."""
