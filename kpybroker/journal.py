@@ -228,6 +228,11 @@ class Journal:
             if len(self._deadlines) > 2 * len(self._open_tickets) + _ANSWERED_KEPT:
                 self._forget_answered()
 
+    def committed_at_once(self, offset: int) -> None:
+        """For the append function: what it has just written, up to ``offset``, needs nobody else to be committed."""
+        if not self._gates:
+            self.committed_offset = offset
+
     def committed(self, offset: int, now_ms: int) -> None:
         """The log is committed up to ``offset``: let out what waited for it."""
         if offset > self.committed_offset:

@@ -244,6 +244,8 @@ class Shard:
                 self.disk_failed(error)
             raise AppendRefused(error.error_code) from None
         self._appended = True
+        if leader.high_watermark.offset >= next_offset:
+            self.journal.committed_at_once(next_offset)
         return first_offset, next_offset
 
     def _encoded(
