@@ -4,9 +4,10 @@ Old records are sent from the page cache without a look at them. So before a str
 the disk, its batches are read and compared with their checksums; that may run in a thread, and what it found is noted
 by the thread that owns the log. Kafka leaves this to consumers (``check.crcs``).
 
-Invariant: ``start .. end`` lies on bounds of batches, and holds no damaged one.
+Invariant: every stretch lies on bounds of batches, and holds no damaged one.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable
 from struct import Struct
 from typing import NamedTuple
@@ -17,7 +18,9 @@ from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES, LENGTH_END, MAGIC
 from kpywire.crc import crc32c
 
 NOWHERE = 1 << 62
-WINDOW_BYTES = 256 * 1024
+MOST_STRETCHES = 64
+"""Of one file: with more, something is checked again."""
+WINDOW_BYTES = 512 * 1024
 _START = Struct(">qiibIhi").unpack_from  # up to the last offset delta
 
 
@@ -74,30 +77,41 @@ def _is_cut_off(file: Readable, position: int, end: int) -> bool:
 
 
 class CheckedReads:
-    """Of one segment file."""
+    """Of one segment file. Several readers begin in different places, so there are several stretches."""
 
-    __slots__ = ("_damaged", "_report", "end", "start")
+    __slots__ = ("_damaged", "_ends", "_report", "_starts")
 
     def __init__(self, report: Callable[[str], None]) -> None:
-        self.start = 0
-        self.end = 0
+        self._starts: list[int] = []
+        """Of the stretches that are whole, ascending; between two of them lies something that is not known."""
+        self._ends: list[int] = []
         self._damaged: dict[int, str] = {}
         self._report = report
 
     def whole_until(self, position: int) -> int:
         """Up to where the file is known to be whole from ``position`` on; ``position`` if that is not known."""
-        return max(position, self.end) if position >= self.start else position
+        number = bisect_right(self._starts, position) - 1
+        return max(position, self._ends[number]) if number >= 0 else position
 
     def note(self, path: str, position: int, end: int, trouble: str, whole_end: int) -> None:
         """The stretch from ``position`` on was read (:class:`Checked`). What is damaged at ``end`` is reported once."""
         if whole_end > position:
-            if self.start <= position <= self.end:
-                self.end = max(self.end, whole_end)
-            else:
-                self.start, self.end = position, whole_end
+            self._add(position, whole_end)
         if trouble and end not in self._damaged:
             self._damaged[end] = trouble
             self._report(f"{path}, byte {end}: {trouble}; its readers get CORRUPT_MESSAGE")
+
+    def _add(self, start: int, end: int) -> None:
+        """A stretch, joined with those that it touches; where there are too many, the shortest is forgotten."""
+        starts, ends = self._starts, self._ends
+        first = bisect_left(ends, start)
+        behind = bisect_right(starts, end)
+        if first < behind:
+            start, end = min(start, starts[first]), max(end, ends[behind - 1])
+        starts[first:behind], ends[first:behind] = [start], [end]
+        if len(starts) > MOST_STRETCHES:
+            shortest = min(range(len(starts)), key=lambda number: ends[number] - starts[number])
+            del starts[shortest], ends[shortest]
 
     def trouble_at(self, position: int) -> str:
         """What is wrong with the batch at ``position``; nothing as far as is known."""
@@ -109,6 +123,8 @@ class CheckedReads:
 
     def cut(self, position: int) -> None:
         """The file ends at ``position`` now; what will follow is new."""
-        self.start = min(self.start, position)
-        self.end = min(self.end, position)
+        left = bisect_left(self._starts, position)
+        del self._starts[left:], self._ends[left:]
+        if self._ends:
+            self._ends[-1] = min(self._ends[-1], position)
         self._damaged = {place: trouble for place, trouble in self._damaged.items() if place < position}

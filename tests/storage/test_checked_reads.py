@@ -3,6 +3,8 @@
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from log_making import NOW_MS, TOPIC_ID, append, make_batch, open_directory
 
 from kpystorage import checked_reads
@@ -141,3 +143,30 @@ def test_what_was_cut_off_is_new_afterwards() -> None:
 
 def test_memory_is_bounded_by_the_window(log: Log) -> None:
     assert checked_reads.check(log.segments[0].log, 0, 30, 1 << 20) == (30, "", 0)
+
+
+@given(st.lists(st.tuples(st.integers(0, 60), st.integers(0, 20), st.booleans()), max_size=40), st.integers(0, 90))
+def test_what_is_known_is_what_was_read_wherever_readers_begin(
+    read: list[tuple[int, int, bool]], position: int
+) -> None:
+    reads, known = CheckedReads(lambda _: None), set[int]()
+    for start, length, is_cut in read:
+        if is_cut:
+            reads.cut(start)
+            known = {place for place in known if place < start}
+        else:
+            reads.note("f", start, start + length, "", start + length)
+            known |= set(range(start, start + length))
+    until = reads.whole_until(position)
+    assert set(range(position, until)) <= known
+    assert until not in known
+
+
+def test_of_too_many_stretches_the_shortest_is_forgotten() -> None:
+    reads = CheckedReads(lambda _: None)
+    for number in range(checked_reads.MOST_STRETCHES + 1):
+        start = 1000 * number
+        reads.note("f", start, start + 100 - number, "", start + 100 - number)
+    last = 1000 * checked_reads.MOST_STRETCHES
+    assert reads.whole_until(last) == last
+    assert reads.whole_until(0) == 100
