@@ -116,8 +116,7 @@ class QuorumPeers:
 
     def _go_by_what_is_written(self, node_id: int) -> None:
         """Nobody, or somebody else, is where a node was said to be."""
-        if self._written(node_id) is not None:
-            self._told.pop(node_id, None)
+        if self._written(node_id) is not None and self._told.pop(node_id, None) is not None:
             self._kept = None
 
     def is_stale(self, leader_id: int) -> bool:
@@ -132,8 +131,10 @@ class QuorumPeers:
         needed = [*voters, leader_id, *self._where.bootstrap_ids]
         self._told = {node_id: endpoint for node_id, endpoint in self._told.items() if node_id in needed}
         endpoints = [self.endpoint(node_id) for node_id in needed]
-        self.troubles.clear()
-        self._peers.keep([(each.host, each.port) for each in endpoints if each is not None])
+        addresses = [(each.host, each.port) for each in endpoints if each is not None]
+        places = {f"{host}:{port}" for host, port in addresses}
+        self.troubles = {place: reason for place, reason in self.troubles.items() if place in places}
+        self._peers.keep(addresses)
 
     def close(self) -> None:
         """End all connections; whoever was asked is not listened to any more."""

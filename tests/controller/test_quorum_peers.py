@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from kpybroker.controller.quorum_peers import QuorumPeers, Whereabouts
+from kpybroker.network.peer import Unanswered
 from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey
 from kpybroker.raft.voters import Voter, VoterEndpoint, VoterHistory, voter_set
 from kpybroker.raft.wire_form import response_to_wire, to_wire
@@ -32,7 +33,10 @@ class Places:
         self.kept = addresses
 
     def send(self, message: Any, done: Callable[[Any], object]) -> None:
-        self.answer = lambda response: done(response_to_wire(message, response, {}))
+        def answer(response: Any) -> None:
+            done(response if isinstance(response, Unanswered) else response_to_wire(message, response, {}))
+
+        self.answer = answer
 
 
 @pytest.mark.parametrize("error_code", [error_codes.INVALID_VOTER_KEY, error_codes.NOT_LEADER_OR_FOLLOWER])
@@ -46,6 +50,28 @@ def test_who_is_not_who_was_meant_is_not_asked_again(error_code: int) -> None:
         if response is not None:
             places.answer(response)
     assert places.asked == ["told", "told", "written"]
+
+
+def test_what_is_wrong_with_a_node_is_known_until_it_answers_or_is_none_of_the_quorum() -> None:
+    places: Any = Places()
+    history = VoterHistory([Voter(2, endpoints=(WRITTEN,))])
+    peers = QuorumPeers(places, Whereabouts("c", "CONTROLLER", ()), 1, history)
+
+    def ask(answer: Any) -> dict[str, str]:
+        assert peers.send(2, FETCH, lambda *_: None)
+        places.answer(answer)
+        if peers.is_stale(-1):
+            peers.prune(-1)
+        return dict(peers.troubles)
+
+    assert ask(Unanswered("Connection refused")) == {"written:2": "Connection refused"}
+    another = error_codes.INCONSISTENT_CLUSTER_ID
+    assert ask(FetchResponse(Known(1, -1, another))) == {"written:2": error_codes.message(another)}
+    assert ask(FetchResponse(Known(1, 2))) == {}
+    assert ask(Unanswered("Connection refused"))
+    history.add_voters(7, voter_set([Voter(4)]))
+    peers.prune(-1)
+    assert peers.troubles == {}
 
 
 def test_connections_to_where_nobody_of_the_quorum_listens_any_more_are_ended() -> None:
