@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 RECKLESS = "reckless"
 MEMBERS = 3
-REPAIR_MS = 120_000.0
+REPAIR_MS = 30_000.0
 HEAL_MS = 60_000.0
-SETTLE_MS = 120_000.0
+SETTLE_MS = 60_000.0
 LOOK_MS = 60_000.0
 TIMEOUT_MS = 2_000.0
 
@@ -109,9 +109,7 @@ class Churn:
                 self.simulation.within(
                     REPAIR_MS, lambda each=machine: self.rot.may_be_lost(each), f"{machine} is not needed for a while"
                 )
-                self.rot.repaired.add(machine)
-                if machine.is_alive:
-                    machine.stop()
+                self.rot.repair(machine)
                 self.simulation.within(
                     REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired"
                 )

@@ -33,13 +33,21 @@ class Rot:
         self.rng = world.stream("rot")
         self.often = often
         self.may_be_lost = may_be_lost
-        self.repaired: set[Machine] = set()
+        self._repaired: set[Machine] = set()
         """Those whose operators wait for the end of the process, to remove what is damaged."""
+
+    def repair(self, machine: "Machine") -> None:
+        """Stop a machine's node, if it runs, and remove what is damaged before it starts again."""
+        if machine.is_alive:
+            self._repaired.add(machine)
+            machine.stop()
+        else:
+            self._remove(machine)
 
     def died(self, machine: "Machine") -> None:
         """A machine's process is gone, and it will start again."""
-        if machine in self.repaired:
-            self.repaired.discard(machine)
+        if machine in self._repaired:
+            self._repaired.discard(machine)
             self._remove(machine)
         elif self.rng.random() < self.often and self.may_be_lost(machine):
             self._turn_over(machine)
