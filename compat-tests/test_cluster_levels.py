@@ -20,7 +20,7 @@ from raw_client import RawClient
 from waiting import eventually
 
 pytestmark = [pytest.mark.java, pytest.mark.slow]
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 RELEASES = ("3.6", "3.3", "3.7", "3.9", "4.0", "4.2")
 """Without directories in the records; then all kinds."""
 TOPIC = "levelled"
@@ -42,6 +42,7 @@ def cluster(target: str, release: str, tmp_path: Path) -> Iterator[Cluster]:
     cluster = Cluster(PROGRAMS[target], tmp_path)
     for node in cluster.nodes.values():
         cast("KpyNode | KafkaNode", node).formatting = ("--release-version", release)
+        node.start_timeout_s = PATIENCE_S
     with cluster:
         yield cluster
 
