@@ -56,6 +56,8 @@ class Invariants:
         self.committed: dict[Place, Committed] = {}
         self._partition_leaders: dict[tuple[Place, int], int] = {}
         self._quorum_leaders: dict[int, int] = {}
+        self._elections: dict[int, Any] = {}
+        """By node: what its quorum-state says."""
         self._granted: dict[tuple[Place, int], frozenset[int]] = {}
         self._newest: dict[Place, Granted] = {}
         self._images: dict[int, int] = {}
@@ -133,6 +135,7 @@ class Invariants:
             known = self._quorum_leaders.setdefault(quorum.epoch, machine.node_id)
             if known != machine.node_id:
                 self.world.violated(f"n{known} and {machine} led the quorum in epoch {quorum.epoch}")
+        self._look_at_election(machine, quorum)
         image = host.image
         key = (machine.node_id, machine.lives)
         before = self._image_ends.get(key, 0)
@@ -145,6 +148,19 @@ class Invariants:
         known_digest = self._images.setdefault(image.next_offset, digest)
         if known_digest != digest:
             self.world.violated(f"the metadata at offset {image.next_offset} are not the same on {machine}")
+
+    def _look_at_election(self, machine: "Machine", quorum: Any) -> None:
+        """No epoch and no vote that somebody may have been told of is forgotten, whatever happens to the node."""
+        if machine.is_empty:
+            self._elections.pop(machine.node_id, None)
+        if quorum._is_saving:
+            return
+        election, known = quorum.role.election, self._elections.get(machine.node_id)
+        if known is not None:
+            is_another = known.voted_id >= 0 and election.voted_id != known.voted_id
+            if election.epoch < known.epoch or (election.epoch == known.epoch and is_another):
+                self.world.violated(f"{machine} knew {known}, and now {election}")
+        self._elections[machine.node_id] = election
 
     def _digest(self, image: Any) -> int:
         parts: list[Any] = [sorted(image.features.items()), image.next_producer_id]
