@@ -36,11 +36,16 @@ MEANINGLESS = {
 """Where a bit can change so that nobody can tell, or nobody cares: what the line says, the files, the line."""
 
 
+class PatientBroker(KpyBroker):
+    """A machine that does much else may take its time with a start or a stop."""
+
+    start_timeout_s = stop_timeout_s = PATIENCE_S
+
+
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A cleanly stopped broker's directory with everything in it."""
-    broker = KpyBroker(PROPERTIES, directory=tmp_path_factory.mktemp("home"))
-    broker.stop_timeout_s = PATIENCE_S
+    broker = PatientBroker(PROPERTIES, directory=tmp_path_factory.mktemp("home"))
     with broker:
         create_topics(broker.port)
         fill(broker.port, 0)
@@ -115,10 +120,9 @@ def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(
 ) -> None:
     count, seed = request.config.getoption("--flips") // 10, request.config.getoption("--flip-seed") + 1
     for number, (path, bit) in enumerate(flips(home / "data", count, seed)):
-        broker = KpyBroker(PROPERTIES, directory=tmp_path / str(number))
+        broker = PatientBroker(PROPERTIES, directory=tmp_path / str(number))
         shutil.copytree(home / "data", broker.directory / "data")
         flip(broker.directory / "data" / path.relative_to(home / "data"), bit)
-        broker.start_timeout_s = PATIENCE_S
         what = f"{path}, bit {bit}"
         broker.prepare()
         try:
@@ -133,7 +137,7 @@ def test_a_broker_serves_or_refuses_in_one_line_whatever_bit_is_flipped(
 
 
 def test_repair_mends_what_its_neighbours_tell_and_loses_nothing(home: Path, tmp_path: Path) -> None:
-    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    broker = PatientBroker(PROPERTIES, directory=tmp_path)
     data = tmp_path / "data"
     shutil.copytree(home / "data", data)
     with broker:
@@ -176,7 +180,7 @@ def test_repair_gives_a_log_the_aborted_transactions_that_its_index_lacks(
 
 
 def test_repair_takes_a_damaged_batch_out_and_says_so(home: Path, tmp_path: Path) -> None:
-    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    broker = PatientBroker(PROPERTIES, directory=tmp_path)
     data = tmp_path / "data"
     shutil.copytree(home / "data", data)
     segment = sorted((data / "codecs-0").glob("*.log"))[1]
@@ -193,7 +197,7 @@ def test_repair_takes_a_damaged_batch_out_and_says_so(home: Path, tmp_path: Path
 
 
 def test_a_running_broker_is_noticed(home: Path, tmp_path: Path) -> None:
-    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    broker = PatientBroker(PROPERTIES, directory=tmp_path)
     shutil.copytree(home / "data", tmp_path / "data")
     with broker:
         looked = CliRunner().invoke(main, ["check", str(tmp_path / "data")])
@@ -221,7 +225,7 @@ def test_wrong_usage_is_told(tmp_path: Path) -> None:
 
 
 def test_readers_of_a_damaged_batch_are_told_and_the_broker_lives(home: Path, tmp_path: Path) -> None:
-    broker = KpyBroker(PROPERTIES, directory=tmp_path)
+    broker = PatientBroker(PROPERTIES, directory=tmp_path)
     shutil.copytree(home / "data", tmp_path / "data")
     flip(sorted((tmp_path / "data" / "codecs-0").glob("*.log"))[0], 8 * 100)
     with broker:
