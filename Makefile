@@ -128,6 +128,10 @@ exactly-once: setup ## 100 000 transactions of several clients through kills, pa
 upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels
 	$(BIN)/python -m pytest compat-tests/test_rolling_upgrade.py compat-tests/test_cluster_levels.py -q --upgrades $(UPGRADES)
 
+.PHONY: mixed
+mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead and follow one another, byte for byte
+	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
+
 .PHONY: failover
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
@@ -150,7 +154,7 @@ sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, O
 	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(OPTIONS)
 
 .PHONY: sim-mutants
-sim-mutants: setup ## the same with planted bugs: which of them are found (OPTIONS='--only fsync --seeds 0-39')
+sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')
 	$(BIN)/python -m tests.sim mutants $(OPTIONS)
 
 .PHONY: compaction

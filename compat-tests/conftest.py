@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from spark_pipeline import Batch, Pipeline
 
 
+collect_ignore = ["test_mixed_quorum.py"]
+"""It takes minutes where there is little CPU, so only who names it runs it (`make mixed`)."""
 started: list[BrokerProcess] = []
 no_spark = pytest.StashKey[str]()
 

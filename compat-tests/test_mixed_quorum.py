@@ -1,0 +1,180 @@
+"""One cluster of both programs: Apache Kafka and kpybroker elect, replicate and follow one another, byte for byte."""
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from admin_requests import quorum_of
+from clusters import Cluster, KafkaNode, KpyNode, Place, kafka_node, kpybroker_node
+from conftest import started
+from kpywire import error_codes
+from oracle import BrokerProcess
+from raw_client import RawClient
+from raw_requests import creation, topic_named
+
+METADATA = "__cluster_metadata"
+ORDERS = "orders"
+RECORDS = 300
+PATIENCE_S = 120.0
+PATIENT = {"controller.quorum.election.timeout.ms": "4000", "controller.quorum.fetch.timeout.ms": "8000"}
+WITHOUT = ("group.version", "share.version", "streams.version", "eligible.leader.replicas.version")
+"""What kpybroker does not have, or not on from the beginning."""
+
+
+def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:
+    if place.node_id != 1:
+        return kpybroker_node(place, properties, directory)
+    kafka = kafka_node(place, properties, directory)
+    assert isinstance(kafka, KafkaNode)
+    kafka.start_timeout_s = PATIENCE_S
+    kafka.formatting = tuple(part for name in WITHOUT for part in ("--feature", f"{name}=0"))
+    return kafka
+
+
+def eventually(condition: Callable[[], Any], what: str) -> Any:
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        try:
+            found = condition()
+        except OSError:
+            found = None
+        if found:
+            return found
+        time.sleep(0.1)
+    raise AssertionError(f"{what} did not come true in {PATIENCE_S} s")
+
+
+def leader_of(cluster: Cluster) -> int:
+    """The node that says of itself that it leads, and that the others follow it."""
+    for node_id, place in cluster.places.items():
+        if cluster.nodes[node_id].process is None:
+            continue
+        with RawClient(place.controller_port, timeout_s=5) as client:
+            (partition,) = client.call(quorum_of((METADATA, [0])), 2).topics[0].partitions
+        if partition.error_code == error_codes.NONE:
+            return node_id
+    return 0
+
+
+def all_follow(cluster: Cluster) -> bool:
+    leader = leader_of(cluster)
+    if not leader:
+        return False
+    with RawClient(cluster.places[leader].controller_port, timeout_s=5) as client:
+        (partition,) = client.call(quorum_of((METADATA, [0])), 2).topics[0].partitions
+    ends = [voter.log_end_offset for voter in partition.current_voters]
+    return len(ends) == len(cluster.places) and max(ends) - min(ends) < 10 and partition.high_watermark > 0
+
+
+def create(cluster: Cluster, name: str) -> bool:
+    for node in cluster.nodes.values():
+        if node.process is not None:
+            with RawClient(node.port, timeout_s=10) as client:
+                (topic,) = client.call(creation(topic_named(name, 1)), 7).topics
+            return topic.error_code in (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS)
+    return False
+
+
+def log_of(node: BrokerProcess, partition: str) -> bytes:
+    """The first segment of a log on the disk of a node that has stopped."""
+    directory = Path(node.properties["log.dirs"].split(",")[0])  # type: ignore[attr-defined]
+    return (directory / partition / f"{0:020d}.log").read_bytes().rstrip(b"\0")
+
+
+def another_leads(cluster: Cluster, leader: int) -> bool:
+    return leader_of(cluster) not in (0, leader)
+
+
+def create_orders(cluster: Cluster) -> None:
+    """Three partitions, each led by another node."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    assignment = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
+    topic = NewTopic(ORDERS, 3, replica_assignment=assignment, config={"min.insync.replicas": "2"})
+    admin.create_topics([topic])[ORDERS].result(PATIENCE_S)
+
+
+def write(producer: Producer, turn: int) -> None:
+    """The numbers of a turn to each partition; all are acknowledged by all replicas in sync."""
+    for number in range(turn * RECORDS, (turn + 1) * RECORDS):
+        for partition in range(3):
+            producer.produce(ORDERS, b"%d" % number, partition=partition)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def read(cluster: Cluster, partition: int, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": cluster.bootstrap_servers, "group.id": "judge", "log_level": 0})
+    consumer.assign([TopicPartition(ORDERS, partition, 0)])
+    try:
+        found: list[int] = []
+        while len(found) < count:
+            messages = consumer.consume(count, PATIENCE_S)
+            assert messages
+            found += [int(message.value() or b"") for message in messages if message.error() is None]
+        return found
+    finally:
+        consumer.close()
+
+
+def all_in_sync(cluster: Cluster) -> bool:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    partitions = admin.list_topics(ORDERS, timeout=30).topics[ORDERS].partitions.values()
+    return all(len(each.isrs) == 3 for each in partitions)
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(1_200)
+def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: str) -> None:
+    if target != "kpybroker":
+        pytest.skip("takes both programs")
+    led: dict[type, int] = {}
+    with Cluster(node_of, tmp_path, properties=PATIENT) as cluster:
+        started.extend(cluster.nodes.values())
+        for node in cluster.nodes.values():
+            node.stop_timeout_s = PATIENCE_S
+        eventually(partial(all_follow, cluster), "a quorum of all three")
+        create_orders(cluster)
+        producer = Producer(
+            {"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0,
+             "delivery.timeout.ms": int(PATIENCE_S * 1000)}
+        )  # fmt: skip
+        turns = 0
+        for number in range(8):
+            eventually(partial(all_follow, cluster), "a quorum of all three")
+            eventually(partial(all_in_sync, cluster), "all replicas in sync")
+            write(producer, turns)
+            leader = leader_of(cluster)
+            program = KafkaNode if isinstance(cluster.nodes[leader], KafkaNode) else KpyNode
+            led[program] = led.get(program, 0) + 1
+            eventually(partial(create, cluster, f"topic-{number}"), "a topic")
+            turns += 1
+            if len(led) == 2 and number >= 2:
+                break
+            node = cluster.nodes[leader]
+            node.kill() if number % 2 else node.stop()
+            eventually(partial(another_leads, cluster, leader), "another leader")
+            eventually(partial(create, cluster, f"without-{number}"), "a topic")
+            write(producer, turns)
+            turns += 1
+            cluster.start()
+        assert set(led) == {KafkaNode, KpyNode}, led
+        eventually(partial(all_follow, cluster), "a quorum of all three")
+        for partition in range(3):
+            assert read(cluster, partition, turns * RECORDS) == list(range(turns * RECORDS))
+        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        cluster.stop()
+        for partition in range(3):
+            assert len({log_of(node, f"{ORDERS}-{partition}") for node in cluster.nodes.values()}) == 1
+        logs = [log_of(node, f"{METADATA}-0") for node in cluster.nodes.values()]
+        shortest = min(map(len, logs))
+        assert shortest > 1_000
+        begins = {log[: shortest - 500] for log in logs}
+        assert len(begins) == 1, "the logs are the same but for what the last leader had not given to all"
+        started[:] = [each for each in started if each not in cluster.nodes.values()]
