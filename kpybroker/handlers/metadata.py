@@ -9,7 +9,8 @@
 - v8: authorized operations, answered only when asked for (KIP-430).
 """
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
+from typing import Any
 
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.internal_topics import auto_create
@@ -37,7 +38,9 @@ CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12
 """CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
 NOT_ASKED = -(2**31)
 STEP_TOPICS = 64
-"""Whose answers are put together in a step; most are kept from earlier ones."""
+"""Whose answers are put together in a step, where they are kept from earlier ones."""
+STEP_ANSWERS = 4
+"""So many are made in a step."""
 
 
 def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[None, None, MetadataResponse]:
@@ -50,7 +53,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         return _refused(wanted or [], code)
     topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
-        answers = yield from each(image.topics.values(), topics.known, STEP_TOPICS)
+        answers = yield from topics.all(image.topics.values())
     elif any(one.topic_id != ZERO_UUID for one in wanted):
         ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
         answers = yield from each(ids, topics.by_id)
@@ -108,6 +111,18 @@ class Topics:
         self.missing: list[str] = []
         """Names that a topic could have, and none has."""
         self._kept = broker.topic_answers.of(MetadataResponse, call.api_version, with_operations=with_operations).topics
+
+    def all(self, known: Iterable[Topic]) -> Generator[None, None, list[Any]]:
+        """The answers about these, in steps."""
+        topics, answers = list(known), list[Any]()
+        for start in range(0, len(topics), STEP_TOPICS):
+            some = topics[start : start + STEP_TOPICS]
+            found: list[Any] = [self._kept.get(topic.id) for topic in some]
+            if None in found:
+                found = yield from each(some, self.known, STEP_ANSWERS)
+            answers += found
+            yield
+        return answers
 
     def by_id(self, topic_id: bytes) -> bytes:
         topic = self.broker.image.topics_by_id.get(topic_id)

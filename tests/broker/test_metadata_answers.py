@@ -2,12 +2,15 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from running_node import RunningNode, start
 
+from kpybroker.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, Topics
 from kpybroker.handlers.topic_answers import MOST_FORMS, TopicAnswers
+from kpybroker.server.slices import at_once
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -190,3 +193,29 @@ def test_errors_of_topics_stand_beside_what_is_kept_and_are_counted(node: Runnin
         error_codes.UNKNOWN_TOPIC_OR_PARTITION: 2,
         error_codes.INVALID_TOPIC_EXCEPTION: 2,
     }
+
+
+def test_answers_that_are_made_anew_are_fewer_in_a_step_than_those_that_are_kept() -> None:
+    topics = object.__new__(Topics)
+    topics._kept = {}
+    made: list[int] = []
+
+    def known(topic: Any) -> bytes:
+        made.append(topic.id)
+        topics._kept[topic.id] = bytes([topic.id])
+        return topics._kept[topic.id]
+
+    topics.known = known  # type: ignore[method-assign]
+    all_of_them: list[Any] = [SimpleNamespace(id=number) for number in range(STEP_TOPICS)]
+    whole = [bytes([number]) for number in range(STEP_TOPICS)]
+    before = 0
+    steps = topics.all(all_of_them)
+    for _ in range(STEP_TOPICS // STEP_ANSWERS):
+        next(steps)
+        assert len(made) - before == STEP_ANSWERS
+        before = len(made)
+    assert at_once(steps) == whole
+    again = topics.all(all_of_them)
+    next(again)
+    assert at_once(again) == whole
+    assert len(made) == STEP_TOPICS
