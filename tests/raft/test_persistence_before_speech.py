@@ -12,8 +12,10 @@ from kpybroker.raft.messages import (
     Known,
     OffsetAndEpoch,
     ReplicaKey,
+    UpdateVoter,
     Vote,
     VoteResponse,
+    VoterResponse,
 )
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import Candidate, ElectionState, Follower, Leader, Prospective
@@ -155,7 +157,11 @@ def test_a_follower_acknowledges_what_it_has_synced() -> None:
     (first,) = requests(next_ready(quorum))
     assert isinstance(first.request, Fetch)
     quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2), 1, batches=[batch])), now_ms)
-    assert next_ready(quorum).batches == [batch]
+    ready = next_ready(quorum)
+    assert ready.batches == [batch]
+    (told,) = requests(ready)
+    assert isinstance(told.request, UpdateVoter), "who was configured tells of itself, meanwhile"
+    quorum.step(Answered(2, told.request, VoterResponse(Known(1, 2))), now_ms)
     assert quorum.ready() is None, "the next fetch would acknowledge what may be lost"
     quorum.step(LogSynced(2), now_ms)
     (second,) = requests(next_ready(quorum))
@@ -174,6 +180,8 @@ def test_a_damaged_batch_is_asked_for_again() -> None:
     quorum.step(Answered(2, first.request, FetchResponse(Known(1, 2), 1, batches=[bytes(batch)])), now_ms)
     assert quorum.ready() is None
     quorum.step(Tick(), now_ms + 1000)
+    (told,) = requests(next_ready(quorum))
+    quorum.step(Answered(2, told.request, VoterResponse(Known(1, 2))), now_ms + 1000)
     (second,) = requests(next_ready(quorum))
     assert second.request == first.request
 

@@ -47,7 +47,7 @@ requests = st.one_of(
     st.builds(Vote, epochs, keys, places, st.booleans(), keys),
     st.builds(BeginQuorumEpoch, epochs, node_ids, keys),
     st.builds(EndQuorumEpoch, epochs, node_ids, st.lists(keys, max_size=4).map(tuple)),
-    st.builds(Fetch, epochs, keys, offsets, epochs, offsets, st.integers(0, 10_000)),
+    st.builds(Fetch, epochs, keys, offsets, epochs, offsets, st.integers(0, 10_000), st.integers(0, 2**31 - 1)),
     st.builds(FetchSnapshot, epochs, keys, places, offsets, st.integers(1, 2**31 - 1)),
 )
 known = st.builds(Known, st.integers(-1, 2**31 - 1), st.integers(-1, 2**31 - 1), st.sampled_from([0, 6, 74, 75]))
