@@ -230,6 +230,7 @@ class LogLoader:
             return
         first = max(sum(segment.base_offset < offset for segment in self.segments) - 1, 0)
         producers = self._replayed(log_start_offset, self.segments[first].base_offset)
+        self._epoch_seen = -1  # a later segment may have been read already, whose transaction index was corrupt
         self._believed_epochs = dict(self.epochs.entries())
         self.epochs.truncate_from_end(self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
