@@ -3,8 +3,8 @@
 Kafka promises little here: what is damaged is found by its checksum, by whoever reads it. So this must hold: nobody is
 ever sent a damaged batch, neither a client nor a replica; a damaged index or snapshot misleads nobody; and when the
 partition's directory is removed and the node started again, the replica is rebuilt from those that have everything. It
-happens only where another replica in sync is whole, as a wiped disk does. (Not to transaction indexes, which have no
-checksums, nor to checkpoints: nobody could tell.)
+happens only where another replica in sync is whole, as a wiped disk does. (Not to time and transaction indexes,
+which have no checksums and say what is deleted and what was aborted, nor to checkpoints: nobody could tell.)
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .world import World
 
 SEGMENT = ".log"
-DERIVED = (".index", ".timeindex", ".snapshot")
+DERIVED = (".index", ".snapshot")
 """What can be made anew from the segments."""
 
 
@@ -49,7 +49,7 @@ class Rot:
         if machine in self._repaired:
             self._repaired.discard(machine)
             self._remove(machine)
-        elif self.rng.random() < self.often and self.may_be_lost(machine):
+        elif self.rng.random() < self.often and not machine.is_suspect and self.may_be_lost(machine):
             self._turn_over(machine)
 
     def _turn_over(self, machine: "Machine") -> None:

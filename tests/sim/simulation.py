@@ -208,8 +208,11 @@ class Simulation:
         return log
 
     def _may_lose_power(self, machine: Machine) -> bool:
-        """Where every append is synced before it is acknowledged, any machine at any time."""
-        if self.layout.flushes_every_message and not any(each.damaged for each in self.machines):
+        """Where every append is synced before it is acknowledged, any machine at any time; none that is damaged, since
+        what is behind that would be cut off as a torn end."""
+        if machine.damaged:
+            return False
+        if self.layout.flushes_every_message:
             return True
         return len(self.machines) > 1 and self.invariants.may_lose(machine)
 
