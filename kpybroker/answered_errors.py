@@ -1,14 +1,16 @@
 """Which of Kafka's errors a response holds: the top one and those of its topics, partitions, groups and so on.
 
-For counting. Not for Produce and Fetch, whose handlers know when something failed and do not look otherwise, nor for
-what is encoded already.
+For counting, and for finding the controller. Not for Produce and Fetch, whose handlers know when something failed and
+do not look otherwise, nor for what is encoded already.
 """
 
 from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from kpywire import error_codes
 from kpywire.encoding import EncodedStructs
+from kpywire.messages.describe_quorum import DescribeQuorumResponse
 from kpywire.schema import fields_of
 
 ERROR_CODE = "error_code"
@@ -40,3 +42,15 @@ def errors_in(message: type) -> Errors | None:
                     below(each, codes)
 
     return append_errors
+
+
+def names_no_controller(response: object) -> bool:
+    """Whether a response says that its node's controller is not the active one."""
+    message: type = type(response)
+    find = errors_in(message)
+    codes: list[int] = []
+    if find is not None:
+        find(response, codes)
+    # What is asked of the quorum is answered in its words (``RequestChannel.shouldReturnNotController``).
+    by_the_quorum = message is DescribeQuorumResponse and error_codes.NOT_LEADER_OR_FOLLOWER in codes
+    return by_the_quorum or error_codes.NOT_CONTROLLER in codes

@@ -11,13 +11,12 @@ REQUEST_TIMED_OUT.
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kpybroker.answered_errors import errors_in
+from kpybroker.answered_errors import names_no_controller
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
-from kpywire.messages.describe_quorum import DescribeQuorumResponse
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
@@ -163,15 +162,3 @@ class ControllerChannel:
     def _failed(call: _Call, error_code: int) -> Any:
         version = type(call.request).VERSIONS[-1] if call.api_version is None else call.api_version
         return plain_error_response(call.request, version, error_code)
-
-
-def names_no_controller(response: object) -> bool:
-    """Whether a response says that its node's controller is not the active one."""
-    message: type = type(response)
-    find = errors_in(message)
-    codes: list[int] = []
-    if find is not None:
-        find(response, codes)
-    # What is asked of the quorum is answered in its words (``RequestChannel.shouldReturnNotController``).
-    by_the_quorum = message is DescribeQuorumResponse and error_codes.NOT_LEADER_OR_FOLLOWER in codes
-    return by_the_quorum or error_codes.NOT_CONTROLLER in codes

@@ -10,7 +10,7 @@
 from inspect import isgeneratorfunction
 from typing import Any, Final, NamedTuple
 
-from kpybroker.controller.channel import names_no_controller
+from kpybroker.answered_errors import names_no_controller
 from kpybroker.errors import KafkaError
 from kpybroker.handlers import load_for_controller
 from kpybroker.handlers.context import Call, Context
