@@ -112,9 +112,7 @@ class ControllerHost:
             identity.voter if identity.is_controller else None,
             scheduler.now_ms(),
         )
-        where = Whereabouts(
-            identity.cluster_id, identity.listener_name, identity.voter.endpoints, identity.bootstrap_servers
-        )
+        where = _whereabouts(identity)
         quorum = self._quorum = _quorum(identity, metadata_log, recovered, timing, rng, where)
         if _is_lost(quorum) or (peers is None and not quorum.is_only_voter):
             raise StartRefused(_why_not_alone(quorum))
@@ -397,6 +395,12 @@ def _quorum(
 def _is_lost(quorum: Quorum) -> bool:
     """Whether the only voter is this node with a disk that it does not have any more: nobody will ever lead."""
     return list(quorum.history.voters) == [quorum.local.id] and not quorum.is_voter
+
+
+def _whereabouts(identity: Identity) -> Whereabouts:
+    return Whereabouts(
+        identity.cluster_id, identity.listener_name, identity.voter.endpoints, identity.bootstrap_servers
+    )
 
 
 def _why_not_alone(quorum: Quorum) -> str:
