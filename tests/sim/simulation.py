@@ -178,7 +178,7 @@ class Simulation:
         if self.churn is not None:
             self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
-        is_quick = self.layout.is_quick and self.kind.is_even and not self.kind.changes_voters
+        is_quick = self.layout.is_quick and self.kind.is_plain
         if is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
             self.world.run(1_000.0)  # a controller is active, and knows everybody
             trial = self.world.stream("silence").choice(
