@@ -477,20 +477,21 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
-        """Remove everything; go on, empty, at ``offset``. Readers may begin above it. DiskFailure."""
+        """Remove everything; go on at ``offset``, flushed as appends are. Readers may begin above it. DiskFailure."""
         with self.directory.failing():
             self._forget_flushed(offset)
             set_aside(self, self.segments[::-1], now_ms)
             self.snapshots.drop_outside(-1, -1)
-            segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
+            self.active = segment = Segment.create(self.directory.disk, self.path, offset, now_ms, self.config)
             self.unflushed.new_files.append(segment.log.path)
             self.segments[:] = [segment]
             self.base_offsets[:] = [offset]
-            self.active = segment
             self.epochs.clear()
             self.producers.clear(offset)
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
             self.end = LogOffset(offset, offset, 0)
+        if offset - self.recovery_point >= self.config.flush_messages:
+            self.flush()
 
     def _forget_flushed(self, offset: int) -> None:
         """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""

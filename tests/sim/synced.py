@@ -7,14 +7,15 @@ from kpystorage.sim_disk import SimDisk
 
 
 def is_synced(disk: SimDisk, log: Any, offset: int) -> bool:
-    """Whether all batches below ``offset`` are, with the names of their files."""
+    """Whether all batches below ``offset`` are, with the names of their files; an empty log has only its name."""
     end = log.position_of(offset)
     folder, is_named = _folder(disk, log.path)
     for segment in log.segments:
         if segment.base_offset > end.segment_base_offset:
             break
         is_last = segment.base_offset == end.segment_base_offset
-        if not _has(disk, folder, segment, end.position if is_last else segment.size):
+        size = end.position if is_last else segment.size
+        if (size or segment is log.segments[0]) and not _has(disk, folder, segment, size):
             return False
     return is_named
 
@@ -37,4 +38,4 @@ def _has(disk: SimDisk, folder: Folder, segment: Any, size: int) -> bool:
     assert isinstance(inode, Inode)
     names, _ = disk._names.get(folder.number, ({}, []))
     content, _ = disk._contents.get(inode.number, (b"", []))
-    return size == 0 or (names.get(name) is inode and content[:size] == inode.data[:size])
+    return names.get(name) is inode and content[:size] == inode.data[:size]

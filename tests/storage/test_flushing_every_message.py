@@ -2,6 +2,7 @@
 
 from random import Random
 
+import pytest
 from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
 
 from kpystorage.log import Log
@@ -66,3 +67,22 @@ def test_names_that_a_process_left_without_flushing_them_are_durable_with_the_ne
     log = open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0]
     append_records(log.open(), 1)
     assert end_after_power_failure(survivor) == 2
+
+
+@pytest.mark.parametrize("records", [0, 3])
+def test_where_a_follower_starts_over_is_durable(records: int) -> None:
+    disk = new_disk()
+    log = new_log(disk, EVERY_MESSAGE)
+    if records:
+        append_records(log, records)
+    log.truncate_fully_and_start_at(42, NOW_MS)
+    assert log.recovery_point == 42
+    assert end_after_power_failure(disk) == 42
+
+
+def test_to_start_over_is_flushed_no_sooner_than_so_many_messages_would_be() -> None:
+    log = new_log(new_disk(), LogConfig(flush_messages=43))
+    log.truncate_fully_and_start_at(42, NOW_MS)
+    assert log.recovery_point == 0
+    log.truncate_fully_and_start_at(43, NOW_MS)
+    assert log.recovery_point == 43
