@@ -16,6 +16,7 @@ from .settling import differing, unsettled
 from .tuning import Tuner
 
 if TYPE_CHECKING:
+    from .machine import Machine
     from .simulation import Simulation
 
 RECKLESS = "reckless"
@@ -104,15 +105,17 @@ class Churn:
             self._passing.is_over = True
         for client in self._operators:
             client.is_over = True
-        for machine in self.simulation.machines:
-            if machine.damaged:
-                self.simulation.within(
-                    REPAIR_MS, lambda each=machine: self.rot.may_be_lost(each), f"{machine} is not needed for a while"
-                )
-                self.rot.repair(machine)
-                self.simulation.within(
-                    REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired"
-                )
+        within = self.simulation.within
+        while any(machine.damaged for machine in self.simulation.machines):
+            within(REPAIR_MS, lambda: bool(self._repairable), "one that is damaged is not needed for a while")
+            machine = self._repairable[0]
+            self.rot.repair(machine)
+            within(REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired")
+
+    @property
+    def _repairable(self) -> "list[Machine]":
+        """Those that are damaged and not needed now."""
+        return [each for each in self.simulation.machines if each.damaged and self.rot.may_be_lost(each)]
 
     def get_through(self) -> None:
         """Members of a group come on, once all is well."""

@@ -114,18 +114,20 @@ class Invariants:
             return False  # who leads now knows of what nobody else does yet
         images = [max((host.image for host in hosts), key=lambda image: image.next_offset)]
         images += [reign.state.image for reign in reigns]
-        whole = {
-            each.node_id
-            for each in self.machines
-            if each.is_up and not each.is_suspect and not each.damaged and each is not machine
-        }
+        others = {each.node_id for each in self.machines if each.is_up and not each.is_suspect and each is not machine}
         for image in images:
             for topic in image.topics.values():
-                for partition in topic.partitions.values():
+                for index, partition in topic.partitions.items():
                     having = set(partition.isr) or {*partition.elr, *partition.last_known_elr}
-                    if machine.node_id in having and not having & whole:
+                    damaged = self._damaged(f"{topic.name}-{index}")
+                    is_in_need = machine.node_id in having or bool(having & damaged)
+                    if is_in_need and machine.node_id in partition.replicas and not (having & others) - damaged:
                         return False
         return True
+
+    def _damaged(self, name: str) -> set[int]:
+        """Whose replica of a partition is."""
+        return {each.node_id for each in self.machines if name in each.damaged}
 
     # The metadata
 
