@@ -29,6 +29,7 @@ from kpywire.messages.produce import PartitionProduceData, ProduceRequest, Topic
 from kpywire.record import Record, build_batch, read_records
 from oracle import has_ipv6_loopback
 from raw_client import RawClient
+from waiting import eventually
 
 PRODUCE_VERSION = 9
 
@@ -98,6 +99,7 @@ def test_logs_that_nobody_needed_since_the_start_are_weighed_unopened(tmp_path: 
         create(client, "empty")
         for _ in range(3):
             assert produce(client, "full", b"v" * 100) == error_codes.NONE
+    eventually(lambda: "empty" in weighed(node), "the files of the empty log")  # a thread makes them
     before = weighed(node)
     node.stop()
     assert before["full"] > 300
