@@ -306,7 +306,7 @@ class Dispatcher:
             response_header_version(api_key, api_version) == 1,
             self.counters[api_key].prepare(),
             errors,
-            module.handle if works and self.intercept is None else None,
+            _work_of(module) if self.intercept is None else None,
             sends_files=api_key == FETCH,
         )
         self.served[(api_key, api_version)] = served
@@ -329,6 +329,12 @@ class Dispatcher:
         assert served is not None
         call = Call(API_VERSIONS, 0, None, connection, self.versions)
         return _encode(served, correlation_id, api_versions.unsupported_version(self.broker, call))
+
+
+def _work_of(module: Any) -> Callable[..., Work] | None:
+    """The handler that works in pieces, or the one for large requests beside one that does not."""
+    work: Callable[..., Work] | None = getattr(module, "handle_in_steps", None)
+    return module.handle if isgeneratorfunction(module.handle) else work
 
 
 def _is_in_steps(frame: memoryview, call: Call) -> bool:

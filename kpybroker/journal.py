@@ -18,7 +18,7 @@ Invariant: what the machine holds equals a replay of the log up to ``appended_of
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
 from heapq import heapify, heappop, heappush
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, final
 
 from kpywire import error_codes
 
@@ -49,6 +49,19 @@ class Send(NamedTuple):
     node_id: int
     message: Any
     context: Any = None
+
+
+@final
+class Prepared:
+    """Takes the place of many records in `Effects`, and goes to `Machine.apply` as a whole, with the first's offset: a
+    batch of which most was made beforehand, in steps."""
+
+    __slots__ = ("records", "section")
+
+    def __init__(self, records: list[Any], section: bytes) -> None:
+        """``section`` is that of the batch in the log, not compressed, of records of one time."""
+        self.records = records
+        self.section = section
 
 
 class Effects(NamedTuple):

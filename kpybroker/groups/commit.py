@@ -13,6 +13,7 @@ from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import Group
 from kpybroker.groups.lookup import is_abandoned, wake
+from kpybroker.groups.record import Record
 from kpybroker.groups.shard import Shard
 from kpybroker.journal import ProducerEpoch
 from kpywire import error_codes
@@ -43,8 +44,13 @@ def commit_offsets(shard: Shard, request: GroupRequest, decision: Decision) -> N
         refuse_commit(request, error, decision)
         return
     message = request.message
-    retention_ms = message.retention_time_ms
-    expire_timestamp_ms = NO_TIMESTAMP if retention_ms == -1 else as_int64(decision.timestamp_ms + retention_ms)
+    expire_timestamp_ms = expiry_ms(message, decision.timestamp_ms)
+
+    prepared = request.prepared
+    if prepared is not None:
+        decision.records.append(prepared)
+        _answer_commit(request, lambda topic: _refuse(topic, error_codes.NONE), decision)
+        return
 
     def write(topic: Any) -> Answers:
         return _write(message.group_id, topic, decision, expire_timestamp_ms, topic.topic_id)
@@ -85,20 +91,35 @@ def _write(
     for partition in topic.partitions:
         metadata = partition.committed_metadata or ""
         error_code = error_codes.NONE
-        if _java_length(metadata) > decision.settings.offset_metadata_max_bytes:
+        if java_length(metadata) > decision.settings.offset_metadata_max_bytes:
             error_code = error_codes.OFFSET_METADATA_TOO_LARGE
         else:
-            value = OffsetCommitValue(
-                offset=partition.committed_offset,
-                leader_epoch=partition.committed_leader_epoch,
-                metadata=metadata,
-                commit_timestamp=decision.timestamp_ms,
-                expire_timestamp=expire_timestamp_ms,
-                topic_id=topic_id,
-            )
-            decision.records.append(commit_record(group_id, topic.name, partition.partition_index, value))
+            timestamp_ms = decision.timestamp_ms
+            record = position_record(group_id, topic, partition, timestamp_ms, expire_timestamp_ms, topic_id)
+            decision.records.append(record)
         answers.append((partition.partition_index, error_code))
     return answers
+
+
+def expiry_ms(message: Any, timestamp_ms: int) -> int:
+    """When positions end of which the client says so, as it could before version 5."""
+    retention_ms = message.retention_time_ms
+    return NO_TIMESTAMP if retention_ms == -1 else as_int64(timestamp_ms + retention_ms)
+
+
+def position_record(
+    group_id: str, topic: Any, partition: Any, timestamp_ms: int, expire_timestamp_ms: int, topic_id: bytes
+) -> Record:
+    """The record of one partition's position."""
+    value = OffsetCommitValue(
+        offset=partition.committed_offset,
+        leader_epoch=partition.committed_leader_epoch,
+        metadata=partition.committed_metadata or "",
+        commit_timestamp=timestamp_ms,
+        expire_timestamp=expire_timestamp_ms,
+        topic_id=topic_id,
+    )
+    return commit_record(group_id, topic.name, partition.partition_index, value)
 
 
 def _refuse(topic: Any, error_code: int) -> Answers:
@@ -201,6 +222,6 @@ def _check_foreign(shard: Shard, group: Group, generation_id: int, decision: Dec
     return error_codes.GROUP_ID_NOT_FOUND
 
 
-def _java_length(text: str) -> int:
+def java_length(text: str) -> int:
     """As Java counts: in UTF-16 units."""
     return len(text) if text.isascii() else len(text.encode("utf-16-le")) // 2

@@ -26,7 +26,7 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.lookup import wake
 from kpybroker.groups.shard import Shard, Sweep
-from kpybroker.journal import Effects, ProducerEpoch, TooLarge
+from kpybroker.journal import Effects, Prepared, ProducerEpoch, TooLarge
 from kpywire import error_codes
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest
@@ -109,9 +109,13 @@ class GroupCoordinator:
         self._sweep_due_ms = now_ms + SWEEP_PAUSE_MS
         return Effects(decision.records, producer, decision.replies)
 
-    def apply(self, record: Record, offset: int, producer: ProducerEpoch | None) -> None:
+    def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """One record of the log, old or written just now."""
-        self.shard.apply(record, offset, producer)
+        if type(record) is Prepared:
+            for each_offset, each in enumerate(record.records, offset):
+                self.shard.apply(each, each_offset, producer)
+        else:
+            self.shard.apply(record, offset, producer)
 
     def apply_marker(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
         """A producer's transaction ended: what it has pending counts, or is forgotten."""

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.timers import Timer, Timers
+    from kpybroker.journal import Prepared
 
 
 class Decision:
@@ -25,7 +26,7 @@ class Decision:
         self.settings = settings
         self.timers = timers
         self.rng = rng
-        self.records: list[Record] = []
+        self.records: list[Record | Prepared] = []
         self.replies: list[tuple[Any, Any]] = []
 
     def reply(self, ticket: Any, message: Any) -> None:

@@ -7,6 +7,8 @@ not throw members out; ``timestamp_ms`` of an event is the wall clock and goes i
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from kpybroker.journal import Prepared
+
 
 class GroupRequest(NamedTuple):
     """A request that concerns one group: one of kpywire's, or a part of one that concerns several groups.
@@ -24,6 +26,8 @@ class GroupRequest(NamedTuple):
     """As Kafka shows it: ``/127.0.0.1``."""
     require_stable: bool = False
     """Of an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
+    prepared: Prepared | None = None
+    """Of a large OffsetCommit: what it writes if it is taken."""
 
 
 class DescribeGroup(NamedTuple):

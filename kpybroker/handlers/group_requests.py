@@ -8,6 +8,7 @@ from ipaddress import IPv6Address
 from typing import Any
 
 from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.large_commit import LargeCommit
 from kpybroker.handlers.context import Call, Context
 from kpybroker.server.pending import Pending
 from kpywire import error_codes
@@ -31,7 +32,7 @@ def coordinator_error(code: int) -> int:
 
 
 def group_request(
-    broker: Context, message: Any, call: Call, *, require_stable: bool = False
+    broker: Context, message: Any, call: Call, *, require_stable: bool = False, prepared: LargeCommit | None = None
 ) -> Callable[[Any], GroupRequest]:
     """Makes the event of a request once the ticket is known."""
     timestamp_ms = broker.scheduler.now_ms()
@@ -45,6 +46,7 @@ def group_request(
             call.client_id or "",
             java_address(call.connection.client_host),
             require_stable,
+            prepared,
         )
 
     return event

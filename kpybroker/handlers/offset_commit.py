@@ -8,8 +8,10 @@
 - The empty group id is one like any other.
 """
 
+from collections.abc import Generator
 from typing import Any
 
+from kpybroker.groups.large_commit import LargeCommit, prepared_commit
 from kpybroker.handlers.context import Call, Context
 from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
@@ -26,9 +28,28 @@ IDS_FROM = 10
 
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
     """Commit what exists; refuse the rest."""
+    asked = request.topics
+    answers = _refuse_unknown(broker, request, call)
+    return _submit(broker, request, call, asked, answers, None) if request.topics else answers.response()
+
+
+def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Generator[None, None, Any]:
+    """The same of a large request: what it may write is made in steps, and decided on in one."""
+    asked = request.topics
+    answers = _refuse_unknown(broker, request, call)
+    yield
+    prepared = None
+    if not broker.groups.kind.codec():
+        metadata_max_bytes = broker.config["offset.metadata.max.bytes"]
+        prepared = yield from prepared_commit(request, broker.scheduler.now_ms(), metadata_max_bytes)
+        yield
+    return _submit(broker, request, call, asked, answers, prepared) if request.topics else answers.response()
+
+
+def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -> "_Answers":
+    """Leave in the request what exists; the refusals of the rest."""
     by_id = call.api_version >= IDS_FROM
     answers = _Answers(by_id)
-    asked = list(request.topics)
     existing = []
     for topic in request.topics:
         if by_id:
@@ -48,12 +69,22 @@ def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
             topic = OffsetCommitRequestTopic(name=topic.name, topic_id=topic.topic_id, partitions=partitions)
         if topic.partitions:
             existing.append(topic)
-    if not existing:
-        return answers.response()
     request.topics = existing
+    return answers
+
+
+def _submit(
+    broker: Context,
+    request: OffsetCommitRequest,
+    call: Call,
+    asked: list[OffsetCommitRequestTopic],
+    answers: "_Answers",
+    prepared: LargeCommit | None,
+) -> Any:
+    by_id = call.api_version >= IDS_FROM
     return broker.groups.submit(
         request.group_id,
-        group_request(broker, request, call),
+        group_request(broker, request, call, prepared=prepared),
         lambda code: _refused(asked, by_id, coordinator_error(code)),
         answer=answers.merge,
         timeout_ms=commit_timeout_ms(broker),

@@ -14,13 +14,13 @@ from kpybroker.errors import KafkaError
 from kpybroker.hosting.kind import EncodedRecord, Kind
 from kpybroker.hosting.tickets import Outlet, Ticket
 from kpybroker.io.scheduler import Scheduler, Timer
-from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, Prepared, ProducerEpoch
 from kpybroker.partition.leader import Leader, Marker
 from kpybroker.replicas.replica import Replica
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.batch import parse_header
-from kpywire.record import Record, build_batch, plain_batch
+from kpywire.record import Record, build_batch, plain_batch, plain_batch_of
 
 log = logging.getLogger("kpybroker.hosting")
 
@@ -213,26 +213,29 @@ class Shard:
         in_sync = len(partition.isr)
         return in_sync >= self.replica.topic.config.min_insync_replicas or in_sync >= len(partition.replicas)
 
-    def _append(
-        self, records: Sequence[EncodedRecord], producer: ProducerEpoch | None, _now_ms: int
-    ) -> tuple[int, int]:
+    def _append(self, records: Sequence[Any], producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
         if not self.has_enough_in_sync:
             raise AppendRefused(error_codes.NOT_ENOUGH_REPLICAS)
         now_ms = self._scheduler.now_ms()
         codec, validation = self.kind.codec(), self.replica.topic.validation
-        pairs = self._encoded(records, validation.max_message_bytes, codec)
+        prepared = records[0] if type(records[0]) is Prepared else None
+        pairs = [] if prepared else self._encoded(records, validation.max_message_bytes, codec)
         try:
             leader = self.replica.led()
             if leader.epoch != self.epoch:
                 raise AppendRefused(error_codes.NOT_LEADER_OR_FOLLOWER)
             if producer is None:
                 base_offset, epoch = leader.log.log_end_offset, leader.epoch
-                if codec:
+                count = len(pairs)
+                if prepared is not None:
+                    count = len(prepared.records)
+                    batch = plain_batch_of(prepared.section, count, base_offset, epoch, now_ms)
+                elif codec:
                     written = [Record(-1, now_ms, *pair) for pair in pairs]
                     batch = build_batch(written, base_offset=base_offset, codec=codec, partition_leader_epoch=epoch)
                 else:
                     batch = plain_batch(pairs, base_offset, epoch, now_ms)
-                first_offset, next_offset = leader.append_built(batch, len(pairs), validation, now_ms)
+                first_offset, next_offset = leader.append_built(batch, count, validation, now_ms)
             else:
                 first_offset, next_offset = self._append_of(producer, pairs, leader, now_ms)
         except KafkaError as error:

@@ -9,7 +9,8 @@ from test_node import create, wait_until
 
 from group_requests import Member, commit, coordinator_ready, describe, joining, offsets, stable_member
 from kpywire import error_codes
-from kpywire.record import read_records
+from kpywire.batch import batch_headers
+from kpywire.record import plain_batch, read_records
 from raw_client import RawClient
 
 TOPIC = "__consumer_offsets"
@@ -40,6 +41,44 @@ def test_commits_are_compressed_as_configured_and_found_after_a_restart(tmp_path
         with RawClient(node.port) as client:
             coordinator_ready(client)
             assert offsets(client, "g") == {"t": {0: (1, 0, "x" * 1000, 0), 2: (7, 0, "", 0)}}
+    finally:
+        node.stop()
+
+
+@pytest.mark.parametrize("codec", [0, 2])
+def test_a_large_commit_is_made_in_steps_and_written_as_one_batch(tmp_path: Path, codec: int) -> None:
+    settings = {"offsets_topic_num_partitions": "1", "offsets_topic_compression_codec": str(codec)}
+    said = {index: (index + 1, "m" * (index * 9)) for index in range(150)}
+    wanted = {"t": {index: (offset, 0, metadata, 0) for index, (offset, metadata) in said.items()}}
+    node = start(tmp_path, **settings)
+    try:
+        with RawClient(node.port) as client:
+            create(client, "t", partitions=len(said))
+            coordinator_ready(client)
+            taken = commit(client, "g", "t", *((index, *each) for index, each in said.items()), (150, 1, "unknown"))
+            assert taken == {**dict.fromkeys(said, 0), 150: error_codes.UNKNOWN_TOPIC_OR_PARTITION}
+            assert offsets(client, "g") == wanted
+            too_long = (0, 99, "x" * 5_000)
+            assert commit(client, "h", "t", too_long, (1, 7, "")) == {0: error_codes.OFFSET_METADATA_TOO_LARGE, 1: 0}
+            assert commit(client, "h", "none", (0, 1, "x" * 3_000)) == {0: error_codes.UNKNOWN_TOPIC_OR_PARTITION}
+            many = [(index, 1, "x" * 4_000) for index in range(150)] * 2
+            refused = dict.fromkeys(said, error_codes.UNKNOWN_SERVER_ERROR if codec == 0 else 0)
+            assert commit(client, "i", "t", *many) == refused
+    finally:
+        node.stop()
+    content = (tmp_path / f"{TOPIC}-0" / f"{0:020d}.log").read_bytes()
+    first = next(batch_headers(content))[1]
+    assert (first.record_count, first.attributes) == (150, codec)
+    records = list(read_records(content[: first.size]))
+    if codec == 0:
+        pairs = [(record.key or b"", record.value) for record in records]
+        assert plain_batch(pairs, 0, first.partition_leader_epoch, first.max_timestamp) == content[: first.size]
+    node = start(tmp_path, **settings)
+    try:
+        with RawClient(node.port) as client:
+            coordinator_ready(client)
+            assert offsets(client, "g") == wanted
+            assert offsets(client, "h") == {"t": {1: (7, 0, "", 0)}}
     finally:
         node.stop()
 
