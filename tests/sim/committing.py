@@ -3,6 +3,8 @@
 (What waits in a connection that was given up may still arrive behind what was sent later, as in life.)
 """
 
+from collections.abc import Callable
+
 from exactly_once.history import Committed, Outcome, Position, Transaction
 from kpywire import error_codes
 from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
@@ -12,8 +14,10 @@ from .client import GROUP, Client, NoAnswer, Refused
 from .records import Records
 
 
-async def commit(client: Client, records: Records, place: tuple[str, int]) -> None:
-    """Commit ever larger offsets, and look what is committed."""
+async def commit(
+    client: Client, records: Records, place: tuple[str, int], coordinates_no_more: Callable[[int, str], bool]
+) -> None:
+    """Commit ever larger offsets, and look what is committed: not at a coordinator that has been replaced."""
     number, offset = 0, 0
     while not client.is_over:
         group = f"{client.name}-{number}"
@@ -26,7 +30,7 @@ async def commit(client: Client, records: Records, place: tuple[str, int]) -> No
                 Transaction(group, began_s, began_s, client.now_s, outcome, positions=(position,))
             )
             if outcome is Outcome.COMMITTED and client.rng.random() < 0.5:
-                await _look(client, records, group, place)
+                await _look(client, records, group, place, coordinates_no_more)
         except (NoAnswer, Refused):
             client.forget()
             number += outcome is Outcome.UNKNOWN
@@ -55,7 +59,13 @@ async def _commit(client: Client, node_id: int, group: str, place: tuple[str, in
     return Outcome.ABORTED if code else Outcome.COMMITTED
 
 
-async def _look(client: Client, records: Records, group: str, place: tuple[str, int]) -> None:
+async def _look(
+    client: Client,
+    records: Records,
+    group: str,
+    place: tuple[str, int],
+    coordinates_no_more: Callable[[int, str], bool],
+) -> None:
     """Ask how far the group has come. Raises NoAnswer or Refused."""
     topic, partition = place
     found = client.topics.get(topic)
@@ -64,11 +74,12 @@ async def _look(client: Client, records: Records, group: str, place: tuple[str, 
     )
     began_s = client.now_s
     node_id = await client.coordinator(group, GROUP)
+    is_old = coordinates_no_more(node_id, group)
     request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=group, topics=[wanted])])
     answer = await client.ask(node_id, request)
     (of_group,) = answer.groups
     if of_group.error_code == error_codes.NONE:
         (one,) = of_group.topics[0].partitions
-        if one.error_code == error_codes.NONE:
+        if one.error_code == error_codes.NONE and not is_old:
             position = Position(group, place, one.committed_offset)
             records.committed.append(Committed(began_s, client.now_s, position))

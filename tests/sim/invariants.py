@@ -8,8 +8,10 @@ metadata image at one offset.
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
+from kpybroker.hosting.placement import partition_for
 from kpywire.batch import batch_headers
 
+from .layout import GROUP_PARTITIONS
 from .sequences import Sequences
 from .synced import is_synced
 
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 EVERY_EVENTS = 8
 READ_BYTES = 1 << 20
+GROUPS = "__consumer_offsets"
 
 Place = tuple[str, bytes, int]
 """Topic, its id, partition."""
@@ -128,6 +131,18 @@ class Invariants:
     def _damaged(self, name: str) -> set[int]:
         """Whose replica of a partition is."""
         return {each.node_id for each in self.machines if name in each.damaged}
+
+    def coordinates_no_more(self, node_id: int, group: str) -> bool:
+        """Whether a node takes itself for the coordinator of a group that another has taken over from it. What it
+        answers until it learns of that may be old: reads ask nobody, in Kafka (``scheduleReadOperation``) and here."""
+        node = self.machines[node_id - 1].node
+        topic = node.broker.replicas.topics.get(GROUPS) if node is not None and node.broker is not None else None
+        if topic is None:
+            return False
+        index = partition_for(group, GROUP_PARTITIONS)
+        replica, committed = topic.replicas.get(index), self.committed.get((GROUPS, topic.id, index))
+        leader = replica.leader if replica is not None else None
+        return leader is not None and committed is not None and leader.epoch < committed.epoch
 
     # The metadata
 

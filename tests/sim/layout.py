@@ -20,10 +20,11 @@ DIRECTORY = "/data"
 CLUSTER_ID = "AAAAAAAAQACAAAAAAAAAAA"
 CONTROLLER_PORT = 9093
 START_MS = 1_790_000_000_000
+GROUP_PARTITIONS = 2
 COMMON = {
     "kpybroker.http.listener": "",
     "kpybroker.loop.lag.warn.ms": "0",
-    "offsets.topic.num.partitions": "2",
+    "offsets.topic.num.partitions": str(GROUP_PARTITIONS),
     "transaction.state.log.num.partitions": "2",
     "group.initial.rebalance.delay.ms": "0",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",

@@ -167,7 +167,7 @@ class Simulation:
         self.clients.append(poser)
         poser.run(Poser(poser, self.machines).pose())
         committer = self.client("committer")
-        committer.run(commit(committer, self.records, self.partitions[0]))
+        committer.run(commit(committer, self.records, self.partitions[0], self.invariants.coordinates_no_more))
         for number in range(2):
             consumer = self.client(f"consumer{number}")
             consumer.run(consume(consumer, self.records, self.partitions))
