@@ -134,7 +134,7 @@ class LogDirectory:
             self.cleaner_offsets = checkpoint.read_offsets(self.disk, self._file(names.CLEANER_OFFSETS))
             self.high_watermarks = checkpoint.read_offsets(self.disk, self._file(names.HIGH_WATERMARKS))
             self._written[names.CLEANER_OFFSETS] = checkpoint.render_offsets(self.cleaner_offsets)
-            self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets}
+            self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets, *self.high_watermarks}
             self._list_logs()
             self._drop_what_is_gone()
             self._session.begin(trusted=self.shutdown is not Shutdown.UNCLEAN)
@@ -418,7 +418,8 @@ class LogDirectory:
         self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
         self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
         self.write_checkpoint(names.CLEANER_OFFSETS, self.render_cleaner_offsets())
-        self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets}
+        self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
+        self._maybe_noted = {*self.recovery_points, *self.log_starts, *self.cleaner_offsets, *self.high_watermarks}
 
     def read_topic_id(self, log: Log) -> bytes | None:
         """The topic id in a log's ``partition.metadata``; None if it has none. DiskFailure, CorruptLog."""

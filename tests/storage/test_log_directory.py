@@ -463,6 +463,8 @@ def test_a_new_log_is_not_judged_by_the_checkpoints_of_an_earlier_one_of_its_nam
     log.advance_log_start(20)
     directory.write_checkpoint(names.RECOVERY_POINTS, directory.render_recovery_points())
     directory.write_checkpoint(names.LOG_STARTS, directory.render_log_starts())
+    directory.high_watermarks["t", 0] = 27
+    directory.write_checkpoint(names.HIGH_WATERMARKS, directory.render_high_watermarks())
     directory.mark(log)
     append_records(directory.create_log("t", 0, TOPIC_ID, SMALL, NOW_MS), 3)
     directory.abandon()  # and the machine is down before the next checkpoint
@@ -470,6 +472,7 @@ def test_a_new_log_is_not_judged_by_the_checkpoints_of_an_earlier_one_of_its_nam
     log = again.logs["t", 0].open()
     assert (log.log_start_offset, log.end.offset) == (0, 3)
     assert again.recovery_points.get(("t", 0), 0) == 0
+    assert again.high_watermarks.get(("t", 0), 0) == 0  # 3 would be told as committed
 
 
 @pytest.mark.parametrize("dies", [False, True])
