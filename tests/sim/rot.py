@@ -4,7 +4,8 @@ Kafka promises little here: what is damaged is found by its checksum, by whoever
 ever sent a damaged batch, neither a client nor a replica; a damaged index or snapshot misleads nobody; and when the
 partition's directory is removed and the node started again, the replica is rebuilt from those that have everything. It
 happens only where another replica in sync is whole, as a wiped disk does. (Not to time and transaction indexes,
-which have no checksums and say what is deleted and what was aborted, nor to checkpoints: nobody could tell.)
+which have no checksums and say what is deleted and what was aborted, nor to checkpoints, nor to a batch's offset and
+epoch, which its checksum leaves out since leaders assign them: nobody could tell.)
 """
 
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kpystorage.disk import remove_tree
 from kpystorage.memory_disk import Folder
+from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC_POSITION
 
 from .layout import DIRECTORY
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from .world import World
 
 SEGMENT = ".log"
+BASE_OFFSET_BYTES = 8
 DERIVED = (".index", ".snapshot")
 """What can be made anew from the segments."""
 
@@ -71,6 +74,8 @@ class Rot:
         if inode is None or not inode.data:
             return
         at, bit = rng.randrange(len(inode.data)), 1 << rng.randrange(8)
+        if file.endswith(SEGMENT) and _is_without_checksum(bytes(inode.data), at):
+            return
         inode.data[at] ^= bit
         machine.disk.synchronize(inode)
         self.world.tell(f"bit {bit} of byte {at} of {name}/{file} on {machine} turns over")
@@ -85,6 +90,17 @@ class Rot:
                 pass
             machine.disk.synchronize_directory(DIRECTORY)
         machine.damaged.clear()
+
+
+def _is_without_checksum(data: bytes, at: int) -> bool:
+    """Whether a byte of a segment belongs to the offset or the epoch of a batch."""
+    position = 0
+    while position <= at and position + HEADER_BYTES <= len(data):
+        size = LENGTH_END + int.from_bytes(data[position + BASE_OFFSET_BYTES : position + LENGTH_END])
+        if at < position + size:
+            return at < position + BASE_OFFSET_BYTES or position + LENGTH_END <= at < position + MAGIC_POSITION
+        position += size
+    return False
 
 
 def _partitions(machine: "Machine") -> Folder:
