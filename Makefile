@@ -8,6 +8,7 @@ SHELL := /bin/sh
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
+SLOW := slow or java or spark
 CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
@@ -52,13 +53,15 @@ setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and
 .PHONY: test
 test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
-	$(PYTEST) tests -m "not slow and not java and not spark"
-	$(PYTEST) tests -m "slow or java or spark"
+	@mkdir -p build; echo "The slow tests run beside the fast ones: build/slow-tests.log, printed when both are over."; \
+	$(PYTEST) tests -m "$(SLOW)" > build/slow-tests.log 2>&1 & slow=$$!; \
+	$(PYTEST) tests -m "not ($(SLOW))"; fast=$$?; \
+	wait $$slow; slow=$$?; cat build/slow-tests.log; exit $$((fast + slow))
 	$(PYTEST) compat-tests --target kpybroker -m "not slow" --reruns 1
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
-	$(PYTEST) tests -m "not slow and not java and not spark"
+	$(PYTEST) tests -m "not ($(SLOW))"
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import rules
