@@ -170,7 +170,10 @@ class LogLoader:
     def _open_segments(
         self, files: SegmentFiles, shutdown: Shutdown, recovery_point: int, log_start_offset: int
     ) -> None:
-        for base_offset in files.base_offsets:
+        bases = files.base_offsets
+        is_unclean = shutdown is Shutdown.UNCLEAN
+        recovered_from = bases[_first_to_recover(bases, recovery_point)] if bases and is_unclean else MAX_OFFSET
+        for base_offset in bases:
             segment = Segment(
                 self.disk,
                 self.path,
@@ -186,8 +189,11 @@ class LogLoader:
                 self._rebuild(segment)
             elif not segment.transaction_index.is_sane(base_offset):
                 self.report(f"{self.name}: segment {base_offset} has a corrupt transaction index; it is built anew")
+                if base_offset >= recovered_from:
+                    continue  # it is checked with all before it; these may be torn, and cannot be replayed yet
                 producers = self._replayed(log_start_offset, base_offset)
                 self._recover_segment(segment, producers, MAX_OFFSET if shutdown is Shutdown.CLEAN else recovery_point)
+                self._epoch_seen = -1  # what is checked next may be older
 
     def _rebuild(self, segment: Segment) -> None:
         stem = f"{self.path}/{segment.base_offset:020d}"
@@ -228,9 +234,8 @@ class LogLoader:
         """
         if not self.segments:
             return
-        first = max(sum(segment.base_offset < offset for segment in self.segments) - 1, 0)
+        first = _first_to_recover([segment.base_offset for segment in self.segments], offset)
         producers = self._replayed(log_start_offset, self.segments[first].base_offset)
-        self._epoch_seen = -1  # a later segment may have been read already, whose transaction index was corrupt
         self._believed_epochs = dict(self.epochs.entries())
         self.epochs.truncate_from_end(self.segments[first].base_offset)
         for number in range(first, len(self.segments)):
@@ -361,6 +366,9 @@ class LogLoader:
 
     def _refuse_flushed(self, segment: Segment, position: int, offset: int, recovery_point: int) -> None:
         place = f"{segment.log.path}, byte {position} (offset {offset})"
+        follows = next(scan.batches(segment.log, position, segment.size), None)
+        if follows is not None and check_crc(follows[2], follows[1]):
+            offset = min(offset, follows[1].base_offset)  # one before it is damaged, and says that it ends behind this
         if offset < recovery_point:
             raise CorruptLog(
                 f"{place}: damaged, though everything below offset {recovery_point} had been flushed. "
@@ -458,6 +466,11 @@ class LogLoader:
                         else:
                             producers.complete(ended)
         producers.end_offset = max(producers.end_offset, end_offset)
+
+
+def _first_to_recover(base_offsets: list[int], offset: int) -> int:
+    """The number of the segment before ``offset``, where recovery from there on begins."""
+    return max(sum(base_offset < offset for base_offset in base_offsets) - 1, 0)
 
 
 def rebuild_producers(log: "Log", now_ms: int) -> ProducerStates:
