@@ -66,7 +66,7 @@ class MetadataDelta:
         "next_offset",
         "partitions",
         "producer_ids",
-        "removed_topic_ids",
+        "removed_topics",
     )
 
     def __init__(self, first_offset: int = 0, *, from_snapshot: bool = False) -> None:
@@ -75,8 +75,8 @@ class MetadataDelta:
         self.from_snapshot = from_snapshot
         self.created_topics: dict[bytes, Topic] = {}
         self.deleted_topics: dict[bytes, Topic] = {}
-        self.removed_topic_ids: set[bytes] = set()
-        """Of all topics that were deleted, also of those that were created just before."""
+        self.removed_topics: dict[bytes, str] = {}
+        """Ids and names of all topics that were deleted, also of those that were created just before."""
         self.partitions: dict[bytes, dict[int, Partition | None]] = {}
         """Per topic id: each changed partition and what it was before, None if new. Not those of deleted topics."""
         self.brokers: dict[int, Broker | None] = {}
@@ -107,7 +107,7 @@ class MetadataDelta:
 
     def topic_deleted(self, topic: Topic) -> None:
         self.partitions.pop(topic.id, None)
-        self.removed_topic_ids.add(topic.id)
+        self.removed_topics[topic.id] = topic.name
         if self.created_topics.pop(topic.id, None) is None:
             self.deleted_topics[topic.id] = topic
 

@@ -56,8 +56,8 @@ class Directories:
         self._halt = halt
         self._cordoned: frozenset[str] = frozenset()
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
-        self.deleted_topic_ids: frozenset[bytes] = frozenset()
-        """Topics that the metadata log says were deleted before this start, as far as it goes back."""
+        self.deleted_topics: dict[bytes, str] = {}
+        """Ids and names of topics that the metadata log says were deleted before this start, as far as it goes back."""
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
         self._going: deque[tuple[LogDirectory, str]] = deque()
@@ -128,6 +128,10 @@ class Directories:
             self._let_go(found)
             return None
         if found.topic_id is None:
+            if topic in self.deleted_topics.values():
+                # Nothing of it was flushed, or its id would have been: no more is lost than a power failure may take.
+                self.set_aside(found, f"nobody knows which topic of its name has the log {found.name}")
+                return None
             found.directory.write_topic_id(found, topic_id)  # the machine died before it was on disk
             found.topic_id = topic_id
         return found
@@ -256,7 +260,7 @@ class Directories:
         except DiskFailure as failure:
             self.check(failure)
             topic_id = None
-        if topic_id in self.deleted_topic_ids:
+        if topic_id in self.deleted_topics:
             self.delete(found, 0)
         else:
             self.set_aside(found)

@@ -97,7 +97,7 @@ class Replicas:
         first, self._image = self._image is None, image
         self.rules.brokers = image.brokers
         if first:
-            self.directories.deleted_topic_ids = frozenset(delta.removed_topic_ids)
+            self.directories.deleted_topics = dict(delta.removed_topics)
             self.directories.keep_one_of_each(self._assigned_directory, self._topic_id)
         for topic in delta.deleted_topics.values():
             self._drop(topic)
