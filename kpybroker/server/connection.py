@@ -119,6 +119,7 @@ class Connection(Debtor):
             self.close()
             return
         if self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on):
+            self.server.line.lined_up += 1
             self._line_up(events)
             return
         if events & WRITABLE:

@@ -5,6 +5,8 @@ requests that are worked on in pieces (`kpybroker.server.slices`). A turn of the
 before the next one the poller is asked again: so who owes nothing waits for one piece, however long the line is. Where
 those who owe nothing keep the loop for long themselves, the line has a share of the time, and nobody in it starves.
 What the node itself has to do in pieces takes every other turn of the line, so that nobody waits for two.
+Who asks, waits for the answer and asks again would wait for a piece each time: so after somebody was served, the next
+piece waits for a moment without a request, though not for long.
 
 What cannot be cut into pieces (`LONG_NS`) is paid out of an account over all connections. An administrator's request
 after request never notices it, since a pause fills it. When a flood has used it up, it fills slowly, and those whose
@@ -33,6 +35,10 @@ NOTICED_NS: Final = 10_000_000
 """Since it was last found that there is somebody to be served."""
 SHORT_NS: Final = 150_000
 """Pieces that are done in less share a turn."""
+MOMENT_NS: Final = 150_000
+"""Who owes nothing and was served so lately may be about to ask again: a client that waits for each answer does."""
+MOST_MOMENTS_NS: Final = 600_000
+"""The line waits no longer for such moments."""
 PART_OF_LINE: Final = 8
 """Pieces share a turn too that together take one part in so many of what others took since the last ones."""
 LONG_NS: Final = 1_000_000
@@ -97,9 +103,15 @@ class Line:
     """The line, and those who wait for the account before they take their place in it."""
 
     def __init__(
-        self, scheduler: Scheduler, events: Callable[[], int], now_ns: Callable[[], int] = perf_counter_ns
+        self,
+        scheduler: Scheduler,
+        events: Callable[[], int],
+        now_ns: Callable[[], int] = perf_counter_ns,
+        *,
+        gives_moments: bool = False,
     ) -> None:
-        """``events``: how often a connection was found to be readable or writable, so far."""
+        """``events``: how often a connection was found to be readable or writable, so far. ``gives_moments``: time
+        passes while the loop does nothing but look, so that a moment can be waited for."""
         self._scheduler = scheduler
         self._events = events
         self._now_ns = now_ns
@@ -110,6 +122,15 @@ class Line:
         """The next piece of what the node itself has to do."""
         self._is_theirs = False
         """Whether that is next."""
+        self._gives_moments = gives_moments
+        self._is_turn = False
+        self.lined_up = 0
+        """Of the events, how many were of connections that wait here since."""
+        self._served = 0
+        self._served_ns = now_ns() - MOMENT_NS
+        """When it was last found that somebody was served who does not wait here."""
+        self._worked_ns = now_ns() - MOST_MOMENTS_NS
+        """When the last piece ended, or the first began to wait."""
         self._noticed = 0
         self._noticed_ns = now_ns() - NOTICED_NS
         self._account = Account(now_ns())
@@ -132,7 +153,7 @@ class Line:
     def _begin(self) -> None:
         if not self._is_due:
             self._is_due = True
-            self._waits_since_ns = self._now_ns()
+            self._waits_since_ns = self._worked_ns = self._now_ns()
             self._scheduler.call_soon(self._turn)
 
     def slice_ns(self) -> int:
@@ -142,7 +163,18 @@ class Line:
             self._noticed, self._noticed_ns = events, now_ns
         return BRIEF_SLICE_NS if now_ns - self._noticed_ns < NOTICED_NS else SLICE_NS
 
+    def beside_ns(self) -> int:
+        """The same of a piece of the node's own work: no more than a step of what begins now, without waiting for its
+        turn, while somebody is likely to ask for more."""
+        if self._gives_moments and not self._is_turn and self._was_served_just_now(self._now_ns()):
+            return 0
+        return self.slice_ns()
+
     def _turn(self) -> None:
+        if self._gives_moments and self._is_moment():
+            self._scheduler.call_soon(self._turn)
+            return
+        self._is_turn = True
         try:
             if self._beside is not None and (self._is_theirs or not self._queue):
                 work_piece, self._beside, self._is_theirs = self._beside, None, False
@@ -151,9 +183,22 @@ class Line:
                 self._is_theirs = True
                 self._serve()
         finally:
+            self._is_turn = False
             self._is_due = bool(self._queue) or self._beside is not None
             if self._is_due:
+                self._worked_ns = self._now_ns()
                 self._scheduler.call_soon(self._turn)
+
+    def _is_moment(self) -> bool:
+        """Whether somebody who was served just now is likely to ask for more before a piece would end."""
+        now_ns = self._now_ns()
+        return self._was_served_just_now(now_ns) and now_ns - self._worked_ns < MOST_MOMENTS_NS
+
+    def _was_served_just_now(self, now_ns: int) -> bool:
+        served = self._events() - self.lined_up
+        if served != self._served:
+            self._served, self._served_ns = served, now_ns
+        return now_ns - self._served_ns < MOMENT_NS
 
     def _serve(self) -> None:
         now_ns, queue = self._now_ns, self._queue

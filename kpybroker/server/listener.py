@@ -25,7 +25,7 @@ from kpybroker.server.frames import Dispatch
 from kpybroker.server.line import Line
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.outbox import Checked
-from kpybroker.server.poller import poller_for
+from kpybroker.server.poller import EpollPoller, poller_for
 from kpybroker.server.slices import Slices
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
 from kpybroker.server.turn import NoWrites, Turn, Writes
@@ -94,8 +94,8 @@ class Server:
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
-        self.line = Line(scheduler, lambda: self.poller.events)
-        scheduler.share_turns(self.line.beside, self.line.slice_ns)
+        self.line = Line(scheduler, lambda: self.poller.events, gives_moments=isinstance(self.poller, EpollPoller))
+        scheduler.share_turns(self.line.beside, self.line.beside_ns)
         self.slices = Slices(self.line, is_crowded=lambda: self.turn.is_on)
         self.connections: dict[Connection, None] = {}
         """In the order of their coming, which no address decides."""

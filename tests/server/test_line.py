@@ -1,6 +1,7 @@
 """The line: pieces by turns, the loop in between, and an account for what cannot be cut into pieces."""
 
 from collections.abc import Callable
+from itertools import pairwise
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,8 @@ from kpybroker.server.line import (
     LONG_NS,
     LONG_WHOLE_NS,
     LOOK_MS,
+    MOMENT_NS,
+    MOST_MOMENTS_NS,
     MOST_OWED_NS,
     NEWCOMER_OWES_NS,
     NOTICED_NS,
@@ -224,6 +227,78 @@ def test_pieces_are_brief_while_somebody_is_served_between_them() -> None:
         assert line.slice_ns() == BRIEF_SLICE_NS
     world.time_ns += 1
     assert line.slice_ns() == SLICE_NS
+
+
+class Moments:
+    """A line that gives moments, in a loop whose turns take a microsecond each, and how often others were served."""
+
+    def __init__(self) -> None:
+        self.world = World()
+        self.events = 0
+        self.line = Line(self.world, lambda: self.events, lambda: self.world.time_ns, gives_moments=True)  # type: ignore[arg-type]
+        self.done_ns: list[int] = []
+
+    def served(self) -> None:
+        self.events += 1
+
+    def do(self) -> None:
+        self.done_ns.append(self.world.time_ns)
+
+    def pass_time(self, ns: int, serve_every_ns: int = 0) -> None:
+        for at_ns in range(0, ns, 1000):
+            if serve_every_ns and at_ns % serve_every_ns == 0:
+                self.served()
+            self.world.turn()
+            self.world.time_ns += 1000
+
+
+@pytest.mark.parametrize("is_own", [False, True])
+def test_who_was_served_has_a_moment_to_ask_again_before_a_piece_begins(is_own: bool) -> None:
+    moments = Moments()
+    moments.pass_time(SECOND_NS // 100)
+    moments.served()
+    (moments.line.beside if is_own else moments.line.join)(moments.do)
+    began_ns = moments.world.time_ns
+    moments.pass_time(2 * MOMENT_NS)
+    (done_ns,) = moments.done_ns
+    assert done_ns - began_ns == MOMENT_NS
+    moments.line.join(moments.do)
+    moments.pass_time(2000)
+    assert len(moments.done_ns) == 2, "nobody was served since"
+
+
+def test_pieces_wait_for_so_many_moments_and_no_more() -> None:
+    moments = Moments()
+    for _ in range(20):
+        moments.line.join(moments.do)
+    moments.world.time_ns += SECOND_NS
+    moments.pass_time(SECOND_NS // 10, serve_every_ns=MOMENT_NS // 3)
+    assert len(moments.done_ns) == 20
+    waits_ns = [later - before for before, later in pairwise(moments.done_ns)]
+    assert max(waits_ns) <= MOST_MOMENTS_NS + 2 * MOMENT_NS
+
+
+def test_who_waits_in_the_line_is_given_no_moments() -> None:
+    moments = Moments()
+    moments.pass_time(SECOND_NS // 100)
+    moments.served()
+    moments.line.lined_up += 1
+    moments.line.join(moments.do)
+    moments.pass_time(2000)
+    assert len(moments.done_ns) == 1
+
+
+def test_what_the_node_begins_itself_is_a_step_until_it_is_its_turn() -> None:
+    moments = Moments()
+    assert moments.line.beside_ns() == SLICE_NS
+    moments.served()
+    assert moments.line.beside_ns() == 0
+    allowed_ns: list[int] = []
+    moments.line.beside(lambda: allowed_ns.append(moments.line.beside_ns()))
+    moments.pass_time(2 * MOMENT_NS, serve_every_ns=MOMENT_NS)
+    moments.pass_time(2 * MOMENT_NS)
+    assert allowed_ns == [BRIEF_SLICE_NS]
+    assert moments.line.beside_ns() == BRIEF_SLICE_NS
 
 
 @given(st.lists(st.tuples(st.integers(0, SECOND_NS), st.integers(LONG_NS, SECOND_NS)), max_size=100))
