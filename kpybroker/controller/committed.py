@@ -122,6 +122,7 @@ class Committed:
         self._appended.popleft()
         self._new_bytes += first.size_bytes
         if isinstance(first.records[0], LargeBatch):
+            yield  # what is heard of it is a long step
             yield from self._loader.publish_units(first.records[0].units, first.first_offset, first.epoch)
         else:
             self._loader.load(first.records, first.first_offset, first.epoch)
