@@ -85,7 +85,7 @@ KIPS = {
     919: "Admin requests to controllers",
     932: "Share groups: recognised in logs and requests, not served",
     951: "The new leader in the error that says there is one",
-    966: "Eligible leader replicas: what clean shutdown files and in-sync minima need of it",
+    966: "Eligible leader replicas: who leads when nobody is in sync, clean shutdowns, one minimum for all brokers",
     994: "Transactions that run for long, listed",
     996: "A question before a vote keeps the epoch",
     1043: "Groups of all types, listed and described",

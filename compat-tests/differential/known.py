@@ -52,11 +52,6 @@ def _says(*names: str) -> Callable[[Any, Difference, Any], bool]:
     return lambda request, difference, kafka: difference.path.rpartition(".")[2] in names  # noqa: ARG005
 
 
-def _min_insync(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    element = difference.element
-    return isinstance(element, dict) and element.get("name") == "min.insync.replicas"
-
-
 def _unknown_operation(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     return any(not 0 <= each.config_operation <= 3 for resource in request.resources for each in resource.configs)
 
@@ -202,12 +197,6 @@ KNOWN = (
         "IncrementalAlterConfigs with an unknown operation on anything but a broker",
         _keys(api.INCREMENTAL_ALTER_CONFIGS),
         _unknown_operation,
-    ),
-    Known(
-        "min.insync.replicas",
-        "DescribeConfigs, AlterConfigs of `min.insync.replicas`",
-        _keys(api.CREATE_TOPICS, api.DESCRIBE_CONFIGS),
-        _min_insync,
     ),
     Known(
         "coordinators of shares",

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kpybroker.controller.state import MIN_INSYNC_REPLICAS, ControllerState
+from kpybroker.controller.configs import one_min_insync_replicas
+from kpybroker.controller.state import ControllerState
 from kpybroker.metadata import metadata_version
-from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION
+from kpybroker.metadata.image import ELR_VERSION
 from kpywire.metadata_records.abort_transaction_record import AbortTransactionRecord
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
-from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 
@@ -25,14 +25,7 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
         records.append(BeginTransactionRecord(name="Bootstrap records"))
     records += bootstrap_records
     if bootstrap_levels(bootstrap_records).get(ELR_VERSION, 0) > 0:
-        records.append(
-            ConfigRecord(
-                resource_type=BROKER_RESOURCE,
-                resource_name="",
-                name=MIN_INSYNC_REPLICAS,
-                value=str(state.settings.bootstrap_min_insync_replicas),
-            )
-        )
+        records += one_min_insync_replicas(state)
     if in_transaction:
         records.append(EndTransactionRecord())
     return records

@@ -186,6 +186,25 @@ def _check_min_insync_replicas(
         raise KafkaError(error_codes.INVALID_CONFIG, message)
 
 
+def one_min_insync_replicas(state: ControllerState) -> list[ConfigRecord]:
+    """What makes ``min.insync.replicas`` one and the same for all brokers (``maybeGenerateElrSafetyRecords``).
+
+    All brokers get a value of their own if they have none yet, this node's static one; single brokers lose theirs.
+    """
+    records = []
+    if MIN_INSYNC_REPLICAS not in state.image.configs_of(BROKER_RESOURCE, ""):
+        records.append(_min_insync_replicas("", str(state.settings.bootstrap_min_insync_replicas)))
+    return records + [
+        _min_insync_replicas(name, None)
+        for (resource_type, name), configs in state.image.configs.items()
+        if resource_type == BROKER_RESOURCE and name and MIN_INSYNC_REPLICAS in configs
+    ]
+
+
+def _min_insync_replicas(broker: str, value: str | None) -> ConfigRecord:
+    return ConfigRecord(resource_type=BROKER_RESOURCE, resource_name=broker, name=MIN_INSYNC_REPLICAS, value=value)
+
+
 def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:
     """Eligibility was judged by the old ``min.insync.replicas``: forget it."""
     if not state.image.elr_enabled:

@@ -5,11 +5,12 @@
 
 from collections.abc import Mapping
 
+from kpybroker.controller.configs import one_min_insync_replicas
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.errors import KafkaError
 from kpybroker.metadata import features, metadata_version
 from kpybroker.metadata.broker import FeatureRange
-from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 from kpywire import error_codes
 from kpywire.messages.update_features import (
     FeatureUpdateKey,
@@ -17,6 +18,7 @@ from kpywire.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 from kpywire.metadata_records.no_op_record import NoOpRecord
 
@@ -27,20 +29,23 @@ DISABLED = FeatureRange(0, 0)
 def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
     """Change all features of a request, or none. As in Kafka, a request of version 0 can only upgrade."""
     message: UpdateFeaturesRequest = request.message
-    records = []
+    records: list[FeatureLevelRecord | NoOpRecord | ConfigRecord] = []
     updates: dict[str, FeatureUpdateKey] = {}
     for number, update in enumerate(message.feature_updates):
         updates[update.feature] = update
         if number % STEP == STEP - 1:
             yield
+    proposed = {**state.image.finalized_features, **{name: each.max_version_level for name, each in updates.items()}}
     for update in updates.values():
         try:
-            record = _update(state, update, validate_only=message.validate_only)
+            record = _update(state, update, proposed, validate_only=message.validate_only)
         except KafkaError as error:
             text = f"The update failed for all features since the following feature had an error: {error.message}"
             return [], UpdateFeaturesResponse(throttle_time_ms=0, error_code=error.code, error_message=text)
         if record is not None:
             records.append(record)
+    if proposed.get(ELR_VERSION, 0) > 0 and ELR_VERSION in updates:
+        records = [*one_min_insync_replicas(state), *records]
     results = []
     if request.api_version <= 1:
         results = [
@@ -61,8 +66,9 @@ def _refuse(name: str, level: int, reason: str) -> KafkaError:
 
 
 def _update(
-    state: ControllerState, update: FeatureUpdateKey, *, validate_only: bool
+    state: ControllerState, update: FeatureUpdateKey, proposed: Mapping[str, int], *, validate_only: bool
 ) -> FeatureLevelRecord | NoOpRecord | None:
+    """``proposed``: the levels of all features once the whole request is done."""
     name, level, upgrade_type = update.feature, update.max_version_level, update.upgrade_type
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _refuse(name, level, "The controller does not support the given upgrade type.")
@@ -92,6 +98,10 @@ def _update(
         if level < current:
             raise _refuse(name, level, "Can't downgrade the version of this feature.")
         return None
+    else:
+        unmet = features.unmet_dependency(name, level, proposed)
+        if unmet is not None:
+            raise _refuse(name, level, unmet)
     return FeatureLevelRecord(name=name, feature_level=level)
 
 

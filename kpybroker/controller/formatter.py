@@ -83,6 +83,10 @@ def choose_levels(release_version: str | None, chosen: Mapping[str, int], *, dyn
     refusal = features.refusal({**levels, **chosen})
     if refusal is not None:
         raise FormatRefused(refusal)
+    for name in sorted(levels):
+        unmet = features.unmet_dependency(name, levels[name], levels)
+        if unmet is not None:
+            raise FormatRefused(unmet)
     return levels
 
 

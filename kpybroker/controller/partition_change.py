@@ -81,28 +81,32 @@ class PartitionChange:
         return None if _changes_nothing(record) else record
 
     def _finish_reassignment(self) -> None:
-        """Once all replicas that are to stay are in the ISR, the others leave (KIP-455)."""
+        """Once all that are added are in the ISR, those to be removed leave (KIP-455).
+
+        Where more leave than come, all that stay must be in the ISR (``PartitionReassignmentReplicas``).
+        """
         if not self.adding and not self.removing:
             return
         isr = [replica for replica in self.isr if replica not in self.removing]
         replicas = [replica for replica in self.replicas if replica not in self.removing]
-        if not isr or not replicas or not set(replicas) <= set(isr):
+        needed = replicas if len(self.adding) < len(self.removing) else self.adding
+        if not isr or not replicas or not set(needed) <= set(isr):
             return
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, [], []
 
     def _choose_elr(self) -> None:
-        """Below ``min.insync.replicas``, who was in sync stays eligible unless it stopped uncleanly (KIP-966)."""
+        """Below ``min.insync.replicas``, who was in sync stays eligible unless it stopped uncleanly (KIP-966).
+
+        Who is no replica any more is not: Kafka keeps those whom a reassignment removed. They never lead, and as long
+        as they are eligible the last known leader does not either.
+        """
         if not self._elr_enabled:
             return
         if len(self.isr) >= self._min_isr:
             self._elr = []
             return
-        candidates = dict.fromkeys([*self._elr, *self._partition.isr])
-        self._elr = [
-            replica
-            for replica in candidates
-            if replica not in self.isr and replica not in self.unclean_shutdown_replicas
-        ]
+        candidates = {*self._elr, *self._partition.isr}.intersection(self.replicas)
+        self._elr = sorted(candidates.difference(self.isr, self.unclean_shutdown_replicas))
 
     def _can_lead(self, replica: int) -> bool:
         eligible = replica in self.isr or (not self.isr and replica in self._elr)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.broker import FeatureRange
-from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.metadata.image import ELR_VERSION, KRAFT_VERSION
 
 TRANSACTION_VERSION = "transaction.version"
 
@@ -16,10 +16,10 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     metadata_version.FEATURE_NAME: FeatureRange(metadata_version.MINIMUM, metadata_version.LATEST),
     KRAFT_VERSION: FeatureRange(0, 1),
     TRANSACTION_VERSION: FeatureRange(0, 2),
+    ELR_VERSION: FeatureRange(0, 1),
 }
 
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
-    "eligible.leader.replicas.version": FeatureRange(0, 1),
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
@@ -29,6 +29,12 @@ KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
 """And of 1, which is therefore nowhere the default (Kafka: ``TransactionVersion``)."""
+LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
+
+DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
+    (ELR_VERSION, 1): {metadata_version.FEATURE_NAME: metadata_version.ELIGIBLE_LEADER_REPLICAS}
+}
+"""The lowest levels of other features that a level of a feature needs (``FeatureVersion.dependencies``)."""
 
 
 def default_level(name: str, level: int) -> int:
@@ -37,12 +43,22 @@ def default_level(name: str, level: int) -> int:
         return level
     if name == TRANSACTION_VERSION:
         return 2 if level >= LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 else 0
+    if name == ELR_VERSION:
+        return int(level >= LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT)
     return 1 if name == KRAFT_VERSION and level >= LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 else 0
 
 
 def unsupported(finalized: Mapping[str, int]) -> dict[str, int]:
     """Those of the finalised features, with their levels, that this version does not have at that level."""
     return {name: level for name, level in finalized.items() if level not in SUPPORTED.get(name, FeatureRange(0, 0))}
+
+
+def unmet_dependency(name: str, level: int, levels: Mapping[str, int]) -> str | None:
+    """What a level of a feature lacks among the levels of all, in Kafka's words (``Feature.validateVersion``)."""
+    for needed, lowest in DEPENDENCIES.get((name, level), {}).items():
+        if levels.get(needed, 0) < lowest:
+            return f"{name} could not be set to {level} because it depends on {needed} level {lowest}"
+    return None
 
 
 def refusal(finalized: Mapping[str, int]) -> str | None:

@@ -75,6 +75,7 @@ def test_every_directory_gets_its_identity_and_the_bootstrap_records() -> None:
     for directory in (ONE, TWO):
         assert read_bootstrap_records(disk, directory) == [
             FeatureLevelRecord(name="metadata.version", feature_level=30),
+            FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
             FeatureLevelRecord(name="transaction.version", feature_level=2),
         ]
 
@@ -182,6 +183,18 @@ def test_a_format_that_was_interrupted_is_undone_or_whole(crash: str) -> None:
             True,
             "kpybroker does not have these finalised features: group.version=1",
         ),
+        (
+            None,
+            {"eligible.leader.replicas.version": 2},
+            True,
+            "No feature:eligible.leader.replicas.version with",
+        ),
+        (
+            "4.0-IV0",
+            {"eligible.leader.replicas.version": 1},
+            True,
+            ("eligible.leader.replicas.version could not be set to 1 because it depends on metadata.version level 23"),
+        ),
         (None, {"kraft.version": 0}, True, "Cannot set kraft.version to 0 if controller.quorum.voters is empty"),
         (None, {"kraft.version": 1}, False, "Cannot set kraft.version to 1 unless controller.quorum.voters is empty"),
     ],
@@ -197,12 +210,19 @@ def test_levels_that_can_be() -> None:
         "metadata.version": 21,
         "kraft.version": 1,
         "transaction.version": 0,
+        "eligible.leader.replicas.version": 0,
     }
     assert choose_levels(None, {"metadata.version": 17, "transaction.version": 1}, dynamic_quorum=False) == {
         "metadata.version": 17,
         "kraft.version": 0,
         "transaction.version": 1,
+        "eligible.leader.replicas.version": 0,
     }
+    off = {"eligible.leader.replicas.version": 0}
+    for release, chosen, level in (("4.0", {}, 0), ("4.1-IV0", {}, 1), (None, {}, 1), (None, off, 0)):
+        levels = choose_levels(release, chosen, dynamic_quorum=True)
+        assert levels["eligible.leader.replicas.version"] == level
+    assert choose_levels("4.0-IV1", {"eligible.leader.replicas.version": 1}, dynamic_quorum=True)
     names = [record.name for record in bootstrap_records({"metadata.version": 30, "b": 1, "a": 0, "kraft.version": 1})]
     assert names == ["metadata.version", "b"]
     assert parse_levels(["a=1", " b = 2"]) == {"a": 1, "b": 2}

@@ -31,7 +31,11 @@ def test_a_new_node_formats_leads_and_finalises_its_features() -> None:
     world.host.start(lambda: activated.append(world.host.is_active))
     world.scheduler.run()
     assert activated == [True]
-    assert world.image.finalized_features == {"metadata.version": 30, "transaction.version": 2}
+    assert world.image.finalized_features == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
     assert world.host.kraft_version == 1
     assert list(world.image.controllers) == [1]
     assert world.host.controller_id == 1
@@ -118,7 +122,7 @@ def test_a_restart_knows_everything_and_tells_the_first_subscribers_all_of_it() 
     again.start()
     first = again.news[0]
     assert [created.name for created in first.created_topics.values()] == ["orders"]
-    assert first.features == {"metadata.version", "transaction.version"}
+    assert first.features == {"metadata.version", "eligible.leader.replicas.version", "transaction.version"}
     assert (list(first.brokers), first.producer_ids) == ([1], True)
     assert again.image.next_offset > world.image.next_offset
     assert again.host.controller_id == 1

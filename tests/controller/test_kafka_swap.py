@@ -94,7 +94,11 @@ def test_ours_goes_on_where_kafka_stopped(swapped: Swapped) -> None:
     world = HostWorld(RealDisk(), path=str(swapped.path))
     assert {name: topic.id for name, topic in world.image.topics.items()} == swapped.kafkas_topics
     assert world.image.configs_of(TOPIC_RESOURCE, "ours") == {"retention.ms": "123456789"}
-    assert world.image.finalized_features == {"metadata.version": 30, "transaction.version": 2}
+    assert world.image.finalized_features == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
     assert world.host.kraft_version == 1
     world.start().with_broker()
     world.create("after-kafka")

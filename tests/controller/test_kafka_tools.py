@@ -79,7 +79,11 @@ def test_dump_log_segments_reads_log_snapshots_and_bootstrap(node: HostWorld) ->
     snapshot_controls = [kind for kind, _ in CONTROL.findall(of_snapshot)]
     assert snapshot_controls == ["SnapshotHeader", "KRaftVersion", "KRaftVoters", "SnapshotFooter"]
     finalized = {each["data"]["name"]: each["data"]["featureLevel"] for each in payloads(of_bootstrap)}
-    assert finalized == {"metadata.version": 30, "transaction.version": 2}
+    assert finalized == {
+        "metadata.version": 30,
+        "eligible.leader.replicas.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_the_metadata_shell_reads_a_snapshot(node: HostWorld) -> None:

@@ -81,7 +81,7 @@ def test_the_tree_can_be_drawn_searched_and_had_as_json(node: HostWorld) -> None
 
 def test_the_shell_goes_around(node: HostWorld) -> None:
     said = answered("-d", node.path, stdin="cd image/configs\npwd\nls\ncd ..\npwd\nls configs/TOPIC:orders\nexit\nls\n")
-    assert said.split() == ["/image/configs", "TOPIC:orders", "/image", "retention.ms"]
+    assert said.split() == ["/image/configs", "BROKER", "TOPIC:orders", "/image", "retention.ms"]
 
 
 def test_the_shell_survives_what_it_does_not_understand(node: HostWorld) -> None:

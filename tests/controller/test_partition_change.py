@@ -163,6 +163,17 @@ def test_the_last_leader_is_remembered_and_leads_uncleanly_when_nobody_else_can(
     assert (back.leader, back.isr, back.leader_recovery_state, back.last_known_elr) == (1, [1], RECOVERING, [])
 
 
+def test_who_left_with_a_reassignment_is_eligible_no_more_and_does_not_keep_the_last_leader_from_leading() -> None:
+    was = partition([2, 3, 1], [1, 2], 2, adding_replicas=[2], removing_replicas=[1])
+    done = change_of(was, elr=True, min_isr=2).build()
+    assert done is not None
+    assert (done.replicas, done.isr, was.merge(done).elr) == ([2, 3], [2], ())
+    as_kafka_leaves_it = partition([2, 3], [], NO_LEADER, elr=[1], last_known_elr=[3])
+    record = change_of(as_kafka_leaves_it, elr=True, min_isr=2).build()
+    assert record is not None
+    assert (record.leader, record.isr) == (3, [3])
+
+
 IDS = st.integers(1, 5)
 UP = st.lists(IDS, unique=True)
 

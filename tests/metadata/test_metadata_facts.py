@@ -79,10 +79,13 @@ def test_what_a_level_brings_is_what_it_brings_in_kafka(facts: Rows) -> None:
 
 
 @pytest.mark.java
-def test_no_feature_that_is_complete_here_depends_on_another(facts: Rows) -> None:
-    needed = {(name, level): what for name, level, what in facts["needs"] if name in SUPPORTED}
+def test_what_levels_need_of_other_features_is_what_they_need_in_kafka(facts: Rows) -> None:
+    needed = {(name, int(level)): what for name, level, what in facts["needs"] if name in SUPPORTED}
     assert len(needed) >= len(SUPPORTED)
-    assert set(needed.values()) == {"{}"}
+    assert {at: what for at, what in needed.items() if what != "{}"} == {
+        at: "{" + ", ".join(f"{name}={level}" for name, level in what.items()) + "}"
+        for at, what in features.DEPENDENCIES.items()
+    }
 
 
 @pytest.mark.java

@@ -4,8 +4,8 @@ A planted bug is found when a seed fails with it. The texts are held against the
 code brings its mutations along.
 
 What cannot show is not planted: a quorum's follower that takes gaps (an honest leader sends none, since each fetch
-names where the log ends and with which epoch); an acknowledgement by a later term (requests are decided when a role
-ends, before the next begins); an unclean broker that stays eligible (no cluster has KIP-966's eligible replicas).
+names where the log ends and with which epoch), and an acknowledgement by a later term (requests are decided when a role
+ends, before the next begins).
 """
 
 from pathlib import Path
