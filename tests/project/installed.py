@@ -14,7 +14,13 @@ READY = "Kafka Server started"
 HIDDEN = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONHOME")
 
 
-def run(*command: str | Path, cwd: Path, stdin: str = "", variables: Mapping[str, str] | None = None) -> str:
+def run(
+    *command: str | Path,
+    cwd: Path,
+    stdin: str = "",
+    variables: Mapping[str, str] | None = None,
+    timeout_s: float = 300,
+) -> str:
     """Run a command that knows nothing of this environment but ``variables``; its output."""
     environment = {name: value for name, value in os.environ.items() if name not in HIDDEN}
     finished = subprocess.run(
@@ -24,7 +30,7 @@ def run(*command: str | Path, cwd: Path, stdin: str = "", variables: Mapping[str
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=timeout_s,
         check=False,
     )
     assert finished.returncode == 0, f"{command}:\n{finished.stdout}{finished.stderr}"

@@ -77,13 +77,16 @@ def test_what_is_kept_is_bounded_and_given_back() -> None:
     assert aside.takes(Recorded(served), memoryview(b"x"))
 
 
-class Gathered(NoWrites):
+class Gathered:
     """Whether appends wait for each other."""
 
     waits = False
 
     def gather(self) -> None:
         self.waits = True
+
+    def settle(self) -> bool:
+        return True
 
     def stop_gathering(self) -> None:
         self.waits = False
