@@ -58,6 +58,8 @@ class Invariants:
         """Whether something happened behind which all has to be looked at."""
         self.committed: dict[Place, Committed] = {}
         self._partition_leaders: dict[tuple[Place, int], int] = {}
+        self._reachable: set[tuple[Place, int]] = set()
+        """The epochs in which a leader was seen that others can reach."""
         self._quorum_leaders: dict[int, int] = {}
         self._elections: dict[int, Any] = {}
         """By node: what its quorum-state says."""
@@ -266,8 +268,8 @@ class Invariants:
     def _look_at_leader(self, machine: "Machine", replica: Any, place: Place) -> None:
         leader = replica.leader
         committed = self.committed.setdefault(place, Committed())
-        if (place, leader.epoch) not in self._partition_leaders:
-            self._partition_leaders[place, leader.epoch] = machine.node_id
+        if (place, leader.epoch) not in self._reachable and machine.is_up:  # nobody reaches it before
+            self._reachable.add((place, leader.epoch))
             is_late = leader.epoch < committed.epoch  # it stood still when it was elected, and learns of it now
             committed.epoch = max(committed.epoch, leader.epoch)
             if leader.log.log_end_offset < committed.end_offset and not is_late:
