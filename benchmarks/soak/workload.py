@@ -28,10 +28,9 @@ STEADY: Final = "steady"
 PARTITIONS: Final = 6
 STEADY_CONFIG: Final = {
     "segment.bytes": str(1 << 20),
-    "retention.bytes": str(16 << 20),
+    "retention.bytes": str(2 << 20),
     "file.delete.delay.ms": "1000",
 }
-"""A segment goes every few seconds, and a reader that a busy machine holds up for a minute still misses nothing."""
 RECORDS_PER_S: Final = 1200
 VALUE_BYTES: Final = 1000
 NUMBER: Final = struct.Struct(">q")
