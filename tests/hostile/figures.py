@@ -1,13 +1,15 @@
 """What an honest client notices of each attack: ``make hostile`` prints the table.
 
 The client produces, reads back and asks for metadata without a pause; the attacker is a process of its own with a low
-priority, so that the figures are about the broker, not about who gets the processor. How much of them is the machine's,
-``--control`` shows: there the same attack goes to another broker, and the client's own has nothing else to do.
+priority, so that the figures are about the broker, not about who gets the processor. Calm and attack take turns, since
+the machine itself is not equally quiet all the time; of each the median round counts. How much of what remains is the
+machine's, ``--control`` shows: there the same attack goes to another broker, and the client's own has nothing to do.
 """
 
 import argparse
 import contextlib
 import os
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -26,7 +28,7 @@ from targets import KpyBroker
 
 TOPIC = "bystander"
 MIB = 1024 * 1024
-RULE = "-" * 96
+RULE = "-" * 105
 
 
 def measure(
@@ -61,7 +63,8 @@ def step_back() -> None:
 
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--seconds", type=float, default=10.0)
+    options.add_argument("--seconds", type=float, default=5.0, help="of a round")
+    options.add_argument("--rounds", type=int, default=3, help="of each attack, and of the calm before each of them")
     options.add_argument("--kpybroker", type=Path, help="the command to attack, of another environment")
     options.add_argument("--only", action="append", choices=sorted(ATTACKS))
     options.add_argument("--control", action="store_true", help="attack another broker of this machine, too")
@@ -77,7 +80,7 @@ def main() -> None:
     with contextlib.ExitStack() as both:
         broker = both.enter_context(attackable())
         other = both.enter_context(attackable()) if chosen.control else None
-        table(broker, other, chosen.seconds, chosen.only or list(ATTACKS))
+        table(broker, other, chosen.seconds, chosen.rounds, chosen.only or list(ATTACKS))
 
 
 @contextlib.contextmanager
@@ -96,22 +99,33 @@ def attackable() -> Iterator[WatchedBroker]:
         yield broker
 
 
-def table(broker: WatchedBroker, other: WatchedBroker | None, seconds: float, attacks: list[str]) -> None:
+def table(broker: WatchedBroker, other: WatchedBroker | None, seconds: float, rounds: int, attacks: list[str]) -> None:
     control = f" {'control':>8}" if other else ""
-    head = f"{'attack':30} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11}{control}"
+    head = f"{'attack':30} {'calm p99':>8} {'p50 ms':>8} {'p99 ms':>8} {'worst':>8} {'p99 / calm':>11}{control}"
     print(f"{head} {'peak MiB':>9} {'log lines':>10}")
-    print(RULE)
-    calm = measure(broker, seconds, None)
-    print(f"{'none':30} {calm[0]:8.2f} {calm[1]:8.2f} {calm[2]:8.1f}")
+    print(RULE, flush=True)
     for attack in attacks:
         position = broker.log_position()
         broker.forget_peak()
-        found = measure(broker, seconds, attack)
+        calm, found, apart = [], [], []
+        for _ in range(rounds):
+            calm.append(measure(broker, seconds, None))
+            found.append(measure(broker, seconds, attack))
+            if other is not None:
+                apart.append(measure(broker, seconds, attack, other))
         lines, peak = len(broker.log_since(position)), broker.peak_memory_bytes() / MIB
-        row = f"{attack:30} {found[0]:8.2f} {found[1]:8.2f} {found[2]:8.1f} {found[1] / calm[1]:11.1f}"
-        if other is not None:
-            row += f" {measure(broker, seconds, attack, other)[1] / calm[1]:8.1f}"
+        usual, (p50, p99, _) = medians(calm)[1], medians(found)
+        worst = max(turn[2] for turn in found)
+        row = f"{attack:30} {usual:8.2f} {p50:8.2f} {p99:8.2f} {worst:8.1f} {p99 / usual:11.1f}"
+        if apart:
+            row += f" {medians(apart)[1] / usual:8.1f}"
         print(f"{row} {peak:9.0f} {lines:10}", flush=True)
+
+
+def medians(rounds: list[tuple[float, float, float]]) -> tuple[float, float, float]:
+    """Of each figure that of the middle round."""
+    p50, p99, worst = (statistics.median(figure) for figure in zip(*rounds, strict=True))
+    return p50, p99, worst
 
 
 if __name__ == "__main__":
