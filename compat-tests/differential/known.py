@@ -57,7 +57,11 @@ def _unknown_operation(request: Any, difference: Difference, kafka: Any) -> bool
 
 
 def _impossible_batch(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return any(_is_impossible(each.records) for topic in request.topic_data for each in topic.partition_data)
+    """Only where Apache Kafka refuses the request as a whole."""
+    if not any(_is_impossible(each.records) for topic in request.topic_data for each in topic.partition_data):
+        return False
+    answers = [each for topic in kafka["responses"] for each in topic["partition_responses"]]
+    return all(each["error_code"] == error_codes.CORRUPT_MESSAGE for each in answers)
 
 
 def _is_impossible(records: Any) -> bool:
@@ -71,14 +75,6 @@ def _is_impossible(records: Any) -> bool:
 
 def _several_features(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
     return len(request.feature_updates) > 1
-
-
-def _transactional_records(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return "transactional=True" in repr(request)
-
-
-def _no_replica(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
-    return "current_leader" in difference.path and max(request.replica_id, request.replica_state.replica_id) >= 0
 
 
 def _never_answered(request: Any, difference: Difference, kafka: Any) -> bool:  # noqa: ARG001
@@ -125,18 +121,6 @@ KNOWN = (
         "Apache Kafka takes several of them from hash maps",
         _keys(api.UPDATE_FEATURES),
         _several_features,
-    ),
-    Known(
-        "transactional records without a transactional id",
-        "Produce of transactional records",
-        _keys(api.PRODUCE),
-        _transactional_records,
-    ),
-    Known(
-        "the leader, for who is no replica",
-        "Fetch as a replica by who is none",
-        _keys(api.FETCH),
-        _no_replica,
     ),
     Known(
         "a member removed while it syncs",
