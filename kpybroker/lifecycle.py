@@ -3,12 +3,15 @@
 It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts
 fenced and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its
 leaderships away and waits for leave, but not for ever. A broker that was unregistered while it lives registers anew.
-Who is not registered within ``initial.broker.registration.timeout.ms`` of its start gives up.
+Who is not registered within ``initial.broker.registration.timeout.ms`` of its start gives up, and so does who can tell
+no controller within ``log.dir.failure.timeout.ms`` that a log directory failed: it would go on being taken for the
+leader of what lay there.
 """
 
 import logging
 from collections.abc import Callable
 from enum import IntEnum
+from functools import partial
 from typing import Any, Protocol
 
 from kpybroker.io.scheduler import Scheduler, Timer
@@ -69,6 +72,7 @@ class Lifecycle:
         metadata_offset: Callable[[], int],
         directories: ReportedDirectories,
         refused: Callable[[str], None],
+        directory_failure_timeout_ms: float,
     ) -> None:
         self.scheduler = scheduler
         self.send = send
@@ -77,6 +81,7 @@ class Lifecycle:
         self.metadata_offset = metadata_offset
         self.directories = directories
         self.refused = refused
+        self.directory_failure_timeout_ms = directory_failure_timeout_ms
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
         self._unfenced: list[Callable[[], None]] = []
@@ -84,6 +89,9 @@ class Lifecycle:
         self._timer: Timer | None = None
         self._patience: Timer | None = None
         self._last_refusal = error_codes.NONE
+        self._told_offline: frozenset[bytes] = frozenset()
+        """The failed directories that a controller has acknowledged."""
+        self._telling: Timer | None = None
 
     def give_up_after(self, timeout_ms: float) -> None:
         """Call ``refused`` if no controller has registered this broker until then."""
@@ -107,8 +115,23 @@ class Lifecycle:
 
     def report(self) -> None:
         """Send the next heartbeat at once: there is something new to say."""
+        self._limit_telling()
         if self.state == BrokerState.RUNNING:
             self._beat()
+
+    def _limit_telling(self) -> None:
+        """Bound the time until all failed directories are known to a controller."""
+        is_told = self._told_offline.issuperset(self.directories.offline_ids())
+        if self._telling is None and not is_told:
+            self._telling = self.scheduler.call_later(self.directory_failure_timeout_ms, self._could_not_tell)
+        elif self._telling is not None and is_told:
+            self._telling.cancel()
+            self._telling = None
+
+    def _could_not_tell(self) -> None:
+        self._telling = None
+        within = f"within {self.directory_failure_timeout_ms / 1000:g} s"
+        self.refused(f"no controller could be told {within} that a log directory failed")
 
     def stop(self, may_stop: Callable[[], None]) -> None:
         """Ask for a controlled shutdown; ``may_stop`` is called when the controller lets go."""
@@ -140,6 +163,7 @@ class Lifecycle:
             self._timer = None
         if self.state == BrokerState.SHUTTING_DOWN:
             return
+        offline = self.directories.offline_ids()
         self.send(
             BrokerHeartbeatRequest(
                 broker_id=self.registration.broker_id,
@@ -147,15 +171,18 @@ class Lifecycle:
                 current_metadata_offset=self.metadata_offset(),
                 want_fence=False,
                 want_shut_down=self._may_stop is not None,
-                offline_log_dirs=self.directories.offline_ids(),
+                offline_log_dirs=offline,
                 cordoned_log_dirs=self.directories.cordoned_ids(),
             ),
-            self._heard,
+            partial(self._heard, offline),
         )
 
-    def _heard(self, response: Any) -> None:
+    def _heard(self, told_offline: list[bytes], response: Any) -> None:
         if self.state == BrokerState.SHUTTING_DOWN:
             return
+        if response.error_code == error_codes.NONE:
+            self._told_offline |= set(told_offline)
+            self._limit_telling()
         wait_ms: float = self.heartbeat_interval_ms
         before, self._last_refusal = self._last_refusal, response.error_code
         if response.error_code != error_codes.NONE:
@@ -187,7 +214,7 @@ class Lifecycle:
     def close(self) -> None:
         """No more heartbeats."""
         self.state = BrokerState.SHUTTING_DOWN
-        for timer in (self._timer, self._patience):
+        for timer in (self._timer, self._patience, self._telling):
             if timer is not None:
                 timer.cancel()
-        self._timer = self._patience = None
+        self._timer = self._patience = self._telling = None

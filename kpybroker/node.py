@@ -387,6 +387,7 @@ class Node:
             lambda: broker.image.next_offset - 1,
             broker.replicas.directories,
             self.failed,
+            config["log.dir.failure.timeout.ms"],
         )
 
     # Stopping

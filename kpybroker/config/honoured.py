@@ -64,6 +64,7 @@ HONOURED: Final = frozenset(
         "log.cleaner.threads",
         "log.cleanup.policy",
         "log.dir",
+        "log.dir.failure.timeout.ms",
         "log.dirs",
         "log.flush.interval.messages",
         "log.flush.interval.ms",
@@ -154,10 +155,13 @@ HONOURED: Final = frozenset(
 
 _NO_JMX = "there is no JMX; metrics are served over HTTP at /metrics"
 _NO_PURGATORY = "a waiting request goes when it is done, nothing is left to purge"
+_NO_WINDOW = "who was too fast waits at once, nothing is averaged over samples"
 _ONE_LOOP = "one event loop; there is no pool of this kind"
 
 # Broker configs without effect for good, and why.
 NEVER: Final = {
+    "alter.log.dirs.replication.quota.window.num": _NO_WINDOW,
+    "alter.log.dirs.replication.quota.window.size.seconds": _NO_WINDOW,
     "background.threads": _ONE_LOOP,
     "delete.records.purgatory.purge.interval.requests": _NO_PURGATORY,
     "early.start.listeners": "every listener starts as early as it can",
@@ -177,6 +181,8 @@ NEVER: Final = {
     "num.recovery.threads.per.data.dir": _ONE_LOOP,
     "producer.purgatory.purge.interval.requests": _NO_PURGATORY,
     "queued.max.requests": "requests are not queued; queued.max.request.bytes bounds the memory they take",
+    "replication.quota.window.num": _NO_WINDOW,
+    "replication.quota.window.size.seconds": _NO_WINDOW,
     "share.coordinator.threads": _ONE_LOOP,
     "share.fetch.purgatory.purge.interval.requests": _NO_PURGATORY,
 }

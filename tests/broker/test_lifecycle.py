@@ -11,6 +11,7 @@ from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHear
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 INTERVAL_MS = 2000
+DIRECTORY_MS = 30_000
 
 
 class Conversation:
@@ -22,17 +23,18 @@ class Conversation:
         self.replies: list[Any] = []
         self.refusals: list[str] = []
         self.cordoned: list[bytes] = []
+        self.offline: list[bytes] = []
         self.unfenced = self.let_go = 0
         registration = BrokerRegistrationRequest(
             broker_id=3, cluster_id="c", incarnation_id=bytes(16), listeners=[], features=[], rack=None, log_dirs=[]
         )
         self.lifecycle = Lifecycle(
-            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, self, self.refusals.append
+            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, self, self.refusals.append, DIRECTORY_MS
         )
         self.lifecycle.start(self.on_unfenced)
 
     def offline_ids(self) -> list[bytes]:
-        return []
+        return list(self.offline)
 
     def cordoned_ids(self) -> list[bytes]:
         return self.cordoned
@@ -169,3 +171,38 @@ def test_news_of_directories_do_not_wait_for_the_next_heartbeat() -> None:
     asked = len(talk.asked)
     talk.scheduler.advance(INTERVAL_MS)
     assert len(talk.asked) == asked + 1
+
+
+def test_who_cannot_tell_that_a_directory_failed_gives_up() -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    for name in (b"a", b"b"):
+        talk.offline.append(name * 16)
+        talk.lifecycle.report()
+        assert talk.asked[-1].offline_log_dirs == talk.offline
+        talk.scheduler.advance(DIRECTORY_MS / 2)
+        assert talk.refusals == []
+        if name == b"a":
+            talk.heard()
+            assert not talk.replies
+    talk.heard(error_code=error_codes.NOT_CONTROLLER)
+    talk.scheduler.advance(DIRECTORY_MS / 2 - 1)
+    assert talk.refusals == []
+    talk.scheduler.advance(1)
+    assert talk.refusals == ["no controller could be told within 30 s that a log directory failed"]
+
+
+@pytest.mark.parametrize("ends", ["told", "stopped"])
+def test_a_failed_directory_that_was_told_of_or_a_broker_that_is_gone_gives_nothing_up(ends: str) -> None:
+    talk = Conversation()
+    talk.registered()
+    talk.heard()
+    talk.offline.append(b"a" * 16)
+    talk.lifecycle.report()
+    if ends == "told":
+        talk.heard()
+    else:
+        talk.lifecycle.close()
+    talk.scheduler.advance(2 * DIRECTORY_MS)
+    assert talk.refusals == []
