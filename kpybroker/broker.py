@@ -24,6 +24,7 @@ from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.unclean import unclean_elections
 from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import UNREGISTERED, ProducerIds
 from kpybroker.replicas.compaction import Compaction
@@ -71,6 +72,8 @@ class Broker:
         self.controller = controller
         self.supported_features = supported_features
         self.alive_brokers: frozenset[int] = frozenset()
+        self.unclean_elections = 0
+        """Since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
@@ -81,6 +84,8 @@ class Broker:
         if delta.brokers:
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
             self.topic_answers.forget_all()
+        if self.config.is_controller:
+            self.unclean_elections += unclean_elections(image, delta)
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
         self.replicas.apply(image, delta)

@@ -15,6 +15,7 @@ from kpybroker.answered_errors import names_no_controller
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
+from kpybroker.raft.local_state import LocalState
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
 
@@ -38,6 +39,9 @@ class QuorumReplica(Protocol):
 
     @property
     def kraft_version(self) -> int: ...
+
+    @property
+    def local_state(self) -> LocalState: ...
 
     @property
     def leader_endpoint(self) -> VoterEndpoint | None: ...
@@ -84,6 +88,11 @@ class ControllerChannel:
     def kraft_version(self) -> int:
         """The finalised level of ``kraft.version``."""
         return self._replica.kraft_version
+
+    @property
+    def local_state(self) -> LocalState:
+        """This node's place in the quorum now."""
+        return self._replica.local_state
 
     def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
         """Ask, in ``api_version`` or an older one if the controller knows only that."""

@@ -33,6 +33,7 @@ from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
 from kpybroker.metadata.loader import Subscriber
 from kpybroker.raft.description import describe_quorum
 from kpybroker.raft.events import SnapshotWritten
+from kpybroker.raft.local_state import LocalState, local_state
 from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import OffsetAndEpoch
 from kpybroker.raft.quorum import Quorum
@@ -189,6 +190,11 @@ class ControllerHost:
     def kraft_version(self) -> int:
         """The finalised level of ``kraft.version``."""
         return self._quorum.history.kraft_version
+
+    @property
+    def local_state(self) -> LocalState:
+        """This node's place in the quorum now."""
+        return local_state(self._quorum)
 
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call ``subscriber(image, delta)`` after each committed batch; first with all there is."""

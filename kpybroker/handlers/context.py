@@ -1,7 +1,7 @@
 """What handlers see of the broker: a few narrow protocols, which `kpybroker.node` fills in."""
 
 from collections.abc import Callable, Container, Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.counters import UNCOUNTED, ApiCounters
@@ -17,6 +17,9 @@ from kpybroker.network.nodes import Nodes
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.server.connection import Connection
+
+if TYPE_CHECKING:
+    from kpybroker.raft.local_state import LocalState
 
 
 class Call:
@@ -53,6 +56,10 @@ class Controller(Protocol):
     @property
     def kraft_version(self) -> int:
         """The finalised level of ``kraft.version``, which the quorum keeps beside the metadata."""
+
+    @property
+    def local_state(self) -> "LocalState":
+        """This node's place in the quorum now."""
 
     def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
         """Send a request, in the latest version if none is given; ``reply`` gets the response, later, on the loop."""

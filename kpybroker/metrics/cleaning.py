@@ -67,12 +67,14 @@ UNCLEANABLE = Table(
             "kafka_log_logcleanermanager_uncleanable_partitions_count",
             "Logs that a cleaner has failed on and that are left as they are",
             f"{_STATE_BEAN},name=uncleanable-partitions-count",
+            confluent_labels=("logdirectory",),
         ),
         kafka(
             GAUGE,
             "kafka_log_logcleanermanager_uncleanable_bytes",
             "Bytes of these logs that should be compacted",
             f"{_STATE_BEAN},name=uncleanable-bytes",
+            confluent_labels=("logdirectory",),
         ),
     ),
 )

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, replication, requests
+from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, quorum, replication, requests
 from kpybroker.metrics.table import (
     CONFLUENT,
     KAFKA_EXPORTER,
@@ -38,7 +38,9 @@ know. `kpybroker.metrics.dialects` chooses, from:
 | `native` | ours | [docker/monitoring](../docker/monitoring) |
 
 Without the setting these are `strimzi`, `kafka_exporter` and `native`. What is named `jvm_...` elsewhere has no
-counterpart.
+counterpart, and a few panels stay empty: of `strimzi-kraft` those about the commit latency and the bytes of the quorum;
+of Confluent's those about rates of connections, queues between threads, message conversions, and what only its own
+server has. Everything else that these dashboards ask for is there under their names, with their labels.
 
 Dashboards also select by labels that a Kubernetes operator adds: Strimzi's by `namespace`, `strimzi_io_cluster`,
 `strimzi_io_name`, `kubernetes_pod_name` and `container`, Confluent's by `job`, `env` and `instance`. Where nobody
@@ -77,10 +79,13 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
 
 SECTIONS: Final = (
     ("Node", (node_state.BROKER, node_state.BROKER_INFO, node_state.LOOP, partitions.NODE)),
-    ("Controller and quorum", (node_state.CONTROLLER, node_state.QUORUM)),
+    ("Controller and quorum", (quorum.CONTROLLER, quorum.QUORUM, quorum.STATE)),
     ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
     ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
-    ("Topics and partitions", (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS)),
+    (
+        "Topics and partitions",
+        (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
+    ),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

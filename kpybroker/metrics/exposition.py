@@ -13,6 +13,7 @@ from kpybroker.metrics import cleaning, clients, newcomers, replication
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.node_state import NodeTables
 from kpybroker.metrics.partitions import PartitionTables
+from kpybroker.metrics.quorum import QuorumTables
 from kpybroker.metrics.requests import RequestTables
 from kpybroker.metrics.static_labels import static_labels
 from kpybroker.metrics.table import Table, Writer
@@ -47,6 +48,7 @@ class Exposition:
         self._partitions = PartitionTables(broker, most)
         self._lag = LagTables(broker, most)
         self._node = NodeTables(broker, watch)
+        self._quorum = QuorumTables(broker)
         self._process: ProcessTables | None = None
         self._writing: asyncio.Task[list[bytes]] | None = None
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(SLICE_MS / 1000, self._turn)
@@ -55,6 +57,7 @@ class Exposition:
         self._timer = self._loop.call_later(SLICE_MS / 1000, self._turn)
         self._requests.turn()
         self._node.turn()
+        self._quorum.turn()
 
     def close(self) -> None:
         """Stop looking."""
@@ -98,6 +101,7 @@ class Exposition:
         self._writer.begin()
         for source in (
             self._node.tables(),
+            self._quorum.tables(),
             self._requests.tables(),
             clients.tables(self._server),
             newcomers.tables(self._server, self._dispatcher.newcomers),

@@ -1,9 +1,9 @@
-"""The node as a whole: its state, its part in controller and quorum, sessions, log directories, loop and memory."""
+"""The node as a whole: its state, sessions, log directories, loop and memory."""
 
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kpybroker.metrics.loop_watch import LoopWatch
 from kpybroker.metrics.table import (
@@ -11,7 +11,6 @@ from kpybroker.metrics.table import (
     GAUGE,
     KAFKA_EXPORTER,
     NATIVE,
-    Measure,
     Row,
     Table,
     Value,
@@ -19,21 +18,11 @@ from kpybroker.metrics.table import (
     known_by,
 )
 from kpybroker.metrics.window import QUANTILE_LABELS, Windows, quantiles_ms
-from kpywire.messages.describe_quorum import (
-    DescribeQuorumRequest,
-    DescribeQuorumRequestPartitionData,
-    DescribeQuorumRequestTopicData,
-)
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
 
-METADATA_TOPIC = "__cluster_metadata"
-PARTITIONS_PER_SLICE = 1000
-NONE_HERE = 0
-"""Of what takes more than one node to happen."""
 NS_PER_S = 1_000_000_000
-_CONTROLLER = "kafka.controller:type=KafkaController"
 
 BROKER = Table(
     (),
@@ -119,83 +108,6 @@ LOOP = Table(
     ),
 )
 
-CONTROLLER = Table(
-    (),
-    (
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_activecontrollercount",
-            "1 where the active controller is",
-            f"{_CONTROLLER},name=ActiveControllerCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_globaltopiccount",
-            "Topics of the cluster",
-            f"{_CONTROLLER},name=GlobalTopicCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_globalpartitioncount",
-            "Partitions of the cluster",
-            f"{_CONTROLLER},name=GlobalPartitionCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_offlinepartitionscount",
-            "Partitions without a leader",
-            f"{_CONTROLLER},name=OfflinePartitionsCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_preferredreplicaimbalancecount",
-            "Partitions that the first replica does not lead",
-            f"{_CONTROLLER},name=PreferredReplicaImbalanceCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_activebrokercount",
-            "Brokers that are alive",
-            f"{_CONTROLLER},name=ActiveBrokerCount",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_controller_kafkacontroller_fencedbrokercount",
-            "Brokers that are registered and not alive",
-            f"{_CONTROLLER},name=FencedBrokerCount",
-        ),
-        kafka(
-            COUNTER,
-            "kafka_controller_controllerstats_uncleanleaderelections_total",
-            "Elections that may have lost records; one node has nobody to elect so",
-            "kafka.controller:type=ControllerStats,name=UncleanLeaderElectionsPerSec",
-            confluent="kafka_controller_controllerstats_uncleanleaderelectionspersec",
-        ),
-        kafka(
-            GAUGE,
-            "kafka_server_brokermetadatametrics_last_applied_record_offset",
-            "Offset of the last metadata record this broker has applied",
-            "kafka.server:type=broker-metadata-metrics",
-        ),
-    ),
-)
-
-
-def _raft(name: str, about: str) -> Measure:
-    text = f"kafka_server_raftmetrics_{name}"
-    return kafka(GAUGE, text, about, "kafka.server:type=raft-metrics", confluent=f"kafka_server_raft_metrics_{name}")
-
-
-QUORUM = Table(
-    (),
-    (
-        _raft("current_leader", "The quorum's leader"),
-        _raft("current_epoch", "The quorum's epoch"),
-        _raft("high_watermark", "End of what is committed of the metadata log"),
-        _raft("log_end_offset", "End of the metadata log"),
-    ),
-)
-
 
 class NodeTables:
     """Reads what there is one of."""
@@ -226,8 +138,6 @@ class NodeTables:
                 for label, late_ms, pause_ms in zip(QUANTILE_LABELS, lag, pauses, strict=True)
             ]
         )
-        yield from self._controller()
-        yield from self._quorum()
 
     def _node(self) -> tuple[Value, ...]:
         broker, watch, sessions = self.broker, self.watch, self.broker.fetch_sessions
@@ -249,36 +159,6 @@ class NodeTables:
             sum(watch.gc_pauses),
             _anonymous_bytes(),
         )
-
-    def _controller(self) -> Iterator[Table | None]:
-        image = self.broker.image
-        topics = partitions = leaderless = unpreferred = 0
-        for topic in list(image.topics.values()):
-            topics += 1
-            for partition in list(topic.partitions.values()):
-                partitions += 1
-                leaderless += partition.leader < 0
-                unpreferred += partition.leader != partition.replicas[0]
-                if partitions % PARTITIONS_PER_SLICE == 0:
-                    yield None
-        alive, known = len(self.broker.alive_brokers), len(image.brokers)
-        active = int(self.broker.controller.controller_id == self.broker.node_id)
-        applied = image.next_offset - 1
-        values = (active, topics, partitions, leaderless, unpreferred, alive, known - alive, NONE_HERE, applied)
-        yield CONTROLLER.with_rows([Row((), values)])
-
-    def _quorum(self) -> Iterator[Table]:
-        answers: list[Any] = []
-        partition = DescribeQuorumRequestPartitionData(partition_index=0)
-        topic = DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])
-        self.broker.send_to_controller(DescribeQuorumRequest(topics=[topic]), answers.append)
-        # It is answered at once, or by nobody who knows.
-        for answer in answers:
-            if answer.error_code == 0 and answer.topics and answer.topics[0].partitions[0].error_code == 0:
-                quorum = answer.topics[0].partitions[0]
-                ends = [voter.log_end_offset for voter in quorum.current_voters if voter.replica_id == quorum.leader_id]
-                values = (quorum.leader_id, quorum.leader_epoch, quorum.high_watermark, ends[0] if ends else None)
-                yield QUORUM.with_rows([Row((), values)])
 
 
 def _disk_bytes() -> tuple[int | None, int | None]:

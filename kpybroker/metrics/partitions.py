@@ -6,7 +6,19 @@ Read in slices: between them the loop serves clients, so the rows of one scrape 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from kpybroker.metrics.table import COUNTER, GAUGE, KAFKA_EXPORTER, NATIVE, Measure, Row, Table, Value, kafka, known_by
+from kpybroker.metrics.table import (
+    COUNTER,
+    GAUGE,
+    KAFKA_EXPORTER,
+    KAFKA_LAG_EXPORTER,
+    NATIVE,
+    Measure,
+    Row,
+    Table,
+    Value,
+    kafka,
+    known_by,
+)
 from kpybroker.replicas.replica import HeldTopic, Replica
 
 if TYPE_CHECKING:
@@ -107,6 +119,14 @@ PARTITIONS = Table(
     ),
 )
 """Of logs that were used since the start: the others are opened within ``log.retention.check.interval.ms``."""
+
+OF_LAG_EXPORTER = Table(
+    ("cluster_name", "topic", "partition"),
+    (
+        known_by(KAFKA_LAG_EXPORTER, GAUGE, "kafka_partition_latest_offset", "High watermark"),
+        known_by(KAFKA_LAG_EXPORTER, GAUGE, "kafka_partition_earliest_offset", "First offset"),
+    ),
+)
 
 NODE = Table(
     (),
@@ -209,6 +229,8 @@ class PartitionTables:
     def _partitions(self, topics: list[HeldTopic]) -> Iterator[Table | None]:
         node_id = self.broker.node_id
         rows: list[Row] = []
+        ends: list[Row] = []
+        cluster = self.broker.image.cluster_id
         held = led = under = too_few = just_enough = offline = reassigning = 0
         for topic in topics:
             for replica in list(topic.replicas.values()):
@@ -227,8 +249,11 @@ class PartitionTables:
                 if held <= self.most_partitions:
                     values = _values(replica, node_id)
                     if values is not None:
-                        rows.append(Row((topic.name, str(replica.index)), values))
+                        labels = (topic.name, str(replica.index))
+                        rows.append(Row(labels, values))
+                        ends.append(Row((cluster, *labels), values[-OF_LEADERS:][:2]))
         yield PARTITIONS.with_rows(rows)
+        yield OF_LAG_EXPORTER.with_rows(ends)
         left_out = max(0, held - self.most_partitions)
         keeper = self.broker.replicas.in_sync
         changes = (0, 0, 0) if keeper is None else (keeper.shrinks, keeper.expands, keeper.failures)

@@ -19,18 +19,21 @@ FETCHERS = Table(
             "kafka_server_replicafetchermanager_maxlag",
             "Records that the partition most behind lacks of what is committed",
             f"{_MANAGER_BEAN},name=MaxLag,clientId=Replica",
+            confluent_labels=("clientid",),
         ),
         kafka(
             GAUGE,
             "kafka_server_replicafetchermanager_failedpartitionscount",
             "Partitions that are not fetched until the metadata change",
             f"{_MANAGER_BEAN},name=FailedPartitionsCount,clientId=Replica",
+            confluent_labels=("clientid",),
         ),
         kafka(
             GAUGE,
             "kafka_server_replicafetchermanager_deadthreadcount",
             "Fetchers that are gone for good: none",
             f"{_MANAGER_BEAN},name=DeadThreadCount,clientId=Replica",
+            confluent_labels=("clientid",),
         ),
     ),
 )
@@ -42,12 +45,14 @@ BYTES = Table(
             "kafka_server_brokertopicmetrics_replicationbytesin_total",
             "Bytes of records fetched from leaders",
             "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesInPerSec",
+            confluent="kafka_server_brokertopicmetrics_replicationbytesinpersec",
         ),
         kafka(
             COUNTER,
             "kafka_server_brokertopicmetrics_replicationbytesout_total",
             "Bytes of records fetched by followers",
             "kafka.server:type=BrokerTopicMetrics,name=ReplicationBytesOutPerSec",
+            confluent="kafka_server_brokertopicmetrics_replicationbytesoutpersec",
         ),
     ),
 )

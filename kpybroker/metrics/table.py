@@ -72,9 +72,18 @@ class Table:
         return Table(self.labels, self.measures, rows)
 
 
-def kafka(kind: str, strimzi: str, about: str, source: str = "", *, confluent: str = "", native: str = "") -> Measure:
-    """A measure of Kafka's: its name in the Strimzi form, and in Confluent's where that differs."""
-    names = {STRIMZI: Name(strimzi), CONFLUENT: Name(confluent or strimzi)}
+def kafka(
+    kind: str,
+    strimzi: str,
+    about: str,
+    source: str = "",
+    *,
+    confluent: str = "",
+    confluent_labels: tuple[str, ...] | None = None,
+    native: str = "",
+) -> Measure:
+    """A measure of Kafka's: its name in the Strimzi form, and in Confluent's where that differs, or its labels do."""
+    names = {STRIMZI: Name(strimzi), CONFLUENT: Name(confluent or strimzi, confluent_labels)}
     if native:
         names[NATIVE] = Name(native)
     return Measure(kind, about, names, source)
