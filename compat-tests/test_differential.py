@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from differential.any_steps import advertised
 from differential.coverage import errors_in, table
 from differential.error_paths import PATHS, named_sequences
 from differential.known import KNOWN, Known
@@ -35,17 +36,20 @@ def pair(tmp_path_factory: pytest.TempPathFactory, target: str) -> Iterator[Pair
 def test_every_answer_of_an_api_is_the_same_at_every_version(
     pair: Pair, name: str, request: pytest.FixtureRequest
 ) -> None:
-    """And the answers that paths reach are those that they have reached before."""
+    """To the last step, and the answers that paths reach are those that they have reached before."""
     steps = named_sequences()[name]
     before = set(pair.reached)
     pair.reached.clear()
     played = pair.play(steps)
     reached = [line for line in table(pair.reached) if line.startswith(f"{name}: ")]
+    answered = {(key, version) for key, version, _ in pair.reached}
     pair.reached.update(before)
     if played.at >= 0:
         found = explain(pair, steps, played)
         once = "\n".join(["it did not show again:", *played.report(steps).splitlines()[-10:]])
         pytest.fail(once if found is None else found.text)
+    assert played.steps == len(steps), f"the rest is not compared: {played.known}"
+    assert {each for each in advertised() if api.API_KEYS[each[0]].name == name} <= answered
     expected = [line for line in ERROR_PATHS.read_text().splitlines() if line.startswith(f"{name}: ")]
     if request.config.getoption("--record"):
         lines = {*ERROR_PATHS.read_text().splitlines()} - {*expected} | {*reached}

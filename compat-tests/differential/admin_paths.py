@@ -322,16 +322,21 @@ def _describe_quorum(version: int) -> Iterator[Any]:  # noqa: ARG001
 
 
 def _add_voter(version: int) -> Iterator[Any]:  # noqa: ARG001
-    """No voter is added: none of these follows the metadata log."""
+    """No voter is added: none of these follows the metadata log, or is another one's."""
     yield addition_of(-1)
     yield addition_of(9, "ELSEWHERE")
     yield addition_of(9, listeners=[])
     yield addition_of(9, voter_directory_id=ZERO_UUID)
+    yield addition_of(9, cluster_id="another")
+    yield addition_of(1)
 
 
 def _remove_voter(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield removal_of(-1)
     yield removal_of(9, ZERO_UUID)
+    yield removal_of(9)
+    yield removal_of(1)
+    yield removal_of(9, cluster_id="another")
 
 
 def _api_versions(version: int) -> Iterator[Any]:

@@ -1,16 +1,20 @@
 """Paths of the APIs of groups, their members and their offsets: see `error_paths`."""
 
 from collections.abc import Iterator, Mapping
+from itertools import product
 from typing import Any
 
 from differential.steps import Hangup, Pause, Step, learned
 from differential.world import call
 from group_requests import Protocol, committing, fetching, fetching_one, joining, syncing
 from kpywire import api
+from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
 from kpywire.messages.delete_groups import DeleteGroupsRequest
 from kpywire.messages.describe_groups import DescribeGroupsRequest
+from kpywire.messages.end_txn import EndTxnRequest
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
+from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
 from kpywire.messages.list_groups import ListGroupsRequest
 from kpywire.messages.offset_delete import (
@@ -19,15 +23,27 @@ from kpywire.messages.offset_delete import (
     OffsetDeleteRequestTopic,
 )
 from kpywire.messages.offset_fetch import OffsetFetchRequestTopics
+from kpywire.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
 from raw_requests import UNKNOWN_ID
 
 MINUTE_MS = 60_000
+ASKED_TWICE = 4
+"""From this version of JoinGroup on a new member is told its id and joins with it."""
+STABLE_ON_REQUEST = 7
+"""From this version of OffsetFetch on offsets that are not settled can be waited for."""
+MOST_MEMBERS = 4
+"""``group.max.size`` of both brokers."""
 RANGE = [Protocol("range", b"r")]
 CONSUMER = bytes.fromhex("0000000000010003") + b"~t0" + bytes.fromhex("ffffffff")
 """The subscription of a consumer, by which a group is known to read a topic."""
 
 
-def _join(of: str, actor: str, version: int = 9, **options: Any) -> Step:
+def join(of: str, actor: str, version: int = 9, **options: Any) -> Step:
+    """A request to join; the member is the actor unless ``member`` says otherwise."""
     options = {"protocols": RANGE, "session_ms": MINUTE_MS, "rebalance_ms": MINUTE_MS, **options}
     member = options.pop("member", learned("member_id", actor))
     return call(actor, version, joining(of, member, version, **options))
@@ -35,8 +51,8 @@ def _join(of: str, actor: str, version: int = 9, **options: Any) -> Step:
 
 def _first(of: str, actor: str, version: int = 9, **options: Any) -> list[Step]:
     """A member that is new, with an id if one is demanded; it waits for others if there are any."""
-    first = _join(of, actor, version, **{**options, "member": ""})
-    return [first, _join(of, actor, version, **options)] if version >= 4 else [first]
+    first = join(of, actor, version, **{**options, "member": ""})
+    return [first, join(of, actor, version, **options)] if version >= ASKED_TWICE else [first]
 
 
 def _sync(of: str, actor: str, version: int = 5, generation: Any = None, **options: Any) -> Step:
@@ -48,42 +64,61 @@ def _sync(of: str, actor: str, version: int = 5, generation: Any = None, **optio
 
 def stable(of: str, actor: str = "m", **options: Any) -> list[Step]:
     """A group with one member."""
-    return [*_first(of, actor, **options), _sync(of, actor)]
+    instance = options.get("instance_id")
+    return [*_first(of, actor, **options), _sync(of, actor, instance_id=instance)]
 
 
 def two_members(of: str) -> list[Step]:
     """A group of a leader and another one, both synced."""
-    return [*stable(of), *_first(of, "n"), _join(of, "m"), _sync(of, "n"), _sync(of, "m")]
+    return [*stable(of), *_first(of, "n"), join(of, "m"), _sync(of, "n"), _sync(of, "m")]
 
 
 def _join_group(version: int) -> Iterator[Any]:
     of = f"~join{version}"
     yield from _first(of, "m", version)
     yield _sync(of, "m", min(version, 5))
-    yield _join(of, "x", version, member="nobody")
-    yield _join("", "x", version, member="")
+    yield join(of, "x", version, member="nobody")
+    yield join("", "x", version, member="")
     for session_ms in (0, 499, -1, 2**31 - 1):
-        yield _join(of, "x", version, member="", session_ms=session_ms)
-    yield _join(of, "x", version, member="", protocols=[])
-    yield _join(of, "x", version, member="", protocol_type="")
-    yield _join(of, "x", version, member="", protocol_type="other")
-    yield _join(of, "x", version, member="", protocols=[Protocol("other", b"")])
-    yield _join(of, "m", version, protocols=[Protocol("other", b"")])
+        yield join(of, "x", version, member="", session_ms=session_ms)
+    yield join(of, "x", version, member="", protocols=[])
+    yield join(of, "x", version, member="", protocol_type="")
+    yield join(of, "x", version, member="", protocol_type="other")
+    yield join(of, "x", version, member="", protocols=[Protocol("other", b"")])
+    yield join(of, "m", version, protocols=[Protocol("other", b"")])
     yield _sync(of, "m", min(version, 5))
-    yield _join(f"{of}-new", "x", version, member="nobody")
+    yield join(f"{of}-new", "x", version, member="nobody")
     yield from _first(of, "n", version)
     yield call("m", 4, _beat(of, "m"))
-    yield _join(of, "m", version)
+    yield join(of, "m", version)
     yield _sync(of, "n", min(version, 5))
     yield _sync(of, "m", min(version, 5))
     if version >= 5:
         static = f"~static{version}"
-        yield _join(static, "s", version, member="", instance_id="~one")
+        yield join(static, "s", version, member="", instance_id="~one")
         yield _sync(static, "s", instance_id="~one")
-        yield _join(static, "r", version, member="", instance_id="~one")
-        yield _join(static, "s", version, instance_id="~one")
-        yield _join(static, "r", version, instance_id="~two")
+        yield join(static, "r", version, member="", instance_id="~one")
+        yield join(static, "s", version, instance_id="~one")
+        yield join(static, "r", version, instance_id="~two")
         yield call("s", 4, _beat(static, "s", instance="~one"))
+    yield from _full_group(version)
+
+
+def _full_group(version: int) -> Iterator[Any]:
+    """As many members as a group may have, and one more."""
+    of = f"~full{version}"
+    first, *others, last = (f"{of}-{number}" for number in range(MOST_MEMBERS + 1))
+    for each in (first, *others) if version >= ASKED_TWICE else ():
+        yield join(of, each, version, member="")
+    yield join(of, first, version)
+    for each in others:
+        yield join(of, each, version)
+    yield join(of, first, version)
+    yield join(of, last, version, member="")
+    for each in (*others, first):
+        yield _sync(of, each, min(version, 5))
+    yield join(of, last, version, member="")
+    yield join(of, last, version, member="nobody")
 
 
 def _beat(of: str, actor: str, generation: Any = None, instance: str | None = None) -> HeartbeatRequest:
@@ -114,7 +149,7 @@ def _sync_group(version: int) -> Iterator[Any]:
     yield _sync(of, "m", version)
     yield from _first(of, "n")
     yield _sync(of, "m", version)
-    yield _join(of, "m")
+    yield join(of, "m")
     yield _sync(of, "n", version)
     yield Hangup("m")
     yield Hangup("n")
@@ -135,7 +170,7 @@ def _heartbeat(version: int) -> Iterator[Any]:
     if version >= 3:
         yield _beat(of, "m", None, "~unknown")
         static = f"~beat-static{version}"
-        yield _join(static, "s", member="", instance_id="~one")
+        yield join(static, "s", member="", instance_id="~one")
         yield _sync(static, "s", instance_id="~one")
         yield _beat(static, "m", 1, "~one")
         yield _beat(static, "s", None, "~one")
@@ -171,7 +206,7 @@ def _leave_group(version: int) -> Iterator[Any]:
         yield leaving((mine, "~unknown"), ("", None), ("", "~unknown"), ("nobody", "~unknown"))
         yield leaving()
         static = f"~leave-static{version}"
-        yield _join(static, "s", member="", instance_id="~one")
+        yield join(static, "s", member="", instance_id="~one")
         yield _sync(static, "s", instance_id="~one")
         yield leaving(("nobody", "~one"), group=static)
         yield leaving(("", "~one"), group=static)
@@ -216,12 +251,12 @@ def _offset_commit(version: int) -> Iterator[Any]:
     if version >= 7:
         yield asking(**mine, group_instance_id="~unknown")
         static = f"~commit-static{version}"
-        yield _join(static, "s", member="", instance_id="~one")
+        yield join(static, "s", member="", instance_id="~one")
         yield _sync(static, "s", instance_id="~one")
         yield asking(group=static, **mine, group_instance_id="~one")
     yield from _first(of, "n")
     yield asking(**mine)
-    yield _join(of, "m")
+    yield join(of, "m")
     yield asking(**mine)
 
 
@@ -240,6 +275,8 @@ def _offset_fetch(version: int) -> Iterator[Any]:
         if version >= 2:
             yield fetching_one(of, None)
             yield fetching_one("~none", None)
+        if version >= STABLE_ON_REQUEST:
+            yield from _pending(of, version, "~t0")
         return
     known, unknown = (learned("topic_id", "~t0"), UNKNOWN_ID) if version >= 10 else ("~t0", "~nowhere")
     asked: list[list[tuple[str, dict[Any, list[int]] | None]]] = [
@@ -251,12 +288,34 @@ def _offset_fetch(version: int) -> Iterator[Any]:
         for one, (_, wanted) in zip(request.groups, groups, strict=True):
             one.topics = None if wanted is None else _topics_of(wanted, version)
         yield request
+    yield from _pending(of, version, known)
     if version >= 9:
         yield from stable(of)
         for member, epoch in ((learned("member_id", "m"), 1), ("nobody", 1), (learned("member_id", "m"), 7), (None, 3)):
             request = fetching((of, None))
             request.groups[0].member_id, request.groups[0].member_epoch = member, epoch
             yield request
+
+
+def _pending(of: str, version: int, topic: Any) -> Iterator[Any]:
+    """An offset in a transaction that is still open, looked at by those who wait for its end and those who do not."""
+    transaction = f"~of-offsets{version}"
+    mine = {"producer_id": learned("producer_id", "t"), "producer_epoch": learned("producer_epoch", "t")}
+    begun = InitProducerIdRequest(transactional_id=transaction, transaction_timeout_ms=MINUTE_MS)
+    offset = TxnOffsetCommitRequestPartition(partition_index=0, committed_offset=5, committed_metadata="t")
+    moved = [TxnOffsetCommitRequestTopic(name="~t0", partitions=[offset])]
+    yield call("t", 4, begun)
+    yield call("t", 3, AddOffsetsToTxnRequest(transactional_id=transaction, group_id=of, **mine))
+    yield call("t", 3, TxnOffsetCommitRequest(transactional_id=transaction, group_id=of, topics=moved, **mine))
+    for wanted, requires in product(({topic: [0]}, None, {topic: [1]}), (True, False)):
+        if version < 8:
+            request = fetching_one(of, wanted)
+            request.require_stable = requires
+        else:
+            request = fetching((of, None), require_stable=requires)
+            request.groups[0].topics = None if wanted is None else _topics_of(wanted, version)
+        yield request
+    yield call("t", 3, EndTxnRequest(transactional_id=transaction, committed=True, **mine))
 
 
 def _topics_of(topics: Mapping[Any, list[int]], version: int) -> list[OffsetFetchRequestTopics]:
@@ -359,11 +418,11 @@ def clients_that_die() -> list[Step]:
     steps: list[Step] = [*stable(of, "m", **short)]
     asked = call("c", 5, DescribeGroupsRequest(groups=[of]))
     beat = call("m", 4, _beat(of, "m"))
-    steps += [*_first(of, "n", **short), _join(of, "m", **short), _sync(of, "n"), _sync(of, "m"), asked]
+    steps += [*_first(of, "n", **short), join(of, "m", **short), _sync(of, "n"), _sync(of, "m"), asked]
     steps += [Hangup("n"), beat, Pause(1200), beat, Pause(1200), beat, Pause(1200), beat, asked]
-    steps += [_join(of, "m", **short), _sync(of, "m"), asked, call("c", 9, committing(of, {"~t0": [(0, 3, "m")]}))]
+    steps += [join(of, "m", **short), _sync(of, "m"), asked, call("c", 9, committing(of, {"~t0": [(0, 3, "m")]}))]
     steps += [*_first(of, "o", **short), Hangup("o"), Pause(1200), beat, Pause(1200), beat, asked]
-    steps += [_join(of, "m", **short), Pause(5500), asked, Hangup("m"), Pause(4000), asked]
+    steps += [join(of, "m", **short), Pause(5500), asked, Hangup("m"), Pause(4000), asked]
     steps += [
         call("c", 9, committing(of, {"~t0": [(0, 3, "m")]})),
         call("c", 2, DeleteGroupsRequest(groups_names=[of])),

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from differential.steps import fields_in
 from kpywire import api
-from kpywire.batch import HEADER_BYTES, batch_headers
+from kpywire.batch import HEADER_BYTES, batch_headers, check_crc
 from kpywire.errors import Malformed
 from kpywire.record import read_batch
 from kpywire.schema import Structure
@@ -195,6 +195,8 @@ BOUNDS = re.compile(r"within \[-?\d+, -?\d+\]")
 """Of timestamps that a broker takes: they follow its clock."""
 CLUSTER_ID = re.compile('the cluster id "[^"]*"')
 """Each cluster has its own."""
+VOTERS = re.compile(r"(?<=voters \[ReplicaKey\(id=1, directoryId=)[\w-]{22}")
+"""Each directory has its own id."""
 MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
 
@@ -235,13 +237,14 @@ def _named(text: str, view: View) -> str:
         if isinstance(quoted, str) and len(quoted) > 8 and quoted in text:
             text = text.replace(quoted, symbol)
     text = BOUNDS.sub("within <bounds>", text)
+    text = VOTERS.sub("<>", text)
     text = CLUSTER_ID.sub('the cluster id "<>"', text)
     text = re.sub(rf":{view.port}\b", ":<port>", text)
     return MEMBER_ID.sub("<uuid>", text)
 
 
 def records_tree(records: Any, view: View) -> Any:
-    """Batches, header and records; the size of what is compressed is the codec's, and the CRC follows the clock."""
+    """Batches, header and records; the size of what is compressed is the codec's, of a CRC counts whether it holds."""
     if records is None:
         return None
     data, tree, end = bytes(records), [], 0
@@ -249,7 +252,7 @@ def records_tree(records: Any, view: View) -> Any:
         end = position + header.size
         fields = header._asdict()
         fields["producer_id"] = view.symbols.get(header.producer_id, header.producer_id)
-        fields.pop("crc")
+        fields["crc"] = check_crc(data, header, position)
         if header.codec:
             fields.pop("batch_length")
         clock = bool(header.timestamp_type) or header.is_control

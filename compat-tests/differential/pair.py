@@ -25,6 +25,7 @@ ALIKE = {
     **{name: value for name, value in SMALL_PROPERTIES.items() if not name.startswith("broker.")},
     "broker.session.timeout.ms": "60000",
     "group.min.session.timeout.ms": "500",
+    "group.max.size": "4",
     "num.partitions": "2",
 }
 """Properties of both. On a busy machine no broker may be fenced: its partitions would have other epochs then."""

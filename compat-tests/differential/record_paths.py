@@ -28,6 +28,8 @@ LARGE: Records = ((0, b"k", bytes(400)),)
 LONGER_THAN_A_SEGMENT: Records = ((0, b"k", bytes(1_100_000)),)
 ZSTD = 4
 LATEST = 13
+BEFORE_ANY = -2
+"""A leader epoch that every partition has left behind: -1 stands for none in particular."""
 BY_ID = 13
 
 
@@ -99,6 +101,8 @@ def _validation(version: int) -> Iterator[Any]:
     cases += [*product(("~t0", "~compacted"), (KEYLESS, AHEAD), (3,)), ("~clock", AHEAD, 0), ("~packed", KEYLESS, 3)]
     for (topic, records, codec), damage in product(cases, ("", *DAMAGES)):
         yield writing(topic, version, Batch(records, codec, damage=damage))
+    for topic in ("~t0", "~compacted", "~clock", "~packed", "~small"):
+        yield call("f", 12, reading(topic, 12, _from(0), session_id=0, session_epoch=-1))
 
 
 # Reading
@@ -125,6 +129,7 @@ def _fetch(version: int) -> Iterator[Any]:
     for asked in (
         _from(1 << 40), _from(-1), _from(-2), _from(0, 5), _from(0, -1), _from(0, current_leader_epoch=0),
         _from(0, current_leader_epoch=7), _from(1 << 40, current_leader_epoch=7), _from(0, last_fetched_epoch=0),
+        _from(0, current_leader_epoch=BEFORE_ANY), _from(1 << 40, current_leader_epoch=BEFORE_ANY),
         _from(0, last_fetched_epoch=5), _from(0, last_fetched_epoch=-2), _from(0, partition_max_bytes=0),
         _from(0, partition_max_bytes=-5), _from(0, log_start_offset=99),
     ):  # fmt: skip
@@ -196,7 +201,8 @@ def _list_offsets(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield asking("~nowhere", at(-1))
     yield asking("", at(-1))
     yield asking("~t0", at(-1, epoch=0), at(-1, 4))
-    yield asking("~t0", at(-1, epoch=6))
+    for epoch in (6, BEFORE_ANY):
+        yield asking("~t0", at(-1, epoch=epoch))
     yield asking("~t0", at(5, epoch=6))
     yield asking("~t0", at(-1), at(-2))
     yield asking("~t0", at(-1), isolation_level=7)
@@ -220,6 +226,7 @@ def _offset_for_leader_epoch(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield call("p", 9, writing("~t0", 9, Batch(THREE)))
     for topic, partition, current, epoch in (
         ("~t0", 0, -1, 0), ("~t0", 0, 0, 0), ("~t0", 0, 5, 0), ("~t0", 0, 0, 5), ("~t0", 0, 0, -1), ("~t0", 0, -1, -2),
+        ("~t0", 0, BEFORE_ANY, 0), ("~t0", 0, BEFORE_ANY, 5),
         ("~t0", 4, -1, 0), ("~t0", -1, -1, 0), ("~nowhere", 0, -1, 0), ("~compacted", 0, -1, 0), ("", 0, -1, 0),
     ):  # fmt: skip
         for replica in (-2, -1, 1):

@@ -1,10 +1,13 @@
 """Paths of the APIs of transactions: see `error_paths`. Also what only several of them together tell."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from itertools import product
 from typing import Any
 
+from differential.group_paths import join as joined
+from differential.group_paths import stable as stable_group
 from differential.record_paths import THREE, reading, writing
-from differential.steps import Batch, Step, learned
+from differential.steps import Batch, Pause, Step, learned
 from differential.world import call
 from group_requests import fetching
 from kpywire import api
@@ -30,6 +33,8 @@ from raw_requests import list_offsets
 
 MINUTE_MS = 60_000
 FIRST_BY_BROKERS = 4
+BY_MEMBERS = 3
+"""From this version of TxnOffsetCommit on it says which member of the group asks."""
 ACTOR = "t"
 PRODUCER = learned("producer_id", ACTOR)
 EPOCH = learned("producer_epoch", ACTOR)
@@ -162,18 +167,54 @@ def _commit_offsets(version: int) -> Iterator[Any]:
         yield call("c", 8, fetching((f"~g{version}", {"~t0": [0]}), require_stable=stable))
     yield call(ACTOR, 4, ending(of))
     yield call("c", 8, fetching((f"~g{version}", {"~t0": [0]}), require_stable=True))
+    if version >= BY_MEMBERS:
+        yield from _commit_as_a_member(version, asking)
+
+
+def _commit_as_a_member(version: int, asking: Callable[..., Any]) -> Iterator[Any]:
+    """Members of a group, and what is none of theirs any more (KIP-447)."""
+    members, static = f"~members{version}", f"~static{version}"
+    yield begun(f"~moves{version}")
+    yield from stable_group(members)
+    yield from stable_group(static, "s", instance_id="~one")
+    for group in (members, static):
+        added = AddOffsetsToTxnRequest(transactional_id=f"~moves{version}", group_id=group, **MINE)
+        yield call(ACTOR, 3, added)
+    mine = {"group_id": members, "member_id": learned("member_id", "m")}
+    now = learned("generation", "m")
+    yield asking(group_id=members)
+    for generation in (now, 9, 0, -1):
+        yield asking(**mine, generation_id=generation)
+    yield asking(group_id=members, generation_id=now)
+    yield asking(group_id=members, member_id="nobody", generation_id=now)
+    yield asking(**mine, generation_id=now, group_instance_id="~unknown")
+    for member, instance in (
+        ("nobody", "~one"),
+        (learned("member_id", "s"), "~one"),
+        (learned("member_id", "s"), None),
+    ):
+        yield asking(group_id=static, member_id=member, generation_id=now, group_instance_id=instance)
+    yield joined(members, "n", member="")
+    yield joined(members, "n")
+    yield asking(**mine, generation_id=now)
+    yield call(ACTOR, 4, ending(f"~moves{version}"))
+    for group in (members, static):
+        yield call("c", 8, fetching((group, {"~t0": [0]}), require_stable=True))
 
 
 def _write_markers(version: int) -> Iterator[Any]:
     yield begun(f"~marks{version}")
 
-    def asking(*topics: tuple[str, list[int]], epoch: Any = EPOCH, coordinator: int = 0, commit: bool = True) -> Any:
+    def asking(
+        *topics: tuple[str, list[int]], epoch: Any = EPOCH, coordinator: int = 0, commit: bool = True, level: int = 0
+    ) -> Any:
         marker = WritableTxnMarker(
             producer_id=PRODUCER,
             producer_epoch=epoch,
             transaction_result=commit,
             topics=[WritableTxnMarkerTopic(name=name, partition_indexes=list(indexes)) for name, indexes in topics],
             coordinator_epoch=coordinator,
+            transaction_version=level,
         )
         return WriteTxnMarkersRequest(markers=[marker])
 
@@ -183,12 +224,18 @@ def _write_markers(version: int) -> Iterator[Any]:
     yield asking(("~t0", [0]), epoch=9, coordinator=3)
     yield asking(("~t0", [0]), epoch=2, coordinator=3)
     yield asking(("~t0", [0]), epoch=9, coordinator=1)
+    yield asking(("~small", [0]), epoch=3, coordinator=3, level=-1)
+    for level, epoch in product((0, 1, 2, 3, -1, -2), (9, 10, 8, 32767)):
+        yield asking(("~compacted", [0]), epoch=epoch, coordinator=3, level=level)
+    yield asking(("~compacted", [0]), epoch=32767, coordinator=1, level=-1)
     yield asking()
     twice = asking(("~t0", [0]), ("~nowhere", [0, 0]))
     twice.markers += asking(("~nowhere", [1]), ("~compacted", [0])).markers
     yield twice
     yield WriteTxnMarkersRequest(markers=[])
-    yield call("f", 12, reading("~t0", 12, FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)))
+    for topic in ("~t0", "~compacted"):
+        wanted = FetchPartition(partition=0, fetch_offset=0, partition_max_bytes=1 << 20)
+        yield call("f", 12, reading(topic, 12, wanted, session_id=0, session_epoch=-1))
 
 
 def _describe(version: int) -> Iterator[Any]:  # noqa: ARG001
@@ -222,8 +269,14 @@ def _list(version: int) -> Iterator[Any]:
         yield asking(states, [])
     yield asking([], [PRODUCER])
     yield asking([], [-1, 5])
-    yield asking([], [], duration=3_600_000)
-    for pattern in (".*open.*", "[", "", "none"):
+    yield Pause(20)
+    for duration in (3_600_000, 0, 10, -2, 2**63 - 1):
+        yield asking([], [], duration=duration)
+        yield asking(["Ongoing"], [PRODUCER], duration=duration)
+    for pattern in (
+        ".*open.*", "[", "", "none", "open", "(?i).*OPEN.*", r".*\d", r".*-open[0-2]|x", "^.*open.*$", "(?=open)",
+        r"(.)\1",
+    ):  # fmt: skip
         yield asking([], [], pattern=pattern)
     yield call(ACTOR, 4, ending(f"~open{version}"))
 

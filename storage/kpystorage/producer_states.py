@@ -16,6 +16,7 @@ from kpystorage.errors import (
     InvalidProducerEpoch,
     InvalidTxnState,
     OutOfOrderSequence,
+    StorageError,
     TransactionCoordinatorFenced,
 )
 from kpystorage.log_offset import LogOffset
@@ -27,6 +28,8 @@ BATCHES_KEPT: Final = 5
 _MAX_SEQUENCE: Final = 0x7FFF_FFFF
 _MAX_EPOCH: Final = 0x7FFF
 _NO_OFFSET: Final = -1
+UNKNOWN_TRANSACTION_VERSION: Final = -1
+"""What no marker may have (Kafka: ``TransactionVersion.TV_UNKNOWN``)."""
 
 
 class AppendedBatch(NamedTuple):
@@ -151,19 +154,20 @@ class ProducerStates:
 
         Raises:
             InvalidProducerEpoch, TransactionCoordinatorFenced
+            StorageError: the coordinator does not say by which version the transaction works
         """
         state = self.producers.get(producer_id)
-        if state is None:
-            return
         rises = transaction_version >= 2
-        if epoch < state.epoch or (rises and epoch == state.epoch):
+        if state is not None and (epoch < state.epoch or (rises and epoch == state.epoch)):
             repeated = rises and epoch == state.epoch and (state.transaction_first_offset < 0 or epoch == _MAX_EPOCH)
             if not repeated:
                 raise InvalidProducerEpoch(
                     f"Epoch of producer {producer_id} at offset {offset} in {self.name} is {epoch}, which is "
                     f"{'<=' if rises else '<'} the last seen epoch {state.epoch} (TV{transaction_version})"
                 )
-        if state.coordinator_epoch > coordinator_epoch:
+        if transaction_version == UNKNOWN_TRANSACTION_VERSION:
+            raise StorageError("Transaction version must be explicitly specified")
+        if state is not None and state.coordinator_epoch > coordinator_epoch:
             raise TransactionCoordinatorFenced(
                 f"Invalid coordinator epoch for producerId {producer_id} at offset {offset} in partition {self.name}: "
                 f"{coordinator_epoch} (zombie), {state.coordinator_epoch} (current)"

@@ -14,7 +14,13 @@ from kpybroker.partition.leader import Leader, Marker
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import InvalidProducerEpoch, InvalidTxnState, OutOfOrderSequence, TransactionCoordinatorFenced
+from kpystorage.errors import (
+    InvalidProducerEpoch,
+    InvalidTxnState,
+    OutOfOrderSequence,
+    StorageError,
+    TransactionCoordinatorFenced,
+)
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
@@ -180,6 +186,15 @@ def test_the_second_generation_ends_with_a_higher_epoch(leader: Leader) -> None:
     assert end(leader, 1, level=2) == 1
     assert end(leader, 1, level=2) == 2  # repeated by a coordinator that did not hear of it
     assert ends(leader) == (3, 3)
+
+
+def test_a_marker_says_by_which_version_its_transaction_works(leader: Leader) -> None:
+    verify(leader)
+    append(leader, 0)
+    with pytest.raises(StorageError) as refused:
+        end(leader, 0, level=-1)
+    assert refused.value.error_code == error_codes.UNKNOWN_SERVER_ERROR
+    assert ends(leader) == (0, 1)
 
 
 def test_a_coordinator_writes_without_sequences(leader: Leader) -> None:
