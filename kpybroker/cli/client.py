@@ -21,6 +21,7 @@ from kpywire.messages.metadata import (
     MetadataResponseTopic,
 )
 
+PLAINTEXT = "PLAINTEXT"
 DEFAULT_PORT = 9092
 TIMEOUT_S = 30.0
 RETRY_PAUSE_S = 0.1
@@ -218,12 +219,18 @@ def raise_for(code: int, what: str, message: str | None = None) -> None:
 
 
 def parse_servers(text: str) -> list[tuple[str, int]]:
-    """``host[:port]`` or ``[ipv6]:port``, separated by commas. Raises ValueError with the part that is wrong."""
+    """``host[:port]`` or ``[ipv6]:port``, separated by commas. Raises ValueError with the part that is wrong.
+
+    ``PLAINTEXT://`` may stand before it, as in a listener that was pasted.
+    """
     servers = []
     for part in (piece.strip() for piece in text.split(",")):
-        host, colon, port = part.rpartition(":")
-        if not colon or part.endswith("]"):
-            host, port = part, str(DEFAULT_PORT)
+        protocol, _, address = part.rpartition("://")
+        if protocol.upper() not in ("", PLAINTEXT):
+            raise ValueError(f"this client speaks {PLAINTEXT} only: {part!r}")
+        host, colon, port = address.rpartition(":")
+        if not colon or address.endswith("]"):
+            host, port = address, str(DEFAULT_PORT)
         host = host.removeprefix("[").removesuffix("]")
         number = 0
         with contextlib.suppress(ValueError):

@@ -69,9 +69,11 @@ def features(client: Client) -> list[Feature]:
 
 def log_directories(client: Client, *brokers: int) -> list[LogDirectory]:
     """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
-    wanted = brokers or tuple(node.node_id for node in client.nodes())
+    there = [node.node_id for node in client.nodes()]
     found = []
-    for broker in wanted:
+    for broker in brokers or there:
+        if broker not in there:
+            raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {broker}")
         answer = client.call_node(broker, DescribeLogDirsRequest(topics=None))
         raise_for(answer.error_code, f"log directories of broker {broker}")
         for each in answer.results:

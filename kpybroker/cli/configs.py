@@ -9,6 +9,8 @@ from kpybroker.cli import completion, config_requests
 from kpybroker.cli.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
 from kpywire.messages.describe_configs import DescribeConfigsResourceResult
 
 ENTITY_TYPES = {
@@ -85,6 +87,9 @@ def describe(
     resource = resource_of(named)
     with connected(server) as client:
         found = config_requests.describe(client, resource, names, synonyms=synonyms or as_json, documentation=docs)
+        unknown = set(names).difference(str(each.name) for each in found)
+        if unknown:
+            raise KafkaError(error_codes.INVALID_CONFIG, f"{resource} has no config {min(unknown)}")
     if not (every or names):
         found = [each for each in found if each.config_source != DEFAULT_SOURCE]
     if as_json:

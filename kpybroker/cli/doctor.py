@@ -65,6 +65,7 @@ def _findings(client: Client, http: str | None, *, write: bool, patience_s: floa
     except (KafkaError, Unreachable) as error:
         yield _unknown("brokers", error)
     checks: dict[str, Check] = {
+        "metrics page": lambda: examination.unread(client, http),
         "clients that never come back": lambda: examination.newcomers(found),
         "process": lambda: examination.process(found),
         "log directories": lambda: examination.storage(client),

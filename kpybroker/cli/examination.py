@@ -96,6 +96,14 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
     return found
 
 
+def unread(client: Client, http: str | None) -> Iterator[Finding]:
+    """Whether the page that the user named can be read at all: others may still be found."""
+    if http is None:
+        return
+    if not any(_page(node.host, http) for node in client.nodes()):
+        yield Finding("metrics page", UNKNOWN, f"nothing like metrics answers at {http}", "Name another with --http.")
+
+
 def connections(page: scrape.Page) -> Iterator[Finding]:
     """Whether there is room for more, as a page says it; nothing if it does not."""
     full = page.value(FULL_LISTENERS)

@@ -19,6 +19,7 @@ from kpybroker.controller.formatter import (
     new_uuid,
     parse_initial_controllers,
     parse_levels,
+    read_identities,
 )
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.raft.voters import Voters
@@ -29,7 +30,12 @@ from kpywire import uuid
 
 @click.command(name="format")
 @click.argument("action", required=False, type=click.Choice(["random-uuid"]))
-@click.option("-t", "--cluster-id", metavar="ID", help="The cluster's id; a random one if not given.")
+@click.option(
+    "-t",
+    "--cluster-id",
+    metavar="ID",
+    help="The cluster's id; that of formatted directories, or a random one, if not given.",
+)
 @click.option(
     "-c",
     "--config",
@@ -74,6 +80,12 @@ def command(
         voters = _voters(config, standalone, no_initial_controllers, initial_controllers, rng)
         levels = choose_levels(release_version, parse_levels(feature_levels), dynamic_quorum=not config.quorum_voters)
         directories = sorted({*map(_absolute, config.log_dirs), _absolute(config.metadata_log_dir)})
+        disk = RealDisk()
+        if cluster_id is None:
+            # A directory that is added to others belongs to their cluster.
+            cluster_id = next(
+                (each.cluster_id for each in read_identities(disk, directories, config.node_id).values()), None
+            )
         formatting = Formatting(
             cluster_id or uuid.to_string(new_uuid(rng)),
             config.node_id,
@@ -83,7 +95,7 @@ def command(
             voters,
         )
         now_ms = time.time_ns() // 1_000_000
-        for line in format_directories(RealDisk(), formatting, rng, now_ms, ignore_formatted=ignore_formatted):
+        for line in format_directories(disk, formatting, rng, now_ms, ignore_formatted=ignore_formatted):
             click.echo(line)
     except (ConfigError, FormatRefused, StartRefused, CorruptFile, OSError) as error:
         click.echo(f"kpybroker format: {error}", err=True)

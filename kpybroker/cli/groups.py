@@ -162,6 +162,9 @@ def remove_members(name: str, members: tuple[str, ...], instances: tuple[str, ..
             leaving = [MemberIdentity(member_id=each.member_id, group_instance_id=each.instance_id) for each in found]
         results = group_requests.remove_members(client, name, leaving) if leaving else []
     for who, code in results:
-        click.echo(f"{who}: {error_codes.name(code)}" if code else f"Removed {who}")
+        if code:
+            click.echo(f"Error: {who}: {error_codes.message(code)} ({error_codes.name(code)})", err=True)
+        else:
+            click.echo(f"Removed {who}")
     if any(code for _, code in results):
         raise SystemExit(REFUSED)

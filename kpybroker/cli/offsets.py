@@ -11,6 +11,8 @@ from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.start_positions import milliseconds
 from kpybroker.cli.tables import columns, show_json
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
 
 MAX_TIMESTAMP = -3
 TIMES = {
@@ -105,6 +107,8 @@ def committed(group: str, as_json: bool, server: str) -> None:
     """Show what a group has committed, with the metadata its consumers added."""
     with connected(server) as client:
         found = group_requests.committed(client, group)
+        if not found:
+            group_requests.describe(client, group)
     rows = [
         (*spot, each.offset, each.leader_epoch if each.leader_epoch >= 0 else None, each.metadata)
         for spot, each in found.items()
@@ -145,8 +149,11 @@ def delete_records(
             if time_ms is not None:
                 found = client.list_offsets(dict.fromkeys(spots, time_ms))
                 plan = {spot: found[spot] if found[spot] >= 0 else ends[spot] for spot in spots}
+            elif every:
+                plan = ends
             else:
-                plan = {spot: ends[spot] if every else min(before_offset or 0, ends[spot]) for spot in spots}
+                plan = dict.fromkeys(spots, before_offset or 0)
+                _require_reached(plan, ends)
         if dry_run:
             starts = client.list_offsets(dict.fromkeys(plan, EARLIEST_TIMESTAMP))
             rows = [(*spot, starts[spot], offset) for spot, offset in plan.items()]
@@ -155,6 +162,14 @@ def delete_records(
         else:
             lows = offset_requests.delete_records(client, plan)
             _show(("TOPIC", "PARTITION", "EARLIEST"), [(*spot, low) for spot, low in lows.items()], as_json=as_json)
+
+
+def _require_reached(plan: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:
+    """Before anything is deleted for good: an offset that no record has reached is a mistake, as for Kafka."""
+    for spot, offset in plan.items():
+        if offset > ends[spot]:
+            message = f"partition {spot} ends at {ends[spot]}, below {offset}; nothing was deleted"
+            raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE, message)
 
 
 def _plan_in(text: str) -> dict[Spot, int]:

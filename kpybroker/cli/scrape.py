@@ -6,6 +6,7 @@ from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
 from typing import NamedTuple
 
+READ_TIMEOUT_S = 5.0
 MAX_BYTES = 64 * 1024 * 1024
 _LINE = re.compile(r"(\w+)(?:\{(.*)\})? ([^ ]+)(?: \d+)?")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
@@ -31,10 +32,12 @@ class Page(NamedTuple):
         return next((each.value for each in self.samples if each.name == name), None)
 
 
-def fetch(host: str, port: int, timeout_s: float) -> Page | None:
-    """The metrics page of a port; None if nobody answers there with one."""
-    connection = HTTPConnection(host, port, timeout=timeout_s)
+def fetch(host: str, port: int, connect_timeout_s: float) -> Page | None:
+    """The metrics page of a port; None if nobody answers there with one. Who takes the connection may take longer."""
+    connection = HTTPConnection(host, port, timeout=connect_timeout_s)
     try:
+        connection.connect()
+        connection.sock.settimeout(READ_TIMEOUT_S)
         connection.request("GET", "/metrics", headers={"Accept": "text/plain"})
         answer = connection.getresponse()
         text = answer.read(MAX_BYTES).decode("utf-8", "replace")

@@ -37,6 +37,7 @@ def invoke(*words: str, stdin: str = "") -> tuple[int, str]:
         ("a:1, b:2", [("a", 1), ("b", 2)]),
         ("[::1]:9093", [("::1", 9093)]),
         ("[::1]", [("::1", 9092)]),
+        ("PLAINTEXT://localhost:29092,plaintext://b", [("localhost", 29092), ("b", 9092)]),
     ],
 )
 def test_addresses_are_those_of_bootstrap_servers(text: str, servers: list[tuple[str, int]]) -> None:
@@ -50,6 +51,12 @@ def test_what_is_no_address_is_a_usage_error(text: str) -> None:
     code, said = invoke("topics", "list", "-b", text)
     assert code == 2
     assert "not an address of a broker" in said
+
+
+def test_a_listener_of_another_protocol_is_a_usage_error() -> None:
+    code, said = invoke("topics", "list", "-b", "SSL://localhost:9093")
+    assert code == 2
+    assert "speaks PLAINTEXT only: 'SSL://localhost:9093'" in said
 
 
 @pytest.mark.parametrize(

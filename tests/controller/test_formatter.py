@@ -380,3 +380,12 @@ def test_the_command_makes_ids() -> None:
     code, output = run("random-uuid")
     assert code == 0
     assert uuid.usable(uuid.from_string(output.strip()))
+
+
+def test_without_an_id_directories_join_the_cluster_that_is_there_already(properties: str, tmp_path: Path) -> None:
+    assert run("-t", CLUSTER_ID, "-c", properties, "--standalone", "--override", f"log.dirs={tmp_path / 'one'}")[0] == 0
+    code, output = run("-c", properties, "--standalone")
+    assert code == 1
+    assert "one is already formatted. Use --ignore-formatted" in output
+    assert run("-c", properties, "--standalone", "--ignore-formatted")[0] == 0
+    assert f"cluster.id={CLUSTER_ID}" in (tmp_path / "two" / "meta.properties").read_text()
