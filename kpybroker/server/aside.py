@@ -2,7 +2,8 @@
 
 Until a transaction ends, its producer waits, and so does everybody who reads only what is committed. So an EndTxn is
 served and answered as soon as it is seen: before the other requests of transactions that came with it, which are put
-aside, and between two of these, or two steps of what the node does for transactions that have ended (`look`).
+aside, before those who wait in the line whatever its producer owes (`is_end`), and between two of these, or two steps
+of what the node does for transactions that have ended (`look`).
 
 Not here: who is put aside, and how it is served (`kpybroker.server.connection`).
 
@@ -10,13 +11,17 @@ Invariant: of a connection one request is here at most, and nothing behind it is
 most `MOST_BYTES`. Between two looks somebody who waits is served, and a look serves few: so nobody starves.
 """
 
+import socket
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
 from typing import Final, Protocol
 
+from kpybroker.server.frames import END_TXN, SIZE, SMALLEST_FRAME_BYTES, api_key_at
 from kpybroker.server.turn import Turn
 
+PEEKED_BYTES: Final = 512
+"""More than an EndTxn has, unless its transactional id is very long."""
 LARGEST_BYTES: Final = 16 * 1024
 """Larger requests are served when they come: copying them would cost as much as many small ones."""
 MOST_BYTES: Final = 1024 * 1024
@@ -42,9 +47,20 @@ class Aside:
         self._call_soon = call_soon
         self._look = look
         self._looked_ns = 0
+        self._peeked = memoryview(bytearray(PEEKED_BYTES))
         self._waiting: deque[tuple[Waiting, bytearray]] = deque()
         self._held_bytes = 0
         self._is_due = False
+
+    def is_end(self, sock: socket.socket) -> bool:
+        """Whether one EndTxn is all there is to be read; nothing is read."""
+        try:
+            count = sock.recv_into(self._peeked, 0, socket.MSG_PEEK)
+        except OSError:
+            return False
+        if not SMALLEST_FRAME_BYTES < count < PEEKED_BYTES or SIZE.unpack_from(self._peeked)[0] != count - SIZE.size:
+            return False
+        return api_key_at(self._peeked, SIZE.size) == END_TXN
 
     def takes(self, waiting: Waiting, frame: memoryview) -> bool:
         """Put a request aside, if there is room for it."""

@@ -90,8 +90,7 @@ class Connection(Debtor):
         self._is_in_line = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
-        self._body_filled = 0
-        self._body_size = 0
+        self._body_filled = self._body_size = self._send_began_ns = 0
         self.body_since_ms = 0.0
         """When the bytes that are kept began to come."""
         self.arrived_ns = 0
@@ -101,13 +100,8 @@ class Connection(Debtor):
         self.counters = UNCOUNTED
         self._unsent: list[Due] = []
         """Of the replies in the outbox."""
-        self._send_began_ns = 0
-        self._held_back = False
-        self._paused = self._is_aside = False
-        self._reading = True
-        self._writing = False
-        self._wants_writable = False
-        self._is_watched = True
+        self._held_back = self._writing = self._wants_writable = self._paused = self._is_aside = False
+        self._is_watched = self._reading = True
         server.poller.add(sock.fileno(), self._on_event)
 
     def __str__(self) -> str:
@@ -118,7 +112,8 @@ class Connection(Debtor):
             # Nobody is left to answer, and what was read before this is not waited for.
             self.close()
             return
-        if self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on):
+        is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
+        if is_due_later and not (self.in_transactions and self._goes_first(events)):
             self.server.line.lined_up += 1
             self._line_up(events)
             return
@@ -127,6 +122,11 @@ class Connection(Debtor):
         if events & READABLE and not self.closed:
             self.arrived_ns = self.server.poller.turn_ns
             self._on_readable()
+
+    def _goes_first(self, events: int) -> bool:
+        """Whether it ends a transaction: then it goes before those in the line, whatever it owes."""
+        has_more = self._body is not None or self._is_in_line or self._paused
+        return events == READABLE and not has_more and self.server.aside.is_end(self.sock)
 
     def _watch(self) -> None:
         """Ask to be told of what matters now."""
@@ -152,7 +152,7 @@ class Connection(Debtor):
         if self.is_long:
             self.server.line.join_long(self)
         else:
-            self.server.line.join(self.serve_piece)
+            self.server.line.join(self.serve_piece, self.owed_ns)
 
     def serve_piece(self) -> None:
         """It is this one's turn in the line."""

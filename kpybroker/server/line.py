@@ -41,6 +41,8 @@ MOST_MOMENTS_NS: Final = 600_000
 """The line waits no longer for such moments."""
 PART_OF_LINE: Final = 8
 """Pieces share a turn too that together take one part in so many of what others took since the last ones."""
+PART_OF_NEWCOMERS: Final = 1
+"""The same while the next owes no more than a newcomer: where a thousand begin at once, all begin soon."""
 LONG_NS: Final = 1_000_000
 """A piece that takes longer could not be cut."""
 LONG_WHOLE_NS: Final = 50_000_000
@@ -115,7 +117,8 @@ class Line:
         self._scheduler = scheduler
         self._events = events
         self._now_ns = now_ns
-        self._queue: deque[Callable[[], object]] = deque()
+        self._queue: deque[tuple[Callable[[], object], int]] = deque()
+        """Whose turn it is, with what part of the time is its."""
         self._is_due = False
         self._waits_since_ns = 0
         self._beside: Callable[[], object] | None = None
@@ -139,9 +142,9 @@ class Line:
         self._is_timed = False
         self._seen_events = 0
 
-    def join(self, serve_piece: Callable[[], object]) -> None:
+    def join(self, serve_piece: Callable[[], object], owed_ns: int = MOST_OWED_NS) -> None:
         """Have a piece served when it is its turn. It joins again if there is more."""
-        self._queue.append(serve_piece)
+        self._queue.append((serve_piece, PART_OF_NEWCOMERS if owed_ns <= NEWCOMER_OWES_NS else PART_OF_LINE))
         self._begin()
 
     def beside(self, work_piece: Callable[[], object]) -> None:
@@ -203,11 +206,12 @@ class Line:
     def _serve(self) -> None:
         now_ns, queue = self._now_ns, self._queue
         began_ns = now_ns()
-        most_ns = max(SHORT_NS, (began_ns - self._waits_since_ns) // PART_OF_LINE)
+        waited_ns = began_ns - self._waits_since_ns
         try:
             for _ in range(len(queue)):
-                queue.popleft()()
-                if now_ns() - began_ns > most_ns:
+                serve_piece, part = queue.popleft()
+                serve_piece()
+                if now_ns() - began_ns > max(SHORT_NS, waited_ns // part):
                     break
         finally:
             self._waits_since_ns = now_ns()

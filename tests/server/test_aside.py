@@ -1,13 +1,15 @@
 """Who ends a transaction is served before those who go on with theirs; nobody starves, and order is kept."""
 
+import socket
 import struct
 from collections.abc import Callable
 
 from conftest_server import RunningServer, read_reply, reply_to, request
 
-from kpybroker.server.aside import LARGEST_BYTES, MOST_BYTES, Aside
+from kpybroker.server.aside import LARGEST_BYTES, MOST_BYTES, PEEKED_BYTES, Aside
 from kpybroker.server.connection import Connection
 from kpybroker.server.frames import END_TXN, PRODUCE
+from kpybroker.server.line import MOST_OWED_NS
 from kpybroker.server.poller import EpollPoller
 from kpybroker.server.turn import NoWrites, Turn
 
@@ -124,3 +126,45 @@ def test_an_end_is_written_and_answered_before_what_came_with_it(start_server: S
     assert sorted(number for number, _ in served) == [*range(6), *range(10, 16)]
     if isinstance(server.server.poller, EpollPoller):  # else each is a turn of its own
         assert served[:6] == [(5, False), *((number, True) for number in range(5))]
+
+
+def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: StartServer) -> None:
+    served: list[int] = []
+
+    def dispatch(connection: Connection, received: memoryview) -> bytes:
+        number: int = struct.unpack_from(">i", received, 4)[0]
+        connection.in_transactions = True
+        connection.owed_ns = MOST_OWED_NS
+        served.append(number)
+        return b"".join(reply_to(number))
+
+    server = start_server(dispatch)
+    clients = [server.connect() for _ in range(6)]
+    for sock in clients:
+        sock.sendall(request(0, api_key=PRODUCE))
+        read_reply(sock)
+    served.clear()
+
+    def ask() -> None:
+        for number, sock in enumerate(clients):
+            sock.sendall(request(number, api_key=END_TXN if number == 5 else PRODUCE))
+
+    server.call(ask)
+    for number, sock in enumerate(clients):
+        assert read_reply(sock)[0] == number
+        sock.close()
+    if isinstance(server.server.poller, EpollPoller):  # else each is looked at by itself
+        assert served == [5, 0, 1, 2, 3, 4]
+
+
+def test_only_one_whole_end_is_taken_for_one() -> None:
+    end, produce = request(1, api_key=END_TXN), request(2, api_key=PRODUCE)
+    aside = Aside(Turn(NoWrites()), Soon(), lambda: None)
+    for sent, is_end in [(end, True), (end[:-1], False), (end + end, False), (produce, False), (b"", False)]:
+        ours, theirs = socket.socketpair()
+        with ours, theirs:
+            ours.setblocking(False)
+            theirs.sendall(sent)
+            assert aside.is_end(ours) == is_end
+            theirs.sendall(b"x")
+            assert ours.recv(PEEKED_BYTES) == sent + b"x", "nothing was taken"

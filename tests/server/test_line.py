@@ -21,6 +21,7 @@ from kpybroker.server.line import (
     NOTICED_NS,
     OVERDRAWN_NS,
     PART_OF_LINE,
+    PART_OF_NEWCOMERS,
     PAUSE_NS,
     PIECE_NS,
     QUIET_EVENTS,
@@ -136,12 +137,15 @@ def test_pieces_that_are_short_share_a_turn() -> None:
     assert 4 <= served <= 6
 
 
-def test_pieces_have_a_part_of_the_time_where_others_keep_the_loop_for_long() -> None:
+@pytest.mark.parametrize(
+    ("owed_ns", "part"), [(NEWCOMER_OWES_NS, PART_OF_NEWCOMERS), (NEWCOMER_OWES_NS + 1, PART_OF_LINE)]
+)
+def test_pieces_have_a_part_of_the_time_where_others_keep_the_loop_for_long(owed_ns: int, part: int) -> None:
     world = World()
     clients = [Client(world, SHORT_NS) for _ in range(40)]
-    others_ns = 5 * PART_OF_LINE * SHORT_NS
+    others_ns = 5 * part * SHORT_NS
     for client in clients:
-        world.line.join(client.serve_piece)
+        world.line.join(client.serve_piece, owed_ns)
     counts = []
     for _ in range(4):
         world.time_ns += others_ns
