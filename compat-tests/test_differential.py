@@ -13,12 +13,20 @@ from differential.coverage import errors_in, table
 from differential.error_paths import PATHS, named_sequences
 from differential.known import KNOWN, Known
 from differential.pair import Pair, both, explain, findings
+from differential.steps import Call, Step
 from kpybroker.handlers import served_versions
 from kpywire import api
+from raw_client import api_key_of, connect
+from raw_transactions import ADDING
+from test_transactions_levels import set_level
 
 SECONDS = 25
 SEQUENCES = 40
 """At most: `make differential` plays others for as long as it is told."""
+OF_TRANSACTIONS = [
+    "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers",
+    "DescribeTransactions", "whole transactions",
+]  # fmt: skip
 ERROR_PATHS = Path(__file__).with_name("expected") / "error_paths.txt"
 KNOWN_DIFFERENCES = Path(__file__).with_name("KNOWN_DIFFERENCES.md")
 
@@ -57,6 +65,42 @@ def test_every_answer_of_an_api_is_the_same_at_every_version(
         return
     lost = errors_in(expected) - errors_in(reached)
     assert not lost, "if it is meant: pytest compat-tests/test_differential.py --record"
+
+
+@pytest.fixture(params=[1, 0])
+def level(pair: Pair, request: pytest.FixtureRequest) -> Iterator[int]:
+    """An older level of ``transaction.version``, at which both brokers are."""
+    set_levels(pair, request.param)
+    yield request.param
+    set_levels(pair, 2)
+
+
+def set_levels(pair: Pair, level: int) -> None:
+    for port in pair.ports:
+        with connect(f"127.0.0.1:{port}") as raw:
+            set_level(raw, level)
+
+
+def of_the_second_generation(step: Step) -> bool:
+    """Whether no client asks for this that was told that ``transaction.version`` is 0; see KNOWN_DIFFERENCES.md."""
+    if not isinstance(step, Call):
+        return False
+    match api_key_of(step.request):
+        case api.PRODUCE:
+            return step.version >= ADDING and step.request.transactional_id is not None
+        case api.ADD_PARTITIONS_TO_TXN:
+            return step.version >= 4 and not step.request.transactions[0].verify_only
+        case key:
+            return key == api.END_TXN and step.version >= 5
+
+
+@pytest.mark.java
+@pytest.mark.parametrize("name", OF_TRANSACTIONS)
+def test_transactions_are_answered_alike_at_older_levels(pair: Pair, level: int, name: str) -> None:
+    steps = [step for step in named_sequences()[name] if level > 0 or not of_the_second_generation(step)]
+    played = pair.play(steps)
+    assert played.at < 0, played.report(steps)
+    assert played.steps == len(steps), played.known
 
 
 @pytest.mark.java
