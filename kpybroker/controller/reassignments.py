@@ -7,6 +7,7 @@ sync (`kpybroker.controller.partition_change`).
 from collections.abc import Iterable
 from typing import Any
 
+from kpybroker.controller.partition_change import Election
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
 from kpybroker.controller.topics import check_assignment
 from kpybroker.errors import KafkaError
@@ -72,6 +73,8 @@ def _reassign(
     if wanted.replicas is None:
         change.isr, change.replicas = _reverted(state, name, index, partition)
         change.adding = change.removing = []
+        if state.unclean_election_allowed(name):
+            change.election = Election.UNCLEAN
     else:
         check_assignment(state, wanted.replicas)
         if not may_change_factor:
@@ -85,8 +88,8 @@ def _reassign(
 
 
 def _check_factor(partition: Partition, wanted: list[int]) -> None:
-    """Of a partition that is moving what it had before counts."""
-    present = len(partition.replicas) - len(partition.adding_replicas)
+    """Of a partition that is moving what it is to have counts."""
+    present = len(set(partition.replicas).difference(partition.removing_replicas))
     if len(wanted) != present:
         raise KafkaError(
             error_codes.INVALID_REPLICATION_FACTOR,

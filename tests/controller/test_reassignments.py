@@ -3,6 +3,7 @@
 import pytest
 from controller_world import ControllerWorld, directory_of
 
+from kpybroker.metadata.topic import RECOVERING
 from kpywire import error_codes
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -82,6 +83,13 @@ def test_a_partition_moves_when_those_that_join_are_in_sync() -> None:
     assert reassign(world, [4], factor_may_change=False) == error_codes.INVALID_REPLICATION_FACTOR
 
 
+def test_the_factor_that_may_not_change_is_the_one_that_a_move_is_about_to_give() -> None:
+    world = four_brokers()
+    assert reassign(world, [1, 2, 3]) == error_codes.NONE
+    assert reassign(world, [1, 4], factor_may_change=False) == error_codes.INVALID_REPLICATION_FACTOR
+    assert reassign(world, [1, 2, 4], factor_may_change=False) == error_codes.NONE
+
+
 def test_a_move_that_is_called_off_leaves_the_replicas_that_were() -> None:
     world = four_brokers()
     assert reassign(world, None) == error_codes.NO_REASSIGNMENT_IN_PROGRESS
@@ -89,6 +97,40 @@ def test_a_move_that_is_called_off_leaves_the_replicas_that_were() -> None:
     assert reassign(world, None) == error_codes.NONE
     partition = world.partition("orders")
     assert (partition.replicas, partition.isr, partition.is_reassigning) == ((1, 2), (1, 2), False)
+
+
+def test_a_move_to_brokers_that_are_down_waits_is_widened_and_called_off() -> None:
+    world = four_brokers()
+    world.heartbeat(3, want_fence=True)
+    assert reassign(world, [2, 3]) == error_codes.NONE
+    partition = world.partition("orders")
+    assert (partition.replicas, partition.isr) == ((2, 3, 1), (1, 2))
+    assert (partition.adding_replicas, partition.removing_replicas) == ((3,), (1,))
+    assert reassign(world, [2, 3, 4]) == error_codes.NONE
+    partition = world.partition("orders")
+    assert (partition.replicas, partition.isr) == ((2, 3, 4, 1), (1, 2))
+    assert reassign(world, None) == error_codes.NONE
+    assert set(world.partition("orders").replicas) == {1, 2, 3}
+
+
+@pytest.mark.parametrize("unclean", [True, False])
+def test_of_a_move_that_is_called_off_a_living_replica_leads_if_any_may(unclean: bool) -> None:
+    """Only who was to join is in sync. Where records may be lost, they are lost to who is there."""
+    world = ControllerWorld().start_brokers(1, 2, 3, 4)
+    topic_id = world.created("orders", {0: [1, 2]}, unclean_leader_election_enable=str(unclean).lower())
+    assert reassign(world, [1, 2, 3, 4]) == error_codes.NONE
+    world.write([PartitionChangeRecord(topic_id=topic_id, partition_id=0, isr=[3], leader=3)])
+    world.heartbeat(1, want_fence=True)
+    moving = world.partition("orders")
+    assert (moving.isr, moving.leader, moving.is_reassigning) == ((3,), 3, True)
+    code = reassign(world, None)
+    left = world.partition("orders")
+    if not unclean:
+        assert code == error_codes.INVALID_REPLICA_ASSIGNMENT
+        assert left == moving
+    else:
+        assert code == error_codes.NONE
+        assert (left.replicas, left.isr, left.leader, left.leader_recovery_state) == ((1, 2), (2,), 2, RECOVERING)
 
 
 def test_a_reassignment_to_where_the_partition_is_writes_nothing() -> None:
