@@ -21,6 +21,7 @@ COLD_CHUNK_BYTES = 1024 * 1024
 SENDFILE_BYTES = 1024 * 1024
 PROBE_EVERY_BYTES = 128 * 1024
 _NOWAIT = getattr(os, "RWF_NOWAIT", 0)
+_MORE = getattr(socket, "MSG_MORE", 0)
 _PROBE = [bytearray(1)]
 _BYTES = (bytes, bytearray, memoryview)
 
@@ -151,7 +152,7 @@ class Outbox:
         return True
 
     def _send_bytes(self, item: bytes | bytearray | memoryview) -> bool:
-        more = socket.MSG_MORE if len(self._queue) > 1 else 0
+        more = _MORE if len(self._queue) > 1 else 0
         rest = item if self._sent == 0 else memoryview(item)[self._sent :]
         sent = self.sock.send(rest, more)
         self._sent += sent
