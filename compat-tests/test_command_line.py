@@ -138,6 +138,13 @@ def test_a_reader_at_the_end_sees_what_comes_later(run: Run, topic: str, bootstr
         assert reader.wait(30) == 0
 
 
+def test_a_reader_that_nothing_comes_for_ends_alone_and_in_a_group(run: Run, topic: str) -> None:
+    run("produce", topic, stdin="once\n")
+    assert run("consume", topic, "--timeout-ms", "100") == "once\n"
+    assert run("consume", topic, "--timeout-ms", "8000", "-G", f"{topic}-readers") == "once\n"
+    assert run("consume", topic, "--timeout-ms", "100", "-o", "end") == ""
+
+
 def test_a_batch_above_the_topics_limit_is_sent_in_parts(run: Run, new_topic: NewTopic) -> None:
     name = new_topic(1, max_message_bytes="500")
     lines = "".join(f"{'x' * 50}{number}\n" for number in range(100))

@@ -93,6 +93,7 @@ def console_consumer(tool: str, words: Words) -> Words:
     options.add_argument("--topic", required=True)
     options.add_argument("--from-beginning", action="store_true")
     options.add_argument("--max-messages")
+    options.add_argument("--timeout-ms")
     options.add_argument("--group")
     options.add_argument("--partition")
     options.add_argument("--offset")
@@ -101,7 +102,7 @@ def console_consumer(tool: str, words: Words) -> Words:
     said = properties(found.properties)
     start = {"earliest": "start", "latest": "end"}.get(found.offset, found.offset)
     wanted = ["-o", start or ("start" if found.from_beginning else "end")]
-    wanted += one("-c", found.max_messages)
+    wanted += one("-c", found.max_messages) + one("--timeout-ms", found.timeout_ms)
     wanted += one("--group", found.group)
     wanted += one("-p", found.partition)
     if said.get("print.key") == "true":

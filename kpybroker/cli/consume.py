@@ -1,7 +1,9 @@
 """``kpybroker consume TOPIC...``: print records, options as in kcat and rpk."""
 
+import math
 import signal
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -40,6 +42,7 @@ Show = Callable[[Found], bytes]
 @click.option("-G", "--group", metavar="GROUP", shell_complete=completion.groups, help="Read as a member, and commit.")
 @click.option("--instance", metavar="ID", help="With --group: a static member, which stays when it ends.")
 @click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="End after so many records.")
+@click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for so long.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="End where the partitions end now, instead of waiting.")
 @click.option(
     "-f",
@@ -63,6 +66,7 @@ def command(
     group: str | None,
     instance: str | None,
     count: int | None,
+    timeout_ms: int | None,
     to_end: bool,
     layout: str | None,
     key_delimiter: str | None,
@@ -80,7 +84,7 @@ def command(
     show = _show(layout, key_delimiter, show_null, as_json)
     begin = _from_start if from_beginning else start
     with connected(server) as client:
-        out = _Printing(show, count)
+        out = _Printing(show, count, timeout_ms)
         if group is None:
             spots = [spot for topic in topics for spot in partitions(client, topic, only)]
             ends = _ends(client, spots, committed_only=read_committed) if to_end else None
@@ -122,15 +126,22 @@ def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
 
 
 class _Printing:
-    """Prints records to stdout, at most ``count`` of them."""
+    """Prints records to stdout, at most ``count`` of them, and is over when none has come for ``timeout_ms``."""
 
-    def __init__(self, show: Show, count: int | None) -> None:
+    def __init__(self, show: Show, count: int | None, timeout_ms: int | None) -> None:
         self.show = show
         self.left = count
+        self._timeout_s = math.inf if timeout_ms is None else timeout_ms / 1000
+        self._came_s = time.monotonic()
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is nothing more to print, wherever the partitions end."""
+        return self.left == 0 or time.monotonic() - self._came_s > self._timeout_s
 
     def follow(self, reader: Reader, ends: dict[Spot, int] | None) -> None:
-        """Print round after round until the count is reached, or ``ends`` if there are any."""
-        while self.left != 0 and not _all_read(reader, ends):
+        """Print round after round until the count is reached, or ``ends`` if there are any, or the timeout."""
+        while not self.is_over and not _all_read(reader, ends):
             self.print(reader.poll(), ends)
 
     def print(
@@ -145,6 +156,7 @@ class _Printing:
             if ends is not None and each.record.offset >= ends[each.spot]:
                 continue
             out.write(self.show(each))
+            self._came_s = time.monotonic()
             if done is not None:
                 done(each.spot, each.record.offset + 1)
             if self.left is not None:
@@ -174,7 +186,7 @@ def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool
                 click.echo(f"Group {member.group}, generation {member.generation}: reading {owned}", err=True)
             ends = _ends(member.client, reader.positions, committed_only=committed_only) if to_end else None
             while member.keep_up():
-                if out.left == 0 or _all_read(reader, ends):
+                if out.is_over or _all_read(reader, ends):
                     return
                 out.print(reader.poll(), ends, member.finish)
             if not quiet:

@@ -297,6 +297,7 @@ def test_kafkas_tools_are_there_by_their_names(image: Path) -> None:
         assert "orders" in run("kafka-consumer-groups.sh AT --describe --group readers")
         run("kafka-consumer-groups.sh AT --reset-offsets --group readers --topic orders --to-earliest --execute")
         assert run(reading) == "1\n2\n"
+        assert run("kafka-console-consumer.sh AT --topic orders --from-beginning --timeout-ms 500") == "1\n2\n"
         assert "orders" in run("kafka-get-offsets.sh AT --topic orders --time -1")
         run("kafka-topics.sh AT --delete --topic orders")
     assert used == {f"{name}.sh" for name in names}
