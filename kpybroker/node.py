@@ -55,7 +55,7 @@ from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import Peers, connect_over
 from kpybroker.producer_ids import ProducerIds
-from kpybroker.raft.timing import Timing
+from kpybroker.raft.timing import Timing, longest_fetch_wait_ms
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.cleaners import Processes, Threads
 from kpybroker.replicas.compaction import Compaction
@@ -494,10 +494,12 @@ def socket_limits(config: BrokerConfig) -> SocketLimits:
 
 def quorum_timing(config: BrokerConfig) -> Timing:
     """Kafka's ``controller.quorum.*`` as the quorum takes them."""
+    fetch_timeout_ms = config["controller.quorum.fetch.timeout.ms"]
     return Timing(
         election_timeout_ms=config["controller.quorum.election.timeout.ms"],
-        fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
+        fetch_timeout_ms=fetch_timeout_ms,
         retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],
+        fetch_max_wait_ms=longest_fetch_wait_ms(fetch_timeout_ms, config["controller.quorum.request.timeout.ms"]),
         election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
         fetch_max_bytes=config["controller.quorum.fetch.max.bytes"],
         fetch_snapshot_max_bytes=config["controller.quorum.fetch.snapshot.max.bytes"],

@@ -18,3 +18,12 @@ class Timing(NamedTuple):
 
 
 DEFAULT_TIMING = Timing()
+
+
+def longest_fetch_wait_ms(fetch_timeout_ms: int, request_timeout_ms: int) -> int:
+    """How long a leader without news may keep a fetch, which is Kafka's 500 ms where patience allows for that.
+
+    With as little patience as that a follower would give its leader up whenever nothing is written, and with half of
+    a timeout a fetch may be lost and asked for again. (Apache Kafka waits 500 ms always.)
+    """
+    return max(min(DEFAULT_TIMING.fetch_max_wait_ms, fetch_timeout_ms // 2, request_timeout_ms // 2), 1)

@@ -7,6 +7,7 @@ from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import Fetch, FetchResponse, Known, ReplicaKey, Request
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import ElectionState, Follower, Leader
+from kpybroker.raft.timing import longest_fetch_wait_ms
 from kpybroker.raft.voters import Voter, VoterHistory, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 
@@ -82,3 +83,10 @@ def test_who_does_not_lead_has_nothing_to_resign_from() -> None:
     quorum.start(0)
     quorum.resign()
     assert isinstance(quorum.role, Follower)
+
+
+def test_a_fetch_waits_as_long_as_kafkas_where_that_is_half_of_the_patience_at_most() -> None:
+    assert longest_fetch_wait_ms(2_000, 2_000) == 500
+    assert longest_fetch_wait_ms(600, 2_000) == 300
+    assert longest_fetch_wait_ms(2_000, 500) == 250
+    assert longest_fetch_wait_ms(0, 0) == 1, "a leader without news is not asked all the time"
