@@ -51,15 +51,6 @@ class MetadataLog:
         self._log: Log = log
         with directory.failing():
             snapshot.remove_unfinished(self._disk, self._path)
-            self._begin_with_epochs()
-
-    def _begin_with_epochs(self) -> None:
-        """No checkpoint keeps the start of this log, as in Kafka, and segments go as a whole: without this it would
-        begin before the first epoch that it knows, and what another log has of older ones would pass for the same.
-        """
-        first = self._log.epochs.earliest
-        if first is not None and any(each.end_offset >= first[1] for each in self.snapshots()):
-            self._log.advance_log_start(first[1])
 
     @property
     def next_offset(self) -> int:

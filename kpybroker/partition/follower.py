@@ -54,6 +54,7 @@ class Heard(NamedTuple):
 
     high_watermark: bool
     log_start: bool
+    """It begins behind where ours does, and what is between is committed here: ours is to begin there, too."""
 
 
 class Follower(Role):
@@ -152,7 +153,7 @@ class Follower(Role):
         return KafkaError(error_codes.UNKNOWN_SERVER_ERROR, message)
 
     def heard(self, high_watermark: int, log_start_offset: int) -> Heard:
-        """Take over how far the leader's log is committed and where it begins, after its records."""
+        """Take over how far the leader's log is committed, after its records; whether it begins behind ours."""
         found = self.log
         end, known = found.end, self.high_watermark
         reached = min(high_watermark, end.offset)
@@ -163,8 +164,7 @@ class Follower(Role):
             self.high_watermark = LogOffset(reached)
         if moved:
             found.producers.replicated_to(reached)
-        starts = found.log_start_offset < log_start_offset <= self.high_watermark.offset
-        return _new(Heard, (moved, starts and found.advance_log_start(log_start_offset)))
+        return _new(Heard, (moved, found.log_start_offset < log_start_offset <= self.high_watermark.offset))
 
     # Truncating
 

@@ -10,6 +10,7 @@ Invariant: no request is under way while an answer is applied, or while the lead
 
 import logging
 from collections.abc import Callable, Iterator
+from math import inf
 from typing import Any, NamedTuple
 
 from kpybroker.errors import KafkaError
@@ -26,6 +27,7 @@ from kpybroker.replicas.fetcher import (
     State,
     reaction_to,
 )
+from kpybroker.replicas.log_starts import LogStarts
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.throttle import Throttle
 from kpystorage.errors import DiskFailure, StorageError, TooManyOpenFiles
@@ -41,6 +43,8 @@ from kpywire.messages.list_offsets import (
 
 log = logging.getLogger("kpybroker.replication")
 
+LOG_START_MS = 5.0
+"""A leader keeps a request no longer waiting than this while the next one may have a new log start to tell."""
 LATEST = -1
 EARLIEST = -2
 SESSION_ERRORS = frozenset(
@@ -68,6 +72,7 @@ class Surroundings(NamedTuple):
     truncated: Callable[[Replica], object]
     """The log of a replica was cut."""
     disk_failed: Callable[[DiskFailure], object]
+    log_starts: LogStarts
 
 
 class Feed:
@@ -151,8 +156,9 @@ class Feed:
             for following in self.fetcher.followings.values():
                 if self._around.is_throttled(following.replica):
                     self.fetcher.moved(following.key)
+        within_ms = min(held_back_ms or inf, LOG_START_MS if self._around.log_starts else inf)
         request = self.fetcher.request(
-            now_ms, lambda following: held_back_ms > 0 and self._may_wait(following), held_back_ms or float("inf")
+            now_ms, lambda following: held_back_ms > 0 and self._may_wait(following), within_ms
         )
         if request is not None:
             self._asked_ms = now_ms
@@ -249,8 +255,7 @@ class Feed:
         if heard.high_watermark:
             replica.changed()
         if heard.log_start:
-            self.fetcher.moved(following.key)
-            replica.log_start_moved()
+            self._around.log_starts.take_over(replica, answer.log_start_offset)
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         self.received_bytes += size_bytes

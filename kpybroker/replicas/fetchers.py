@@ -20,6 +20,7 @@ from kpybroker.io.scheduler import Scheduler
 from kpybroker.network.peer import Connect, Peer
 from kpybroker.replicas.feed import Feed, Surroundings
 from kpybroker.replicas.fetcher import Fetcher, Following, Key, Limits, State
+from kpybroker.replicas.log_starts import LogStarts
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.throttle import Throttle
@@ -85,6 +86,7 @@ class Fetchers:
             self._is_throttled,
             self._truncated,
             replicas.directory_failed,
+            LogStarts(scheduler, replicas.directories, replicas.log_start_moved),
         )
 
     def __iter__(self) -> Iterator[Feed]:

@@ -497,9 +497,11 @@ class LogDirectory:
             self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
             self._session.changed()
 
-    def lower_cleaner_offset(self, log: Log, offset: int) -> None:
-        """A log is cut: what comes behind the cut has not been compacted (``maybeTruncateCheckpoint``)."""
+    def was_cut(self, log: Log, offset: int) -> None:
+        """Nothing behind the cut has been compacted (``maybeTruncateCheckpoint``), nor will the log begin there."""
         key = (log.topic, log.partition)
+        if self._promised_starts.get(key, 0) > offset:
+            del self._promised_starts[key]
         if self.cleaner_offsets.get(key, 0) > offset:
             self.cleaner_offsets[key] = offset
             self.write_checkpoint(names.CLEANER_OFFSETS, self.render_cleaner_offsets())

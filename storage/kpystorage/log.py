@@ -504,7 +504,7 @@ class Log:
         if offset < self.recovery_point:
             self.recovery_point = offset
             self.directory.lower_recovery_point(self)
-        self.directory.lower_cleaner_offset(self, offset)
+        self.directory.was_cut(self, offset)
 
     # Producer snapshots, epochs, durability.
 

@@ -133,6 +133,7 @@ class LogLoader:
             # Not before: the next recovery, should this one not come to its end, begins where the offset index ends.
             self.segments[-1].settle_indexes()
         self.epochs.truncate_from_end(end_offset)
+        self._complete_epochs(log_start_offset)
         if shutdown is Shutdown.UNCLEAN:
             self._correct_epochs()
         self.epochs.truncate_from_start(log_start_offset)
@@ -385,6 +386,20 @@ class LogLoader:
         if self.epochs.entries()[: len(written)] != written:
             path = f"{self.path}/{names.LEADER_EPOCHS}"
             write_atomically(self.disk, path, render_epochs(self.epochs.entries()))
+
+    def _complete_epochs(self, log_start_offset: int) -> None:
+        """Learn from the batches what the checkpoint has forgotten, as it does with a log start that did not last:
+        what an older epoch has in another log would pass for what it has here, up to the first that is known."""
+        known = self.epochs.entries()
+        if not known or known[0][1] <= log_start_offset:
+            return
+        self.epochs = LeaderEpochs()
+        for segment in [each for each in self.segments if each.base_offset < known[0][1]]:
+            for _, header in scan.headers(segment.log, 0, segment.size):
+                if header.base_offset < known[0][1] and header.partition_leader_epoch > self.epochs.latest:
+                    self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+        for epoch, start_offset in known:
+            self.epochs.assign(epoch, start_offset)
 
     def _note_epoch(self, header: BatchHeader, previous_end: int) -> None:
         """A batch shows that an epoch has begun: with it, or where the checkpoint says if no batch is between."""

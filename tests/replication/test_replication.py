@@ -484,6 +484,40 @@ def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -
     assert sent[-1].log_start_offset == 7
 
 
+def test_a_leader_hears_of_a_log_start_when_it_outlasts_the_power() -> None:
+    world = World(2, topic=SEGMENTS)
+    for _ in range(5):
+        world.nodes[1].produce(2)
+    world.settle()
+    replica = world.nodes[1].replica()
+    replica.led().log.advance_log_start(7)
+    replica.log_start_moved()
+    while not any(
+        asked.log_start_offset == 7
+        for request in fetches(world, 2)
+        for topic in request.topics
+        for asked in topic.partitions
+    ):
+        assert world.nodes[2].log().log_start_offset in (0, 7)
+        world.run(1)
+    world.nodes[2].kill(power_fails=True)
+    world.nodes[2].start()
+    assert world.nodes[2].log().log_start_offset == 7
+
+
+def test_of_a_log_that_was_cut_meanwhile_no_log_start_behind_its_end_is_written_down() -> None:
+    world = World(2, topic=SEGMENTS)
+    world.nodes[1].produce(10)
+    world.settle()
+    found, key = world.nodes[2].log(), (TOPIC, 0)
+    found.directory.promise_log_start(found, 7)
+    found.directory.render_log_starts()
+    assert found.directory.log_starts[key] == 7
+    found.truncate_fully_and_start_at(5, world.scheduler.now_ms())
+    found.directory.render_log_starts()
+    assert found.directory.log_starts[key] == found.log_end_offset == 5
+
+
 # The throttle.
 
 

@@ -1,4 +1,6 @@
-"""What recovery does where an index or a header is damaged: nothing that was flushed is taken for a leftover."""
+"""What recovery does where an index or a header is damaged, or a checkpoint says less than the batches: nothing that
+was flushed is taken for a leftover, and no epoch is forgotten.
+"""
 
 from random import Random
 
@@ -125,3 +127,25 @@ def test_an_offset_that_was_damaged_upwards_does_not_make_what_was_flushed_behin
     with pytest.raises(CorruptLog, match="had been flushed"):
         directory.logs["t", 0].open()
     assert directory.disk.read(path) == content
+
+
+@pytest.mark.parametrize("power_fails", [False, True])
+def test_epochs_that_went_with_a_log_start_come_back_with_it(*, power_fails: bool) -> None:
+    """The epochs are on disk, and the log start is not: what had older ones would pass for the same in any log."""
+    disk, log = new_log()
+    for leader_epoch in (1, 1, 3, 5):
+        append_records(log, 3, leader_epoch=leader_epoch)
+        log.roll(NOW_MS)
+    before = log.epochs.entries()
+    assert before == [(1, 0), (3, 6), (5, 9)]
+    log.advance_log_start(10)
+    log.flush()
+    if power_fails:
+        again = after_power_failure(disk).logs["t", 0]
+    else:
+        again = open_directory(disk.after_process_death(), config=CONFIG).logs["t", 0]
+    again.open()
+    assert again.log_start_offset == 0
+    assert again.epochs.entries() == before
+    assert again.epochs.dirty
+    assert again.epochs.end_offset_for(2, again.end.offset) == (1, 6)
