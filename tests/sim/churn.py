@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 RECKLESS = "reckless"
 MEMBERS = 3
 REPAIR_MS = 30_000.0
+NEEDED_MS = 3_000.0
 HEAL_MS = 60_000.0
 SETTLE_MS = 60_000.0
 LOOK_MS = 60_000.0
@@ -105,12 +106,15 @@ class Churn:
             self._passing.is_over = True
         for client in self._operators:
             client.is_over = True
-        within = self.simulation.within
-        while any(machine.damaged for machine in self.simulation.machines):
-            within(REPAIR_MS, lambda: bool(self._repairable), "one that is damaged is not needed for a while")
-            machine = self._repairable[0]
-            self.rot.repair(machine)
-            within(REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, f"{machine} is repaired")
+        while damaged := [machine for machine in self.simulation.machines if machine.damaged]:
+            if self.world.run(NEEDED_MS, lambda: bool(self._repairable)):
+                machine = self._repairable[0]
+                self.rot.repair(machine)
+            else:
+                machine = damaged[0]
+                self.rot.restore(machine)
+            is_repaired = f"{machine} is repaired"
+            self.simulation.within(REPAIR_MS, lambda each=machine: each.is_up and not each.damaged, is_repaired)
 
     @property
     def _repairable(self) -> "list[Machine]":

@@ -21,6 +21,8 @@ READ_COMMITTED = 1
 ABORT = 0
 SESSIONLESS = -1
 MOST_WAIT_MS = 200
+LAST_WAIT_MS = 10
+"""Who reads to the end waits for one partition and has others to read, of which small segments come one at a time."""
 
 
 class Reader:
@@ -28,16 +30,20 @@ class Reader:
 
     def __init__(self, client: Client, partitions: list[tuple[str, int]], *, in_session: bool, level: int) -> None:
         self.client = client
+        self.most_wait_ms = MOST_WAIT_MS
         self.positions = dict.fromkeys(partitions, 0)
         self.ends: dict[tuple[str, int], int] = {}
         """The high watermark of each, as the last answer had it."""
         self._level = level
         self._in_session = in_session
         self._sessions: dict[int, tuple[int, int]] = {}
+        self._is_damaged = False
+        """Whether the last poll found something that is."""
 
     async def poll(self) -> list[Seen]:
         """Ask every leader once; what came, after a pause where something went wrong."""
         seen: list[Seen] = []
+        self._is_damaged = False
         at: dict[int, list[tuple[str, int]]] = {}
         try:
             for place in self.positions:
@@ -47,12 +53,14 @@ class Reader:
         except (NoAnswer, Refused):
             self.client.forget()
             await self.client.pause(100)
+        if self._is_damaged:
+            await self.client.pause(100)
         return seen
 
     async def _fetch(self, node_id: int, places: list[tuple[str, int]]) -> list[Seen]:
         session_id, epoch = self._sessions.get(node_id, (0, 0)) if self._in_session else (0, SESSIONLESS)
         request = FetchRequest(
-            max_wait_ms=MOST_WAIT_MS,
+            max_wait_ms=self.most_wait_ms,
             min_bytes=1,
             max_bytes=1 << 20,
             isolation_level=self._level,
@@ -97,6 +105,7 @@ class Reader:
         if data.error_code:
             self.client.forget()
             self._sessions.pop(node_id, None)
+            self._is_damaged |= data.error_code == error_codes.CORRUPT_MESSAGE
             if data.error_code == error_codes.OFFSET_OUT_OF_RANGE:
                 self.out_of_range(node_id, place)
             return []
@@ -156,6 +165,7 @@ async def consume(client: Client, records: Records, partitions: list[tuple[str, 
 async def read_to_the_end(client: Client, partitions: list[tuple[str, int]]) -> list[Seen]:
     """Everything that is committed."""
     reader = Reader(client, partitions, in_session=False, level=READ_COMMITTED)
+    reader.most_wait_ms = LAST_WAIT_MS
     log: list[Seen] = []
     while any(reader.positions[place] < reader.ends.get(place, 1 << 62) for place in partitions):
         log += await reader.poll()

@@ -3,17 +3,24 @@
 Kafka promises little here: what is damaged is found by its checksum, by whoever reads it. So this must hold: nobody is
 ever sent a damaged batch, neither a client nor a replica; a damaged index or snapshot misleads nobody; and when the
 partition's directory is removed and the node started again, the replica is rebuilt from those that have everything. It
-happens only where another replica in sync is whole, as a wiped disk does. (Not to time and transaction indexes,
-which have no checksums and say what is deleted and what was aborted, nor to checkpoints, nor to a batch's offset and
-epoch, which its checksum leaves out since leaders assign them: nobody could tell.)
+happens only where another replica in sync is whole, as a wiped disk does. That one may leave later, when a partition
+moves to brokers of which each has damage somewhere: then the operator puts back a copy of the files that he kept.
+
+(Not to time and transaction indexes, which have no checksums and say what is deleted and what was aborted, nor to
+checkpoints, nor to a batch's offset and epoch, which its checksum leaves out since leaders assign them: nobody could
+tell.)
 """
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpystorage.disk import remove_tree
 from kpystorage.memory_disk import Folder
-from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC_POSITION
+from kpystorage.names import CLEAN_SHUTDOWN
+from kpywire.batch import ATTRIBUTES_POSITION, HEADER_BYTES, LENGTH_END, MAGIC_POSITION, batch_headers
+from kpywire.crc import crc32c
+from kpywire.errors import Malformed
 
 from .layout import DIRECTORY
 
@@ -27,6 +34,15 @@ DERIVED = (".index", ".snapshot")
 """What can be made anew from the segments."""
 
 
+class Turned(NamedTuple):
+    """A bit of a partition's segment that turned over."""
+
+    partition: str
+    file: str
+    at: int
+    bit: int
+
+
 class Rot:
     """Of all disks."""
 
@@ -36,22 +52,30 @@ class Rot:
         self.rng = world.stream("rot")
         self.often = often
         self.may_be_lost = may_be_lost
-        self._repaired: set[Machine] = set()
-        """Those whose operators wait for the end of the process, to remove what is damaged."""
+        self._repairs: dict[Machine, Callable[[Machine], None]] = {}
+        """What operators do when the process has ended that they wait for."""
+        self._turned: dict[Machine, list[Turned]] = {}
 
     def repair(self, machine: "Machine") -> None:
         """Stop a machine's node, if it runs, and remove what is damaged before it starts again."""
+        self._do(machine, self._remove)
+
+    def restore(self, machine: "Machine") -> None:
+        """The same, but put back what the files were before they were damaged."""
+        self._do(machine, self._put_back)
+
+    def _do(self, machine: "Machine", repair: "Callable[[Machine], None]") -> None:
         if machine.is_alive:
-            self._repaired.add(machine)
+            self._repairs[machine] = repair
             machine.stop()
         else:
-            self._remove(machine)
+            repair(machine)
 
     def died(self, machine: "Machine") -> None:
         """A machine's process is gone, and it will start again."""
-        if machine in self._repaired:
-            self._repaired.discard(machine)
-            self._remove(machine)
+        repair = self._repairs.pop(machine, None)
+        if repair is not None:
+            repair(machine)
         elif self.rng.random() < self.often and not machine.is_suspect and self.may_be_lost(machine):
             self._turn_over(machine)
 
@@ -81,15 +105,47 @@ class Rot:
         self.world.tell(f"bit {bit} of byte {at} of {name}/{file} on {machine} turns over")
         if file.endswith(SEGMENT):
             machine.damaged.add(name)
+            self._turned.setdefault(machine, []).append(Turned(name, file, at, bit))
 
     def _remove(self, machine: "Machine") -> None:
-        """The operator removes what is damaged."""
+        """The operator removes what is damaged, and that the stop was clean: who lacks records is no heir (KIP-966)."""
         for name in sorted(machine.damaged & set(_partitions(machine).entries)):
             self.world.tell(f"{name} is removed from {machine}")
             for _path in remove_tree(machine.disk, f"{DIRECTORY}/{name}"):
                 pass
-            machine.disk.synchronize_directory(DIRECTORY)
+        with suppress(FileNotFoundError):
+            machine.disk.unlink(f"{DIRECTORY}/{CLEAN_SHUTDOWN}")
+        machine.disk.synchronize_directory(DIRECTORY)
+        self._is_whole(machine)
+
+    def _put_back(self, machine: "Machine") -> None:
+        """The operator has a copy of what is damaged, unless that is gone or written anew by now."""
+        for name, file, at, bit in self._turned.get(machine, ()):
+            folder: Any = _partitions(machine).entries.get(name)
+            inode = None if folder is None else folder.entries.get(file)
+            if inode is not None and at < len(inode.data):
+                before = bytes(inode.data)
+                inode.data[at] ^= bit
+                if _wrong(bytes(inode.data)) < _wrong(before):
+                    self.world.tell(f"{name}/{file} on {machine} is put back")
+                    machine.disk.synchronize(inode)
+                else:
+                    inode.data[at] ^= bit
+        self._is_whole(machine)
+
+    def _is_whole(self, machine: "Machine") -> None:
         machine.damaged.clear()
+        self._turned.pop(machine, None)
+
+
+def _wrong(data: bytes) -> int:
+    """How many bytes of a segment are in no batch that is whole."""
+    wrong = len(data)
+    with suppress(Malformed):
+        for position, header in batch_headers(data):
+            if crc32c(data[position + ATTRIBUTES_POSITION : position + header.size]) == header.crc:
+                wrong -= header.size
+    return wrong
 
 
 def _is_without_checksum(data: bytes, at: int) -> bool:

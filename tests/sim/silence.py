@@ -2,9 +2,11 @@
 fetch leaves the in-sync sets and comes back.
 """
 
+from itertools import permutations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from .machine import Machine
     from .simulation import Simulation
 
 SESSION_MS = 1_000.0
@@ -12,9 +14,23 @@ LAG_MS = 800.0
 SLACK_MS = 4_000.0
 
 
+def _brokers(simulation: "Simulation") -> "list[Machine]":
+    """Those that are not the active controller."""
+    return [each for each in simulation.machines if each.node_id in simulation.node_ids and not each.is_controller]
+
+
+def _is_needed(simulation: "Simulation", machine: "Machine") -> bool:
+    """Whether the quorum has no majority without it."""
+    hosts = [each.node._replica for each in simulation.machines if each.is_controller and each.node is not None]
+    voters = [set(host._quorum.history.voters) for host in hosts if host is not None]
+    return any(2 * len(each - {machine.node_id}) <= len(each) for each in voters)
+
+
 def a_silent_broker_is_fenced(simulation: "Simulation") -> None:
-    """One that is not the active controller stands still for longer than its session."""
-    silent = next(each for each in simulation.machines if not each.is_controller)
+    """One without which there is a controller still, and which is not it, stands still for longer than its session."""
+    silent = next((each for each in _brokers(simulation) if not _is_needed(simulation, each)), None)
+    if silent is None:
+        return
     assert silent.loop is not None
     simulation.world.tell(f"{silent} falls silent")
     silent.loop.pause(2 * SESSION_MS + SLACK_MS)
@@ -29,8 +45,8 @@ def a_silent_broker_is_fenced(simulation: "Simulation") -> None:
 def a_follower_without_its_leader_leaves(simulation: "Simulation") -> None:
     """Two that are not the active controller cannot reach each other, and the controller can both."""
     controllers = [each for each in simulation.machines if each.is_controller]
-    others = [each for each in simulation.machines if not each.is_controller]
-    for leader, follower in ((others[0], others[1]), (others[1], others[0])):
+    others = _brokers(simulation)[:2]
+    for leader, follower in permutations(others, 2):
         node = leader.node
         led = [
             replica
@@ -54,7 +70,12 @@ def a_follower_without_its_leader_leaves(simulation: "Simulation") -> None:
         return all(each.leader is None or follower.node_id not in each.leader.isr for each in led)
 
     def is_back() -> bool:
-        return all(each.leader is None or follower.node_id in each.leader.isr for each in led)
+        return all(
+            each.leader is None
+            or follower.node_id in each.leader.isr
+            or follower.node_id not in each.partition.replicas
+            for each in led
+        )
 
     simulation.within(3 * LAG_MS + SLACK_MS, has_left, f"{follower} leaves the in-sync sets of {leader}")
     simulation.network.heal()

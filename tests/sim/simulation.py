@@ -178,10 +178,7 @@ class Simulation:
         if self.churn is not None:
             self.churn.heal()
         self.within(HEAL_MS, self._all_up, "all nodes are up again")
-        # A fetch of the quorum waits 500 ms for news, which is all the patience of a quick world: with one voter silent
-        # and nothing to write, no reign may outlast a session there, and the next one begins all sessions anew.
-        is_quick = self.layout.is_quick and self.kind.is_plain
-        if is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
+        if self.layout.is_quick and self.world.stream("silence").random() < SILENCE_SHARE:
             self.world.run(1_000.0)  # a controller is active, and knows everybody
             trial = self.world.stream("silence").choice(
                 (a_silent_broker_is_fenced, a_follower_without_its_leader_leaves)

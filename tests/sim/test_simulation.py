@@ -49,19 +49,21 @@ def told_by(processes: "Sequence[subprocess.Popen[str]]") -> list[str]:
 @pytest.mark.slow
 @pytest.mark.parametrize("nodes", [1, 3])
 def test_whatever_happens_to_nodes_what_must_hold_holds(nodes: int) -> None:
-    ranges = ["10-59", "60-109"]
+    ranges = ["0-49", "50-99"]
     told_by([simulating("--nodes", str(nodes), "--seeds", each) for each in ranges])
 
 
-def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are() -> None:
-    one, other = told_by(
+def test_the_same_seed_is_the_same_history_whatever_hashes_and_addresses_are_and_whatever_ran_before() -> None:
+    one, other, alone = told_by(
         [
             simulating("--nodes", "3", "--seeds", "3-7", "--digests", hash_seed="1"),
             simulating("--nodes", "3", "--seeds", "4-7", "--digests", hash_seed="2"),
+            simulating("--nodes", "3", "--seeds", "7", "--digests", hash_seed="3"),
         ]
     )
     histories = [json.loads(line) for line in one.splitlines()[1:]]
     assert histories == [json.loads(line) for line in other.splitlines()]
+    assert histories[-1:] == [json.loads(line) for line in alone.splitlines()]
     assert len({history[2] for history in histories}) == len(histories)
 
 
