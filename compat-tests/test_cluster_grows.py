@@ -1,11 +1,14 @@
-"""One node becomes three while it serves, by Kafka's own tools: `kafka-metadata-quorum add-controller` (KIP-853)."""
+"""One node becomes three while it is written to, by Kafka's own tools (`kafka-metadata-quorum add-controller`), then
+the first one leaves, and two go on (KIP-853). No producer notices."""
 
 import json
 import re
 import subprocess
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,8 +23,7 @@ from oracle.broker import CLUSTER_ID
 from oracle.process import HOST
 
 pytestmark = pytest.mark.java
-RECORDS = 1_000
-PATIENCE_S = 30
+PATIENCE_S = 60
 
 
 class GrowingNode(KpyNode):
@@ -37,7 +39,7 @@ class GrowingNode(KpyNode):
             "controller.quorum.bootstrap.servers": f"{HOST}:{(first or place).controller_port}",
         }
         super().__init__(place, {**SHARED, **own}, directory)
-        self.place = place
+        self.place, self.known = place, first or place
         self.option = "--standalone" if first is None else "--no-initial-controllers"
 
     def prepare(self) -> None:
@@ -54,56 +56,141 @@ def first(target: str, tmp_path: Path) -> Iterator[GrowingNode]:
         yield node
 
 
-def reassignment(path: Path, topic: str) -> Path:
-    """What makes Kafka's tool give a topic's partition three replicas."""
-    wanted = [{"topic": topic, "partition": 0, "replicas": [1, 2, 3]}]
-    path.write_text(json.dumps({"version": 1, "partitions": wanted}))
-    return path
+class Writer:
+    """Writes one number after the other, and remembers whether any was refused."""
+
+    def __init__(self, servers: str) -> None:
+        self.written = 0
+        self.refused: list[object] = []
+        self._stop = threading.Event()
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
+        self._thread = threading.Thread(target=self._write)
+
+    def __enter__(self) -> "Writer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+        assert self._producer.flush(PATIENCE_S) == 0
+
+    def go_on(self) -> None:
+        """Wait until more is acknowledged."""
+        enough = self.written + 50
+        eventually(lambda: self.written >= enough or self.refused, "more records")
+        assert not self.refused
+
+    def _done(self, error: object, _message: object) -> None:
+        if error is None:
+            self.written += 1
+        else:
+            self.refused.append(error)
+
+    def _write(self) -> None:
+        number = 0
+        while not self._stop.is_set():
+            self._producer.produce("t", b"%d" % number, on_delivery=self._done)
+            self._producer.poll(0.002)
+            number += 1
 
 
-def test_one_node_grows_to_three_and_loses_nothing(first: GrowingNode, tmp_path: Path, java_tools: JavaTools) -> None:
-    servers = first.bootstrap_servers
-    admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
-    admin.create_topics([NewTopic("t", 1, 1)])["t"].result(PATIENCE_S)
-    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True, "log_level": 0})
-    for number in range(RECORDS):
-        producer.produce("t", str(number))
-    assert producer.flush(PATIENCE_S) == 0
-    controller = f"{HOST}:{first.place.controller_port}"
-    with ExitStack() as nodes:
-        for node_id in (2, 3):
-            node = nodes.enter_context(GrowingNode(node_id, first.place, tmp_path / str(node_id)))
-            added = java_tools.run(
-                "kafka-metadata-quorum",
-                *("--command-config", str(node.file), "--bootstrap-controller", controller, "add-controller"),
+def eventually(condition: Callable[[], object], what: str) -> None:
+    deadline_s = time.monotonic() + PATIENCE_S
+    while not condition():
+        assert time.monotonic() < deadline_s, what
+        time.sleep(0.1)
+
+
+class Operator:
+    """Kafka's tools, at one server."""
+
+    def __init__(self, java_tools: JavaTools, servers: str, directory: Path) -> None:
+        self.java_tools = java_tools
+        self.server = ("--bootstrap-server", servers)
+        self.admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
+        self.plan = directory / "plan.json"
+
+    def run(self, tool: str, *words: str) -> str:
+        finished = self.java_tools.run(tool, *words)
+        assert finished.exit_code == 0, finished.text
+        return finished.text
+
+    def add(self, node: GrowingNode) -> None:
+        at = ("--bootstrap-controller", f"{HOST}:{node.known.controller_port}")
+        added = self.run("kafka-metadata-quorum", "--command-config", str(node.file), *at, "add-controller")
+        assert f"Added controller {node.place.node_id} with directory id" in added
+
+    def voters(self) -> dict[int, str]:
+        """Their directories' ids by their own."""
+        status = self.run("kafka-metadata-quorum", *self.server, "describe", "--status")
+        found = re.search(r"^CurrentVoters: +(\[.*\])$", status, re.MULTILINE)
+        assert found
+        return {each["id"]: each["directoryId"] for each in json.loads(found[1])}
+
+    def remove(self, node_id: int) -> None:
+        which = ("--controller-id", str(node_id), "--controller-directory-id", self.voters()[node_id])
+        removed = self.run("kafka-metadata-quorum", *self.server, "remove-controller", *which)
+        assert f"KRaft controller {node_id} with directory id" in removed
+
+    def move(self, *replicas: int) -> None:
+        """Give the topic these replicas."""
+        wanted = [{"topic": "t", "partition": 0, "replicas": replicas}]
+        self.plan.write_text(json.dumps({"version": 1, "partitions": wanted}))
+        file = ("--reassignment-json-file", str(self.plan))
+        self.run("kafka-reassign-partitions", *self.server, *file, "--execute")
+        eventually(lambda: self.in_sync() == set(replicas), f"{replicas} to be in sync")
+
+    def in_sync(self) -> set[int]:
+        return set(self.admin.list_topics("t", PATIENCE_S).topics["t"].partitions[0].isrs)
+
+
+def test_one_node_grows_to_three_and_leaves_and_nothing_is_lost_or_refused(
+    first: GrowingNode, tmp_path: Path, java_tools: JavaTools
+) -> None:
+    operator = Operator(java_tools, first.bootstrap_servers, tmp_path)
+    operator.admin.create_topics([NewTopic("t", 1, 1)])["t"].result(PATIENCE_S)
+    with ExitStack() as stack:
+        with Writer(first.bootstrap_servers) as writer:
+            writer.go_on()
+            others = []
+            for node_id in (2, 3):
+                node = stack.enter_context(GrowingNode(node_id, first.place, tmp_path / str(node_id)))
+                operator.add(node)
+                others.append(node)
+                writer.go_on()
+            assert set(operator.voters()) == {1, 2, 3}
+            operator.move(1, 2, 3)
+            writer.go_on()
+            operator.move(2, 3)
+            writer.go_on()
+            operator = Operator(java_tools, others[0].bootstrap_servers, tmp_path)
+            operator.remove(1)
+            eventually(lambda: set(operator.voters()) == {2, 3}, "two voters")
+            writer.go_on()
+            first.stop()
+            assert "is no longer registered" in operator.run(
+                "kafka-cluster", "unregister", *operator.server, "--id", "1"
             )
-            assert f"Added controller {node_id} with directory id" in added.text
-        status = java_tools.run("kafka-metadata-quorum", "--bootstrap-server", servers, "describe", "--status").out
-        voters = re.search(r"^CurrentVoters: +(\[.*\])$", status, re.MULTILINE)
-        assert voters
-        assert sorted(each["id"] for each in json.loads(voters[1])) == [1, 2, 3]
-        plan = str(reassignment(tmp_path / "plan.json", "t"))
-        moved = java_tools.run(
-            "kafka-reassign-partitions",
-            *("--bootstrap-server", servers, "--reassignment-json-file", plan, "--execute"),
-        )
-        assert moved.exit_code == 0, moved.text
-        deadline_s = time.monotonic() + PATIENCE_S
-        while len(admin.list_topics("t", PATIENCE_S).topics["t"].partitions[0].isrs) < 3:
-            assert time.monotonic() < deadline_s
-            time.sleep(0.1)
-        first.kill()
-        assert read(node.bootstrap_servers) == list(map(str, range(RECORDS)))
+            writer.go_on()
+        assert writer.refused == []
+        for node in others:
+            eventually(partial(is_led, operator), "a leader")
+            assert read(node.bootstrap_servers, writer.written) == list(map(str, range(writer.written)))
 
 
-def read(servers: str) -> list[str]:
+def is_led(operator: Operator) -> bool:
+    return operator.admin.list_topics("t", PATIENCE_S).topics["t"].partitions[0].leader in (2, 3)
+
+
+def read(servers: str, count: int) -> list[str]:
     """All records of the topic."""
     consumer = Consumer({"bootstrap.servers": servers, "group.id": "reader", "log_level": 0})
     try:
         consumer.assign([TopicPartition("t", 0, 0)])
         found: list[str] = []
-        while len(found) < RECORDS:
-            messages = consumer.consume(RECORDS, PATIENCE_S)
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), PATIENCE_S)
             assert messages
             found += [(message.value() or b"").decode() for message in messages if message.error() is None]
         return found
