@@ -46,6 +46,8 @@ class MetadataLog:
         log = directory.logs.get((METADATA_TOPIC, 0))
         if log is None:
             log = directory.create_log(METADATA_TOPIC, 0, ONE_UUID, config, now_ms)
+            with directory.failing():
+                self._disk.synchronize_directory(directory.path)  # a vote may be cast before the log is flushed
         log.configure(config)
         log.open()
         self._log: Log = log
