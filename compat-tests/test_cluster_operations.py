@@ -1,0 +1,149 @@
+"""What operators do to a cluster with Kafka's tools when something is wrong: moves that cannot end are changed and
+called off, leaders are elected that lack records, nodes are forgotten."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import pytest
+from confluent_kafka import Producer
+
+from clusters import Cluster
+from kpywire import error_codes
+from kpywire.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from raw_client import RawClient
+from test_cluster_java_tools import PATIENCE_S, Run, replicas_of, until
+from test_cluster_java_tools import cluster as cluster
+from test_cluster_java_tools import run as run
+
+pytestmark = [pytest.mark.java, pytest.mark.slow]
+COUNT: Final = 100
+NOBODY: Final = "none"
+MEMBERS: Final = ("1", "2", "3")
+
+
+@pytest.fixture(autouse=True)
+def all_run(cluster: Cluster) -> None:
+    cluster.start()
+
+
+def write(cluster: Cluster, topic: str) -> None:
+    """So many records, which all in sync have."""
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
+    for number in range(COUNT):
+        producer.produce(topic, b"%d" % number, partition=0)
+    assert producer.flush(PATIENCE_S) == 0
+
+
+def plan(path: Path, topic: str, replicas: list[int]) -> tuple[str, str]:
+    partitions = [{"topic": topic, "partition": 0, "replicas": replicas}]
+    path.write_text(json.dumps({"version": 1, "partitions": partitions}))
+    return "--reassignment-json-file", str(path)
+
+
+def throttled(run: Run, topic: str) -> bool:
+    described = run("kafka-configs", "--describe", "--entity-type", "topics", "--entity-name", topic).out
+    return "replication.throttled.replicas" in described
+
+
+def is_so(run: Run, topic: str, leader: str, in_sync: set[str]) -> bool:
+    """Whether partition 0 is led by this node, with these in sync."""
+    ((led_by, _, isr),) = replicas_of(run, topic)
+    return (led_by, isr) == (leader, in_sync)
+
+
+def reassign(cluster: Cluster, topic: str, *replicas: int) -> None:
+    """Asked of a broker: the tool refuses nodes that are down."""
+    partition = ReassignablePartition(partition_index=0, replicas=list(replicas))
+    topics = [ReassignableTopic(name=topic, partitions=[partition])]
+    with RawClient(cluster.nodes[1].port) as client:
+        answer = client.call(AlterPartitionReassignmentsRequest(topics=topics), 1)
+    assert answer.responses[0].partitions[0].error_code == error_codes.NONE
+
+
+def test_a_move_to_a_node_that_is_down_is_changed_called_off_and_begun_again(
+    cluster: Cluster, run: Run, tmp_path: Path
+) -> None:
+    run("kafka-topics", "--create", "--topic", "stuck", "--replica-assignment", "1:2")
+    write(cluster, "stuck")
+    cluster.nodes[3].stop()
+    tool = "kafka-reassign-partitions"
+    wanted, other = plan(tmp_path / "wanted.json", "stuck", [3, 1]), plan(tmp_path / "other.json", "stuck", [2, 1])
+    reassign(cluster, "stuck", 3, 1)
+    assert "stuck-0: replicas: 3,1,2. adding: 3. removing: 2." in run(tool, "--list").out
+    assert "Reassignment of partition stuck-0 is still in progress." in run(tool, *wanted, "--verify").out
+    assert "there is an existing partition assignment" in run(tool, *other, "--execute", fails=True).text
+    reassign(cluster, "stuck", 1, 2, 3)
+    assert "stuck-0: replicas: 1,2,3. adding: 3." in run(tool, "--list").out
+    write(cluster, "stuck")
+    # Without the last word it would ask the node that is down to forget its throttles.
+    cancelled = run(tool, *wanted, "--cancel", "--preserve-throttles").out
+    assert "Successfully cancelled partition reassignment" in cancelled
+    assert "No partition reassignments found." in run(tool, "--list").out
+    assert [replicas for _, replicas, _ in replicas_of(run, "stuck")] == ["1,2"]
+
+    cluster.start()
+    until("3 is there", lambda: listed(run).get("3") == "unfenced")
+    run(tool, *wanted, "--execute", "--throttle", "50000000")
+    assert throttled(run, "stuck")
+    done = "Reassignment of partition stuck-0 is completed."
+    until("moved", lambda: done in run(tool, *wanted, "--verify").out)
+    assert [(replicas, isr) for _, replicas, isr in replicas_of(run, "stuck")] == [("3,1", {"1", "3"})]
+    assert not throttled(run, "stuck")
+    assert run("kafka-get-offsets", "--topic", "stuck").out == f"stuck:0:{2 * COUNT}\n"
+
+
+def test_who_lacks_records_leads_when_an_operator_or_the_topic_wants_any_leader(cluster: Cluster, run: Run) -> None:
+    run("kafka-topics", "--create", "--topic", "unclean", "--replica-assignment", "2:3")
+    write(cluster, "unclean")
+    cluster.nodes[3].kill()
+    until("3 is out of sync", lambda: is_so(run, "unclean", "2", {"2"}))
+    write(cluster, "unclean")
+    cluster.nodes[2].kill()
+    cluster.nodes[3].start()
+    until("nobody leads", lambda: [leader for leader, _, _ in replicas_of(run, "unclean")] == [NOBODY])
+    place = ("--topic", "unclean", "--partition", "0")
+    run("kafka-leader-election", "--election-type", "preferred", *place, fails=True)
+    elected = run("kafka-leader-election", "--election-type", "unclean", *place).out
+    assert "Successfully completed leader election (UNCLEAN) for partitions unclean-0" in elected
+    assert is_so(run, "unclean", "3", {"3"})
+    ends = run("kafka-get-offsets", "--topic", "unclean").out
+    assert ends == f"unclean:0:{COUNT}\n", "what only the other had is lost"
+
+    cluster.nodes[2].start()
+    until("2 has cut its log", lambda: is_so(run, "unclean", "3", {"2", "3"}))
+    named = ("--alter", "--entity-type", "topics", "--entity-name", "unclean")
+    run("kafka-configs", *named, "--add-config", "unclean.leader.election.enable=true")
+    cluster.nodes[2].kill()
+    until("2 is out of sync", lambda: is_so(run, "unclean", "3", {"3"}))
+    write(cluster, "unclean")
+    cluster.nodes[3].kill()
+    cluster.nodes[2].start()
+    until("2 leads of its own accord", lambda: is_so(run, "unclean", "2", {"2"}))
+    assert run("kafka-get-offsets", "--topic", "unclean").out == f"unclean:0:{COUNT}\n"
+    cluster.nodes[3].start()
+    until("both are in sync", lambda: is_so(run, "unclean", "2", {"2", "3"}))
+
+
+def listed(run: Run) -> Mapping[str, str]:
+    """The nodes that have registered: whether they are fenced, by their ids."""
+    lines = run("kafka-cluster", "list-endpoints", "--include-fenced-brokers").out.splitlines()[1:]
+    return {line.split()[0]: line.split()[4] for line in lines}
+
+
+def test_a_node_that_left_is_listed_until_it_is_forgotten_and_again_when_it_comes_back(
+    cluster: Cluster, run: Run
+) -> None:
+    until("all are there", lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"))
+    cluster.nodes[3].stop()
+    until("3 is fenced", lambda: listed(run) == {"1": "unfenced", "2": "unfenced", "3": "fenced"})
+    assert "Broker 3 is no longer registered." in run("kafka-cluster", "unregister", "--id", "3").out
+    assert set(listed(run)) == {"1", "2"}
+    run("kafka-cluster", "unregister", "--id", "9", fails=True)
+    cluster.start()
+    until("all are there", lambda: listed(run) == dict.fromkeys(MEMBERS, "unfenced"))
