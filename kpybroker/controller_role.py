@@ -9,7 +9,9 @@ from collections.abc import Mapping
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.host import ControllerHost
 from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.metadata.unclean import unclean_elections
 from kpybroker.server.connection import Connection
 
 
@@ -28,6 +30,17 @@ class ControllerRole:
         self.scheduler = scheduler
         self.controller = controller
         self.supported_features = supported_features
+        self.unclean_elections = 0
+        """Since the start, as controllers count them."""
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether there is an active controller, here or elsewhere."""
+        return self.controller.controller_id >= 0
+
+    def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
+        """Take note of a committed change of the metadata."""
+        self.unclean_elections += unclean_elections(image, delta)
 
     @property
     def image(self) -> MetadataImage:

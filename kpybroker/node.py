@@ -160,7 +160,9 @@ class Node:
         replica.register_through(channel.send)
         current = CurrentConfig(config)
         replica.subscribe(current.apply)
-        controllers = self._build_controllers_dispatcher(replica, current)
+        role = ControllerRole(config, self.scheduler, replica, SUPPORTED_LEVELS)
+        current.when_changed(role.reconfigure)
+        controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
         current.when_changed(self._change_limits)
         limits = socket_limits(config)
         if config.is_broker:
@@ -174,6 +176,7 @@ class Node:
             replica.subscribe(broker.apply)
         else:
             server = Server(self.loop, self.scheduler, controllers, limits, sockets=self._sockets)
+            replica.subscribe(role.apply)
         self.server = server
         self._ends.append(server.close)
         for listener in config.listeners:
@@ -186,7 +189,15 @@ class Node:
         replica.start(lambda: _release(caught_up))
         await caught_up
         if self.broker is not None:
-            await self._join(self.broker, controllers)
+            await self._join(self.broker)
+        from kpybroker.metrics import monitoring
+
+        self._monitoring = (
+            monitoring.of_controller(role, server, controllers)
+            if self.broker is None
+            else monitoring.of_broker(self.broker, (self.broker.dispatcher, controllers))
+        )
+        await self._monitoring.start()
         server.start()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
@@ -202,7 +213,7 @@ class Node:
         lifecycle.give_up_after(self.config["initial.broker.registration.timeout.ms"])
         self._ends.append(lifecycle.close)
 
-    async def _join(self, broker: Broker, controllers: Dispatcher) -> None:
+    async def _join(self, broker: Broker) -> None:
         """Have the broker taken into the cluster, and begin what it does by itself."""
         ready: asyncio.Future[None] = self.loop.create_future()
         broker.lifecycle.start(lambda: _release(ready))
@@ -215,10 +226,6 @@ class Node:
         broker.groups.start()
         broker.transactions.start()
         self._ends += [broker.compaction.stop, upkeep.stop, broker.replicas.stop]
-        from kpybroker.metrics.monitoring import Monitoring
-
-        self._monitoring = Monitoring(broker, (broker.dispatcher, controllers))
-        await self._monitoring.start()
 
     def _build_channel(self, replica: ControllerHost, purpose: str, most_ms: int) -> ControllerChannel:
         """A way to the active controller, on which nothing waits behind what goes another way."""
@@ -232,12 +239,6 @@ class Node:
         config = self.config
         timeout_ms = config.request_timeout_ms if request_timeout_ms is None else request_timeout_ms
         return Peers(self.scheduler, self._connect, f"{config.node_id}-to-{purpose}", timeout_ms)
-
-    def _build_controllers_dispatcher(self, replica: ControllerHost, current: CurrentConfig) -> Dispatcher:
-        """What serves the controller's listeners."""
-        role = ControllerRole(self.config, self.scheduler, replica, SUPPORTED_LEVELS)
-        current.when_changed(role.reconfigure)
-        return Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
 
     def _change_limits(self, config: BrokerConfig) -> None:
         if self.server is not None:

@@ -8,7 +8,7 @@ from benchmarks.micro.clock import Operation
 from benchmarks.micro.handling import create_topic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.event_loop import new_event_loop
-from kpybroker.metrics.exposition import Exposition
+from kpybroker.metrics.exposition import Exposition, of_broker
 from kpybroker.metrics.loop_watch import LoopWatch
 from kpybroker.metrics.process import ProcessTables
 from kpybroker.node import Node
@@ -28,7 +28,7 @@ def operations() -> Iterator[Operation]:
     while any(replica.leader is None for replica in node.broker.replicas):
         loop.run_until_complete(asyncio.sleep(0.01))
     watch = LoopWatch(loop, node.broker.server.complaints, (node.broker.dispatcher,), 0)
-    exposition = Exposition(node.broker, watch)
+    exposition = Exposition(node.broker.config, loop, of_broker(node.broker, watch))
     process = ProcessTables().tables()
     try:
         yield Operation("a scrape", lambda: list(exposition.pieces(process)), PARTITIONS, "partition")

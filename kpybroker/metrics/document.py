@@ -8,7 +8,18 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
-from kpybroker.metrics import cleaning, clients, lag, newcomers, node_state, partitions, quorum, replication, requests
+from kpybroker.metrics import (
+    cleaning,
+    clients,
+    event_loop,
+    lag,
+    newcomers,
+    node_state,
+    partitions,
+    quorum,
+    replication,
+    requests,
+)
 from kpybroker.metrics.table import (
     CONFLUENT,
     KAFKA_EXPORTER,
@@ -78,7 +89,7 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
 """
 
 SECTIONS: Final = (
-    ("Node", (node_state.BROKER, node_state.BROKER_INFO, node_state.LOOP, partitions.NODE)),
+    ("Node", (node_state.BROKER, node_state.BROKER_INFO, event_loop.LOOP, event_loop.LATENESS, partitions.NODE)),
     ("Controller and quorum", (quorum.CONTROLLER, quorum.QUORUM, quorum.STATE)),
     ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
     ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),

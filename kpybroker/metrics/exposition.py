@@ -5,13 +5,14 @@ system call of the loop anew. Who asks while a text is being written gets the sa
 """
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kpybroker.metrics import cleaning, clients, newcomers, replication
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.metrics import cleaning, clients, newcomers, node_state, replication
+from kpybroker.metrics.event_loop import LoopTables
 from kpybroker.metrics.lag import LagTables
-from kpybroker.metrics.node_state import NodeTables
 from kpybroker.metrics.partitions import PartitionTables
 from kpybroker.metrics.quorum import QuorumTables
 from kpybroker.metrics.requests import RequestTables
@@ -20,44 +21,71 @@ from kpybroker.metrics.table import Table, Writer
 from kpybroker.metrics.window import SLICE_MS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kpybroker.broker import Broker
+    from kpybroker.controller_role import ControllerRole
     from kpybroker.metrics.loop_watch import LoopWatch
     from kpybroker.metrics.process import ProcessTables
+    from kpybroker.server.listener import Server
 
 SLICE_NS: Final = 2_000_000
 PAUSE_S: Final = 0.002
 """For the others, after each slice."""
 
 
-class Exposition:
-    """The metrics of one broker as text. Made at the first scrape, `close`d with the node."""
+class Sources(NamedTuple):
+    """Where tables come from, and what is to be told every ten seconds."""
 
-    def __init__(self, broker: "Broker", watch: "LoopWatch") -> None:
-        config = broker.config
-        most: int = config["kpybroker.metrics.max.partitions"]
-        self._loop = watch.loop
+    tables: Sequence[Callable[[], Iterator[Table | None]]]
+    turns: Sequence[Callable[[], object]]
+
+
+def of_broker(broker: "Broker", watch: "LoopWatch") -> Sources:
+    """Everything that a broker shows, a controller beside it included."""
+    most: int = broker.config["kpybroker.metrics.max.partitions"]
+    loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(broker)
+    return Sources(
+        [
+            lambda: node_state.tables(broker),
+            loop.tables,
+            quorum.tables,
+            requests.tables,
+            lambda: clients.tables(broker.server),
+            lambda: newcomers.tables(broker.server, broker.dispatcher.newcomers),
+            PartitionTables(broker, most).tables,
+            LagTables(broker, most).tables,
+            lambda: cleaning.tables(broker),
+            lambda: replication.tables(broker),
+        ],
+        [loop.turn, requests.turn, quorum.turn],
+    )
+
+
+def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
+    """Everything that a node shows which is a controller and no broker."""
+    loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(role)
+    return Sources(
+        [loop.tables, quorum.tables, requests.tables, lambda: clients.tables(server)],
+        [loop.turn, requests.turn, quorum.turn],
+    )
+
+
+class Exposition:
+    """The metrics of one node as text. Made at the first scrape, `close`d with the node."""
+
+    def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, sources: Sources) -> None:
+        self._loop = loop
         self._writer = Writer(
             config["kpybroker.metrics.dialects"], static_labels(config["kpybroker.metrics.static.labels"])
         )
-        self._broker = broker
-        self._server = broker.server
-        self._dispatcher = broker.dispatcher
-        self._requests = RequestTables(watch.dispatchers)
-        self._partitions = PartitionTables(broker, most)
-        self._lag = LagTables(broker, most)
-        self._node = NodeTables(broker, watch)
-        self._quorum = QuorumTables(broker)
+        self._sources = sources
         self._process: ProcessTables | None = None
         self._writing: asyncio.Task[list[bytes]] | None = None
         self._timer: asyncio.TimerHandle | None = self._loop.call_later(SLICE_MS / 1000, self._turn)
 
     def _turn(self) -> None:
         self._timer = self._loop.call_later(SLICE_MS / 1000, self._turn)
-        self._requests.turn()
-        self._node.turn()
-        self._quorum.turn()
+        for turn in self._sources.turns:
+            turn()
 
     def close(self) -> None:
         """Stop looking."""
@@ -88,7 +116,7 @@ class Exposition:
                 began_ns = perf_counter_ns()
         return parts
 
-    def _of_process(self) -> "Sequence[Table]":
+    def _of_process(self) -> Sequence[Table]:
         """In a thread."""
         from kpybroker.metrics.process import ProcessTables
 
@@ -96,21 +124,10 @@ class Exposition:
             self._process = ProcessTables()
         return self._process.tables()
 
-    def pieces(self, process: "Sequence[Table]") -> Iterator[str]:
+    def pieces(self, process: Sequence[Table]) -> Iterator[str]:
         """The text in small pieces; an empty one is a place to pause."""
         self._writer.begin()
-        for source in (
-            self._node.tables(),
-            self._quorum.tables(),
-            self._requests.tables(),
-            clients.tables(self._server),
-            newcomers.tables(self._server, self._dispatcher.newcomers),
-            self._partitions.tables(),
-            self._lag.tables(),
-            cleaning.tables(self._broker),
-            replication.tables(self._broker),
-            iter(process),
-        ):
+        for source in (*(tables() for tables in self._sources.tables), iter(process)):
             for table in source:
                 if table is None:
                     yield ""

@@ -11,6 +11,7 @@ from kpybroker.raft.local_state import LocalState
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.controller_role import ControllerRole
 
 PARTITIONS_PER_SLICE: Final = 1000
 _CONTROLLER: Final = "kafka.controller:type=KafkaController"
@@ -118,20 +119,20 @@ class Growth(NamedTuple):
 class QuorumTables:
     """Reads the controller's view, and follows the metadata log."""
 
-    def __init__(self, broker: "Broker") -> None:
-        self.broker = broker
-        self._next_offset = broker.controller.local_state.next_offset
+    def __init__(self, role: "Broker | ControllerRole") -> None:
+        self.role = role
+        self._next_offset = role.controller.local_state.next_offset
         self._last = Growth(monotonic(), 0, 0)
         self._looks = deque([self._last], maxlen=SLICES)
 
     def turn(self) -> None:
         """Ten seconds have passed."""
-        self._looks.append(self._grown(self.broker.controller.local_state))
+        self._looks.append(self._grown(self.role.controller.local_state))
 
     def tables(self) -> Iterator[Table | None]:
         """The tables; None is a place to pause."""
         yield from self._cluster()
-        state = self.broker.controller.local_state
+        state = self.role.controller.local_state
         since, now = self._looks[0], self._grown(state)
         passed_s = max(now.at_s - since.at_s, 1e-3)
         values = (
@@ -156,7 +157,7 @@ class QuorumTables:
         return self._last
 
     def _cluster(self) -> Iterator[Table | None]:
-        image = self.broker.image
+        image = self.role.image
         topics = partitions = leaderless = unpreferred = 0
         for topic in list(image.topics.values()):
             topics += 1
@@ -166,8 +167,10 @@ class QuorumTables:
                 unpreferred += partition.leader != partition.replicas[0]
                 if partitions % PARTITIONS_PER_SLICE == 0:
                     yield None
-        alive, known = len(self.broker.alive_brokers), len(image.brokers)
-        active = int(self.broker.controller.controller_id == self.broker.node_id)
-        unclean, applied = self.broker.unclean_elections, image.next_offset - 1
-        values = (active, topics, partitions, leaderless, unpreferred, alive, known - alive, unclean, applied)
+        brokers = image.brokers.values()
+        fenced = sum(each.fenced for each in brokers)
+        active = int(self.role.controller.controller_id == self.role.node_id)
+        unclean, applied = self.role.unclean_elections, image.next_offset - 1
+        alive = len(brokers) - fenced
+        values = (active, topics, partitions, leaderless, unpreferred, alive, fenced, unclean, applied)
         yield CONTROLLER.with_rows([Row((), values)])

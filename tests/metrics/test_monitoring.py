@@ -29,7 +29,7 @@ def test_a_second_broker_takes_another_port(taken: int) -> None:
         config = BrokerConfig.load(None, {"log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0"})
         broker = node.node.broker
         assert broker is not None
-        second = monitoring.Monitoring(broker, (broker.dispatcher,))
+        second = monitoring.of_broker(broker, (broker.dispatcher,))
         broker.config = config
         node.run(second.start())
         assert second.port not in (None, taken)
