@@ -1,6 +1,8 @@
-"""One of several log directories of a node fails: others lead its partitions, and nobody waits for what lay in it."""
+"""One of several log directories of a node fails: others lead its partitions, and nobody waits for what lay in it. One
+that was emptied is filled again."""
 
 import random
+import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -33,12 +35,22 @@ class ClusterOfManyDirectories(RunningCluster):
         return BrokerConfig.load(None, {**super().config(node_id).static, **own})
 
     def _format(self, node_id: int) -> None:
+        for directory in self.directories(node_id):
+            Path(directory).mkdir(parents=True)
+        self.format_those_that_are_not(node_id)
+
+    def format_those_that_are_not(self, node_id: int) -> None:
+        """As `kpybroker format --ignore-formatted` does."""
         directories = self.directories(node_id)
         levels = choose_levels(None, {}, dynamic_quorum=False)
         formatting = Formatting(CLUSTER_ID, node_id, directories, directories[0], levels, None)
-        for directory in directories:
-            Path(directory).mkdir(parents=True)
-        format_directories(RealDisk(Descriptors(16)), formatting, random.Random(node_id), int(time.time() * 1000))
+        now_ms = int(time.time() * 1000)
+        format_directories(RealDisk(Descriptors(16)), formatting, random.Random(now_ms), now_ms, ignore_formatted=True)
+
+    def ends(self, node_id: int, topic: str) -> dict[int, int]:
+        """Where the logs of a topic's partitions end that a node has."""
+        replicas = self.nodes[node_id].broker.replicas.topics[topic].replicas  # type: ignore[union-attr]
+        return {index: each.role.log.log_end_offset for index, each in replicas.items()}
 
 
 @pytest.fixture
@@ -83,3 +95,26 @@ def test_a_directory_that_fails_costs_its_node_the_partitions_in_it_and_nobody_e
     assert FAILING in leaders.values(), "what lies in the other directories it still leads"
     assert write() == 0, "its broker lives, but what lay in that directory is waited for by nobody"
     assert all(acknowledged)
+
+
+def test_a_directory_that_was_emptied_is_filled_again_from_the_leaders(cluster: ClusterOfManyDirectories) -> None:
+    servers = {"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0}
+    admin = AdminClient(servers)
+    admin.create_topics([NewTopic("t", PARTITIONS, 3)])["t"].result(PATIENCE_S)
+    for index in range(PARTITIONS):
+        cluster.wait_for_isr("t", 3, index)
+    producer = Producer({**servers, "acks": "all"})
+    for number in range(50 * PARTITIONS):
+        producer.produce("t", b"v", partition=number % PARTITIONS)
+    assert producer.flush(PATIENCE_S) == 0
+    cluster.stop(FAILING)
+    third = Path(cluster.directories(FAILING)[2])
+    lost = sorted(each.name for each in third.glob("t-*"))
+    assert len(lost) == PARTITIONS // 3
+    shutil.rmtree(third)
+    third.mkdir()
+    cluster.format_those_that_are_not(FAILING)
+    cluster.start(FAILING)
+    for index in range(PARTITIONS):
+        cluster.wait_for_isr("t", 3, index)
+    assert cluster.call(lambda: cluster.ends(FAILING, "t")) == dict.fromkeys(range(PARTITIONS), 50)
