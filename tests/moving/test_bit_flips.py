@@ -1,9 +1,12 @@
 """Any flipped bit of any file is found by `kpybroker check`, and a broker serves, or refuses in one clear line."""
 
+import contextlib
 import json
+import os
 import random
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -217,6 +220,21 @@ def test_a_partition_is_checked_alone_and_mended_with_its_directory(home: Path) 
     found = json.loads(CliRunner().invoke(main, ["check", "--json", partition]).output)
     assert (found["partitions"], found["findings"]) == (1, [])
     assert CliRunner().invoke(main, ["check", "--repair", partition]).exit_code == 2
+
+
+def test_on_a_terminal_it_says_how_far_it_has_come(home: Path) -> None:
+    ours, terminal = os.openpty()
+    command = [str(KpyBroker.path), "check", str(home / "data")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=terminal) as process:
+        os.close(terminal)
+        shown = b""
+        with contextlib.suppress(OSError):  # what the end of a terminal is
+            while part := os.read(ours, 4096):
+                shown += part
+        os.close(ours)
+        assert b"nothing is wrong" in process.communicate()[0].lower()
+    assert b"Reading" in shown
+    assert b"100%" in shown
 
 
 def test_wrong_usage_is_told(tmp_path: Path) -> None:
