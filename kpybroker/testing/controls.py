@@ -3,7 +3,7 @@
 The blocking form asks the awaited one in the loop of the broker's thread. Neither knows where the broker runs.
 """
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from types import TracebackType
@@ -118,7 +118,8 @@ def api_key(name: str) -> int:
     names = {one.name.lower(): one for one in api.API_KEYS.values()}
     found = names.get(name.lower().replace("_", ""))
     if found is None:
-        raise ValueError(f"Kafka has no API {name!r}{_did_you_mean(name.lower(), list(names))}")
+        as_kafka_names_them = {lower: one.name for lower, one in names.items()}
+        raise ValueError(f"Kafka has no API {name!r}{_did_you_mean(name.lower(), as_kafka_names_them)}")
     return found.key
 
 
@@ -128,13 +129,14 @@ def error_code(error: str | int) -> int:
         return error
     names = {error_codes.name(code): code for code in range(-1, 200)}
     if error.upper() not in names:
-        raise ValueError(f"Kafka has no error {error!r}{_did_you_mean(error.upper(), list(names))}")
+        raise ValueError(f"Kafka has no error {error!r}{_did_you_mean(error.upper(), {each: each for each in names})}")
     return names[error.upper()]
 
 
-def _did_you_mean(name: str, names: list[str]) -> str:
+def _did_you_mean(name: str, names: Mapping[str, str]) -> str:
+    """``names``: what is looked for, and how it is written."""
     close = get_close_matches(name, names, 1)
-    return f"; did you mean {close[0]}?" if close else ""
+    return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 class AsyncFault:

@@ -219,7 +219,7 @@ def test_a_client_without_retries_reports_the_error(broker: Broker) -> None:
 
 
 def test_a_mistake_in_a_fault_is_said_with_what_was_meant(broker: Broker) -> None:
-    with pytest.raises(ValueError, match="no API 'Produse'; did you mean produce"):
+    with pytest.raises(ValueError, match="no API 'Produse'; did you mean Produce"):
         broker.faults.fail("Produse", "NOT_LEADER_OR_FOLLOWER")
     with pytest.raises(ValueError, match="no error 'NOT_LEADER'; did you mean NOT_LEADER_OR_FOLLOWER"):
         broker.faults.fail("Produce", "NOT_LEADER")
