@@ -1,13 +1,16 @@
 """Nothing acknowledged is lost, doubled or out of order while nodes of a cluster fail (long form: `make failover`)."""
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from clusters import PROGRAMS, Cluster
+from failover import faults
+from failover.faults import FAULTS, NEED_NETWORK
 from failover.run import run
 from failover.verdict import Verdict, judge, longest_gap_s
+from namespaces import Network, why_no_namespaces
 
 HERE = ("writer", 0)
 RECORDS = 4_000
@@ -46,14 +49,34 @@ def test_the_longest_gap_is_between_neighbours_whatever_their_order() -> None:
     assert longest_gap_s([]) == 0.0
 
 
+SHORT = {"broker.session.timeout.ms": "3000", "broker.heartbeat.interval.ms": "500"}
+"""So that nobody has to be away for long."""
+
+
 @pytest.fixture
-def cluster_in(tmp_path: Path) -> Callable[[], Cluster]:
-    return lambda: Cluster(PROGRAMS["kpybroker"], tmp_path)
+def network(fault: str) -> Iterator[Network | None]:
+    if fault not in NEED_NETWORK:
+        yield None
+        return
+    reason = why_no_namespaces()
+    if reason is not None:
+        pytest.skip(reason)
+    with Network() as network:
+        yield network
 
 
-@pytest.mark.parametrize("fault", ["kill-leader", pytest.param("stop-leader", marks=pytest.mark.slow)])
-def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(fault: str, cluster_in: Callable[[], Cluster]) -> None:
-    with cluster_in() as cluster:
+@pytest.mark.parametrize(
+    "fault",
+    [
+        "kill-leader",
+        *(pytest.param(each, marks=pytest.mark.slow) for each in FAULTS if each not in ("none", "kill-leader")),
+    ],
+)
+def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
+    fault: str, network: Network | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(faults, "PAUSE_S", 5.0)
+    with Cluster(PROGRAMS["kpybroker"], tmp_path, properties=SHORT, network=network) as cluster:
         outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
     assert outcome.faults > 0
     assert (outcome.verdict.is_clean, outcome.failures) == (True, [])
