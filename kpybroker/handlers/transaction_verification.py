@@ -130,7 +130,18 @@ def is_known(broker: Context, transactional_id: str, batches: Batches, operation
 class Verifying:
     """One question about the partitions of one producer, until it is answered."""
 
-    __slots__ = ("_began_ms", "_broker", "_done", "_epoch", "_guards", "_id", "_operation", "_producer_id", "_wanted")
+    __slots__ = (
+        "_began_ms",
+        "_broker",
+        "_done",
+        "_epoch",
+        "_fenced",
+        "_guards",
+        "_id",
+        "_operation",
+        "_producer_id",
+        "_wanted",
+    )
 
     def __init__(
         self,
@@ -152,15 +163,21 @@ class Verifying:
         self._done = done
         self._began_ms = broker.scheduler.monotonic_ms()
         self._guards: dict[Partition, Verification] = {}
+        self._fenced: Errors = {}
 
     def ask(self) -> None:
-        """Ask about what is not open yet."""
+        """Ask about what is not open yet; nobody has to be asked about a producer whose successor has written."""
         broker, adds = self._broker, self._operation == ADDS
         guards = self._guards = {}
+        fenced = self._fenced = {}
         by_topic: dict[str, list[int]] = {}
         now_ms = 0
         for leader, topic, index, sequence in self._wanted:
-            if leader.log.producers.has_open_transaction(self._producer_id, self._epoch):
+            state = leader.log.producers.producers.get(self._producer_id)
+            if state is not None and state.epoch > self._epoch:
+                fenced[topic, index] = error_codes.INVALID_PRODUCER_EPOCH
+                continue
+            if state is not None and state.transaction_first_offset >= 0 and state.epoch == self._epoch:
                 continue
             now_ms = now_ms or broker.scheduler.now_ms()
             guards[topic, index] = leader.verifications.begin(
@@ -168,11 +185,11 @@ class Verifying:
             )
             by_topic.setdefault(topic, []).append(index)
         if not guards:
-            self._done({})
+            self._done(fenced)
         elif not adds and not broker.config["transaction.partition.verification.enable"]:
             for guard in guards.values():
                 guard.verified = True
-            self._done({})
+            self._done(fenced)
         else:
             message = AddPartitionsToTxnTransaction(
                 transactional_id=self._id,
@@ -221,7 +238,7 @@ class Verifying:
             backoff_ms = self._broker.config["add.partitions.to.txn.retry.backoff.ms"]
             self._broker.scheduler.call_later(backoff_ms, self.ask)
             return
-        errors: Errors = {}
+        errors = self._fenced
         for partition, guard in self._guards.items():
             code = self._as_the_client_knows_it(codes.get(partition, error_codes.UNKNOWN_SERVER_ERROR))
             if code:
