@@ -360,7 +360,7 @@ def register_controller(state: ControllerState, request: ControllerRequest, _now
         end_points=_endpoints(message, ControllerEndpoint),
         features=_features(message, ControllerFeature),
     )
-    response = ControllerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message=None)
+    response = ControllerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, error_message="")
     return [record], response
 
 

@@ -131,6 +131,10 @@ class QuorumShell:
         """What is wrong where other nodes of the quorum should listen, as far as is known."""
         return {} if self.peers is None else self.peers.troubles
 
+    def endpoint(self, node_id: int) -> VoterEndpoint | None:
+        """Where a node of the quorum listens, as far as is known."""
+        return None if self.peers is None else self.peers.endpoint(node_id)
+
     def monotonic_ms(self) -> float:
         """The clock of the quorum."""
         return self._scheduler.monotonic_ms()
@@ -290,7 +294,7 @@ class QuorumShell:
             except OffsetOutOfRange:
                 response = self._not_there(response, said.read_from)
         leader_id = response.known.leader_id
-        endpoint = None if self.peers is None else self.peers.endpoint(leader_id)
+        endpoint = self.endpoint(leader_id)
         endpoints: dict[int, VoterEndpoint] = {} if endpoint is None else {leader_id: endpoint}
         try:
             reply(response_to_wire(message, response, endpoints, records))

@@ -78,7 +78,7 @@ class VoterRequests:
     def _refuse(self, message: Any, reply: Reply, refusal: voter_changes.Refusal) -> None:
         quorum = self._shell.quorum
         known = Known(quorum.epoch, quorum.leader_id, refusal.error_code)
-        reply(answer_to_wire(message, VoterResponse(known, refusal.message), None))
+        reply(answer_to_wire(message, VoterResponse(known, refusal.message), self._shell.endpoint(quorum.leader_id)))
 
     def _add(self, message: AddRaftVoterRequest, reply: Reply) -> None:
         """See whether the new voter is where it says, and what it supports; then ask the quorum."""
