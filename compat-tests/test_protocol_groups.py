@@ -107,17 +107,25 @@ def test_a_member_joins_syncs_lives_and_leaves(
     assert describe(raw, group).group_state == "Empty"
 
 
-def test_what_a_group_is_made_of_is_nobodys_business(raw: RawClient, group: str) -> None:
-    member = Member(raw, group, protocol_type="connect", protocols=[Protocol("sessioned", bytes(range(256)))])
+@pytest.mark.parametrize(
+    ("protocol_type", "name", "metadata"),
+    [
+        pytest.param("connect", "sessioned", bytes(range(256)), id="connect"),
+        # As registries of schemas elect the one who writes.
+        pytest.param("sr", "v0", b'{"version":1,"host":"a","port":8081,"master_eligibility":true}', id="registry"),
+    ],
+)
+def test_what_a_group_is_made_of_is_nobodys_business(
+    raw: RawClient, group: str, protocol_type: str, name: str, metadata: bytes
+) -> None:
+    member = Member(raw, group, protocol_type=protocol_type, protocols=[Protocol(name, metadata)])
     joined = member.join()
-    assert (joined.protocol_type, joined.protocol_name) == ("connect", "sessioned")
-    assert joined.members[0].metadata == bytes(range(256))
+    assert (joined.protocol_type, joined.protocol_name) == (protocol_type, name)
+    assert joined.members[0].metadata == metadata
     assignment = secrets.token_bytes(5_000)
-    assert member.sync({member.id: assignment}, protocol=("connect", "sessioned")).assignment == assignment
+    assert member.sync({member.id: assignment}, protocol=(protocol_type, name)).assignment == assignment
     described = describe(raw, group)
-    assert (described.group_state, described.protocol_type, described.protocol_data) == (
-        "Stable", "connect", "sessioned"
-    )  # fmt: skip
+    assert (described.group_state, described.protocol_type, described.protocol_data) == ("Stable", protocol_type, name)
     assert described.members[0].member_assignment == assignment
 
 
