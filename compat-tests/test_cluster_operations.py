@@ -29,6 +29,8 @@ MEMBERS: Final = ("1", "2", "3")
 
 @pytest.fixture(autouse=True)
 def all_run(cluster: Cluster) -> None:
+    for node in cluster.nodes.values():
+        node.start_timeout_s = 2 * PATIENCE_S
     cluster.start()
 
 
