@@ -233,7 +233,8 @@ def test_kafkas_log_keeps_the_same_segments_whatever_happens_to_it(oracle: Oracl
             ours.setdefault(LEADER_EPOCHS, kafkas[LEADER_EPOCHS])  # a file that says nothing is not written at once
         start = twins.log.log_start_offset
         for each in (ours, kafkas):
-            each.pop(f"{start:020d}.snapshot", None)  # no start of either believes it: it says nothing of what is left
+            for name in [name for name in each if name.endswith(".snapshot") and name <= f"{start:020d}.snapshot"]:
+                del each[name]  # no start of either believes it: it says nothing of what is left
         assert sorted(ours) == sorted(kafkas)
         for name, data in kafkas.items():
             assert ours[name] == data, name
