@@ -1,4 +1,5 @@
-"""One cluster of both programs: Apache Kafka and kpybroker elect, replicate and follow one another, byte for byte."""
+"""One cluster of both programs: Apache Kafka and kpybroker elect, replicate and follow one another, byte for byte. Then
+each goes on with directories of the other."""
 
 import time
 from collections.abc import Callable
@@ -88,6 +89,31 @@ def log_of(node: BrokerProcess, partition: str) -> bytes:
     return (directory / partition / f"{0:020d}.log").read_bytes().rstrip(b"\0")
 
 
+def logs_are_equal(cluster: Cluster) -> bool:
+    """The partitions' logs of all nodes, which have stopped."""
+    logs = [[log_of(node, f"{ORDERS}-{index}") for node in cluster.nodes.values()] for index in range(3)]
+    return all(len(set(of_one)) == 1 for of_one in logs)
+
+
+def stop(cluster: Cluster) -> None:
+    """Apache Kafka first: it waits for a controller that lets it go."""
+    for node in sorted(cluster.nodes.values(), key=lambda node: not isinstance(node, KafkaNode)):
+        node.stop()
+
+
+def change_hands(cluster: Cluster, node_id: int) -> None:
+    """Let the other program have the directory of a node that has stopped."""
+    before = cluster.nodes[node_id]
+    assert isinstance(before, KafkaNode | KpyNode)
+    properties = {name: value for name, value in before.properties.items() if not name.startswith("kpybroker.")}
+    heir_of = kpybroker_node if isinstance(before, KafkaNode) else kafka_node
+    heir = heir_of(cluster.places[node_id], properties, before.directory)
+    heir.start_timeout_s = heir.stop_timeout_s = PATIENCE_S
+    heir.prepare()
+    cluster.nodes[node_id] = heir
+    started.append(heir)
+
+
 def another_leads(cluster: Cluster, leader: int) -> bool:
     return leader_of(cluster) not in (0, leader)
 
@@ -169,12 +195,22 @@ def test_both_programs_lead_and_follow_in_one_cluster(tmp_path: Path, target: st
         for partition in range(3):
             assert read(cluster, partition, turns * RECORDS) == list(range(turns * RECORDS))
         eventually(partial(all_in_sync, cluster), "all replicas in sync")
-        cluster.stop()
-        for partition in range(3):
-            assert len({log_of(node, f"{ORDERS}-{partition}") for node in cluster.nodes.values()}) == 1
+        stop(cluster)
+        assert logs_are_equal(cluster)
         logs = [log_of(node, f"{METADATA}-0") for node in cluster.nodes.values()]
         shortest = min(map(len, logs))
         assert shortest > 1_000
         begins = {log[: shortest - 500] for log in logs}
         assert len(begins) == 1, "the logs are the same but for what the last leader had not given to all"
+        for node_id in (1, 2):
+            change_hands(cluster, node_id)
+        cluster.start()
+        eventually(partial(all_follow, cluster), "a quorum of all three")
+        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        write(producer, turns)
+        for partition in range(3):
+            assert read(cluster, partition, (turns + 1) * RECORDS) == list(range((turns + 1) * RECORDS))
+        eventually(partial(all_in_sync, cluster), "all replicas in sync")
+        stop(cluster)
+        assert logs_are_equal(cluster)
         started[:] = [each for each in started if each not in cluster.nodes.values()]
