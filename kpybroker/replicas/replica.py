@@ -207,7 +207,9 @@ class Replica:
         self.partition = partition
         if role is None:
             return
-        if leader is not None and partition.leader == self._node_id:
+        # Between two epochs that do not follow each other another may have led: who followed that was cut, perhaps.
+        goes_on = partition.leader == self._node_id and partition.leader_epoch <= before.leader_epoch + 1
+        if leader is not None and goes_on:
             leader.update(
                 partition.leader_epoch,
                 partition.partition_epoch,

@@ -431,6 +431,28 @@ def test_a_cut_below_the_high_watermark_holds_in_the_next_role_whatever_was_writ
     assert world.nodes[1].high_watermark() == 1
 
 
+def test_who_led_before_and_leads_again_believes_nothing_of_followers_that_followed_another_meanwhile() -> None:
+    """It reads of both epochs at once (found by simulation, seed 8022)."""
+    world = World(3)
+    world.nodes[1].produce(1)
+    world.settle()
+    world.cut = {(1, 2), (2, 1)}
+    world.nodes[1].produce(9)
+    world.run(100)
+    assert [world.nodes[node_id].log().end.offset for node_id in (1, 2, 3)] == [10, 1, 10]
+    world.lead(2, only=(2, 3))
+    world.run(1_000)
+    assert world.nodes[3].log().end.offset == 1
+    world.cut = {(1, 2), (2, 1), (1, 3), (3, 1)}
+    world.lead(1, isr=[1, 3])
+    world.run(100)
+    assert world.nodes[1].high_watermark() == 1
+    world.cut = set()
+    world.settle()
+    world.assert_equal()
+    assert world.nodes[1].high_watermark() == 10
+
+
 @pytest.mark.parametrize("produced", [0, 2])
 def test_a_follower_that_was_away_until_its_records_were_deleted_starts_over(produced: int) -> None:
     world = World(2, topic=SEGMENTS)
