@@ -154,11 +154,14 @@ MODULES = (
     "kpywire.walk",
 )
 SETUP = """
+import os
+
 from mypyc.build import mypycify
 from setuptools import setup
 
 options = ["--config-file=", "--follow-imports=silent", "--ignore-missing-imports"]
-modules = mypycify([*options, *{paths}], debug_level="0", group_name="kpywire.compiled")
+level = os.environ.get("MYPYC_OPT_LEVEL", "3")
+modules = mypycify([*options, *{paths}], debug_level="0", opt_level=level, group_name="kpywire.compiled")
 setup(name="kpybroker", packages=[], ext_modules=modules)
 """
 SAID_LAST_LINES = 30

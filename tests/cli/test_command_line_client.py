@@ -208,6 +208,7 @@ def test_output_that_cannot_be_written_is_one_clear_line() -> None:
 def test_ctrl_c_while_the_command_line_is_loaded_is_no_traceback(module: str) -> None:
     program = f"""
 import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # who runs tests in the background may ignore it
 class Interrupting:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
