@@ -22,7 +22,7 @@ from oracle import free_port
 from oracle.broker import CLUSTER_ID
 from oracle.process import HOST
 
-pytestmark = pytest.mark.java
+pytestmark = [pytest.mark.java, pytest.mark.slow]
 PATIENCE_S = 60
 
 
