@@ -3,6 +3,7 @@
 Each is a function of a port and of when it is to end; the topic `LARGE` exists and holds much more than a socket does.
 """
 
+import os
 import socket
 import struct
 import time
@@ -31,9 +32,10 @@ def going_on(until_s: float) -> bool:
 
 def damaged_requests(port: int, until_s: float) -> None:
     """Those of the tests, of all APIs in turn."""
+    topic = f"mutations-{os.getpid()}"  # the broker may have been attacked before
     with Attacker(port) as client:
-        topic_id = create_topic(client, "mutations")
-    specimens = [ordinary(key, version, "mutations", topic_id) for key, version in advertised(port)]
+        topic_id = create_topic(client, topic)
+    specimens = [ordinary(key, version, topic, topic_id) for key, version in advertised(port)]
 
     def requests() -> Iterator[Damaged]:
         seed = 0
