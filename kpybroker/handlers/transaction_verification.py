@@ -173,11 +173,12 @@ class Verifying:
         by_topic: dict[str, list[int]] = {}
         now_ms = 0
         for leader, topic, index, sequence in self._wanted:
-            state = leader.log.producers.producers.get(self._producer_id)
+            producers = leader.log.producers
+            state = producers.producers.get(self._producer_id)
             if state is not None and state.epoch > self._epoch:
                 fenced[topic, index] = error_codes.INVALID_PRODUCER_EPOCH
                 continue
-            if state is not None and state.transaction_first_offset >= 0 and state.epoch == self._epoch:
+            if producers.has_open_transaction(self._producer_id, self._epoch):
                 continue
             now_ms = now_ms or broker.scheduler.now_ms()
             guards[topic, index] = leader.verifications.begin(

@@ -492,7 +492,8 @@ def test_a_log_start_within_a_batch_is_followed(caplog: pytest.LogCaptureFixture
     assert world.nodes[1].log().end.offset == 21
 
 
-def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -> None:
+def world_with_deleted_records() -> World:
+    """Its leader's log begins at 7 of 10 now, and no follower has heard of that."""
     world = World(2, topic=SEGMENTS)
     for _ in range(5):
         world.nodes[1].produce(2)
@@ -500,6 +501,11 @@ def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -
     replica = world.nodes[1].replica()
     replica.led().log.advance_log_start(7)
     replica.log_start_moved()
+    return world
+
+
+def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -> None:
+    world = world_with_deleted_records()
     world.settle()
     assert world.nodes[2].log().log_start_offset == 7
     sent = [p for request in fetches(world, 2) for topic in request.topics for p in topic.partitions]
@@ -507,13 +513,7 @@ def test_deleted_records_are_deleted_everywhere_and_the_leader_hears_how_far() -
 
 
 def test_a_leader_hears_of_a_log_start_when_it_outlasts_the_power() -> None:
-    world = World(2, topic=SEGMENTS)
-    for _ in range(5):
-        world.nodes[1].produce(2)
-    world.settle()
-    replica = world.nodes[1].replica()
-    replica.led().log.advance_log_start(7)
-    replica.log_start_moved()
+    world = world_with_deleted_records()
     while not any(
         asked.log_start_offset == 7
         for request in fetches(world, 2)

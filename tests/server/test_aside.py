@@ -94,6 +94,16 @@ class Gathered:
         self.waits = False
 
 
+def ask_at_once(server: RunningServer, clients: list[socket.socket]) -> None:
+    """Requests that the server finds together: all go on with a transaction, and the last one ends it."""
+
+    def ask() -> None:
+        for number, sock in enumerate(clients):
+            sock.sendall(request(number, api_key=END_TXN if number == len(clients) - 1 else PRODUCE))
+
+    server.call(ask)
+
+
 def test_an_end_is_written_and_answered_before_what_came_with_it(start_server: StartServer) -> None:
     served: list[tuple[int, bool]] = []
     writes = Gathered()
@@ -113,11 +123,7 @@ def test_an_end_is_written_and_answered_before_what_came_with_it(start_server: S
             read_reply(sock)
     served.clear()
 
-    def ask() -> None:
-        for number, sock in enumerate(clients):
-            sock.sendall(request(number, api_key=END_TXN if number == 5 else PRODUCE))
-
-    server.call(ask)
+    ask_at_once(server, clients)
     for number, sock in enumerate(clients):
         assert read_reply(sock)[0] == number
         sock.sendall(request(10 + number, api_key=PRODUCE))
@@ -145,11 +151,7 @@ def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: St
         read_reply(sock)
     served.clear()
 
-    def ask() -> None:
-        for number, sock in enumerate(clients):
-            sock.sendall(request(number, api_key=END_TXN if number == 5 else PRODUCE))
-
-    server.call(ask)
+    ask_at_once(server, clients)
     for number, sock in enumerate(clients):
         assert read_reply(sock)[0] == number
         sock.close()
