@@ -14,9 +14,9 @@ from pathlib import Path
 
 from kafka import KafkaProducer
 
-from oracle.process import die_with_parent, free_port
+from oracle.process import free_port
+from oracle.started import started
 
-READY = "Kafka Server started"
 ELSEWHERE = Path(__file__).with_name("elsewhere")
 RECORDS = 2_000
 
@@ -37,25 +37,9 @@ def command_line(*words: str, text: str = "") -> subprocess.CompletedProcess[str
 def node(data: Path, port: int, http_port: int, ending: signal.Signals) -> Iterator[None]:
     """A broker, until ``ending`` is sent to it."""
     words = ["start", "--data", str(data), "--port", str(port), "--http", f"127.0.0.1:{http_port}"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "kpybroker", *words, "--override", "log.segment.bytes=1048576"],
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=die_with_parent,
-    )
-    assert process.stdout is not None
-    try:
-        said: list[str] = []
-        while not said or READY not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"the broker ended:\n{''.join(said)}"
+    command = [sys.executable, "-m", "kpybroker", *words, "--override", "log.segment.bytes=1048576"]
+    with started(command, environment=environment(), ending=ending):
         yield
-    finally:
-        process.send_signal(ending)
-        rest = process.communicate(timeout=60)[0]
-    assert "Traceback" not in "".join(said) + rest
 
 
 def test_nothing_that_only_linux_has_is_needed(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """A node that is a controller and no broker has the second port too, with what it knows."""
 
-import signal
 import subprocess
 import sys
 import urllib.request
@@ -10,10 +9,10 @@ from pathlib import Path
 
 from scraped_node import Scrape
 
-from oracle.process import die_with_parent, free_port
+from oracle.process import free_port
+from oracle.started import started
 
 PROGRAM = [sys.executable, "-m", "kpybroker"]
-READY = "Kafka Server started"
 
 
 @contextmanager
@@ -26,24 +25,8 @@ def controller(folder: Path, http_port: int) -> Iterator[None]:
         f"log.dirs={folder / 'data'}\n"
     )
     subprocess.run([*PROGRAM, "format", "-c", str(properties)], check=True, capture_output=True, timeout=60)
-    process = subprocess.Popen(
-        [*PROGRAM, "start", str(properties), "--http", f"127.0.0.1:{http_port}"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        preexec_fn=die_with_parent,
-    )
-    assert process.stdout is not None
-    try:
-        said: list[str] = []
-        while not said or READY not in said[-1]:
-            said.append(process.stdout.readline())
-            assert said[-1], f"the controller ended:\n{''.join(said)}"
+    with started([*PROGRAM, "start", str(properties), "--http", f"127.0.0.1:{http_port}"]):
         yield
-    finally:
-        process.send_signal(signal.SIGTERM)
-        rest = process.communicate(timeout=60)[0]
-    assert "Traceback" not in rest
 
 
 def test_a_controller_shows_the_cluster_its_quorum_and_its_loop(tmp_path: Path) -> None:
