@@ -239,6 +239,23 @@ def test_a_request_for_too_many_partitions_fails_as_a_whole(raw: RawClient) -> N
     assert {name: (result.error_code, result.error_message) for name, result in results.items()} == expected
 
 
+@pytest.mark.parametrize(
+    ("partitions", "expected"),
+    [
+        (1, (error_codes.NONE, None)),
+        (50_000, (error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")),
+    ],
+)
+def test_a_sum_of_partitions_overflows_and_each_topic_is_judged_alone(
+    raw: RawClient, partitions: int, expected: tuple[int, str | None]
+) -> None:
+    """What is too large for 32 bits passes the check of the sum; a batch bounds what is made."""
+    wanted = [topic_named("huge", 2**31 - 1, 32767), topic_named("other", partitions)]
+    results = created(raw, *wanted, validate_only=True)
+    assert (results["other"].error_code, results["other"].error_message) == expected
+    assert results["huge"].error_code == (expected[0] or error_codes.INVALID_REPLICATION_FACTOR)
+
+
 Assignment = Sequence[tuple[int, Sequence[int]]]
 INVALID_ASSIGNMENT = error_codes.INVALID_REPLICA_ASSIGNMENT
 

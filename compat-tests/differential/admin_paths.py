@@ -94,6 +94,9 @@ def _create_topics(version: int) -> Iterator[Any]:
         yield call("admin", version, creation(topic_named(f"{new}v"), topic_named("~t0"), validate_only=True))
     yield call("admin", version, creation(topic_named(f"{new}w"), topic_named(f"{new}w")))
     yield call("admin", version, creation())
+    for partitions in (1, 20_000, 2**31 - 1):  # together they overflow, and the last one has no replicas
+        other = topic_named(f"{new}h", partitions, int(partitions < 2**31 - 1))
+        yield call("admin", version, creation(topic_named(f"{new}g", 2**31 - 1, 2), other))
 
 
 def _delete_topics(version: int) -> Iterator[Any]:

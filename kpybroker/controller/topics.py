@@ -52,9 +52,9 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
         else:
             records += of_topic
+        if len(records) > MAX_RECORDS_PER_REQUEST:
+            raise KafkaError(error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
         results.append(result)
-    if len(records) > MAX_RECORDS_PER_REQUEST:
-        raise KafkaError(error_codes.POLICY_VIOLATION, "Unable to perform excessively large batch operation.")
     for number, (name, times) in enumerate(occurrences.items()):
         if number % STEP == STEP - 1:
             yield
@@ -80,6 +80,7 @@ def _invalid(name: str, message: str) -> CreatableTopicResult:
 
 
 def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> None:
+    """Whether they are few enough, in Kafka's sum of 32 bits, which overflows; the bound on records holds anyway."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -88,7 +89,7 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
             total += default_partitions
         else:
             total += max(topic.num_partitions, 0)
-    if total > MAX_PARTITIONS_PER_REQUEST:
+    if (total + 2**31) % 2**32 - 2**31 > MAX_PARTITIONS_PER_REQUEST:
         raise KafkaError(error_codes.POLICY_VIOLATION, "Excessively large number of partitions per request.")
 
 
@@ -255,8 +256,9 @@ def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> Generat
     settings = state.settings
     count = settings.default_partitions if topic.num_partitions == -1 else topic.num_partitions
     factor = settings.default_replication_factor if topic.replication_factor == -1 else topic.replication_factor
+    bounded = min(count, MAX_RECORDS_PER_REQUEST + 1)  # one too many is as good as all of them: the request fails
     try:
-        return dict(enumerate((yield from placed_partitions(state, count, factor))))
+        return dict(enumerate((yield from placed_partitions(state, bounded, factor))))
     except KafkaError as error:
         if error.code == error_codes.INVALID_REPLICATION_FACTOR:
             message = f"Unable to replicate the partition {factor} time(s): {error.message}"
