@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
+COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
+LOGS := build/test-slow.log build/compat-java.log build/compat-rest.log
 CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
 SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
@@ -53,15 +55,28 @@ setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and
 .PHONY: test
 test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
-	@mkdir -p build; echo "The slow tests run beside the fast ones: build/slow-tests.log, printed when both are over."; \
-	$(PYTEST) tests -m "$(SLOW)" > build/slow-tests.log 2>&1 & slow=$$!; \
-	$(PYTEST) tests -m "not ($(SLOW))"; fast=$$?; \
-	wait $$slow; slow=$$?; cat build/slow-tests.log; exit $$((fast + slow))
-	$(PYTEST) compat-tests --target kpybroker -m "not slow" --reruns 1
+	@mkdir -p build; rm -f $(LOGS)
+	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-fast test-slow compat-java compat-rest; failed=$$?; \
+	cat $(LOGS); exit $$failed
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
 	$(PYTEST) tests -m "not ($(SLOW))"
+
+# `test` runs these and the fast tests, two at a time, the longest first; each writes a log, printed when all are over.
+
+.PHONY: test-slow compat-java compat-rest
+test-slow: setup
+	@echo "The slow tests run too: build/$@.log"
+	@exec $(PYTEST) tests -m "$(SLOW)" > build/$@.log 2>&1
+
+compat-java: setup
+	@echo "Clients in Java and Spark run too: build/$@.log"
+	@exec $(COMPAT) -m "not slow and (java or spark)" > build/$@.log 2>&1
+
+compat-rest: setup
+	@echo "All other clients run too: build/$@.log"
+	@exec $(COMPAT) -m "not ($(SLOW))" > build/$@.log 2>&1
 
 .PHONY: lint
 lint: setup ## ruff, mypy, import rules

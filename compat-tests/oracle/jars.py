@@ -4,6 +4,7 @@ They are fetched once by Maven into ``build/kafka-<version>/libs`` of the checko
 ``KAFKA_VERSION``; the older release is there for the data directories it leaves.
 """
 
+import fcntl
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ KAFKA_BEFORE_4 = "3.9.2"
 HERE = Path(__file__).resolve().parent
 POMS = {KAFKA_VERSION: HERE / "pom.xml", KAFKA_BEFORE_4: HERE / "pom-3.9.xml"}
 BUILD = HERE.parent.parent / "build"
+COMPILED = ".compiled"
 KAFKA_LOG = HERE / "KafkaLog.java"
 """A log without a broker around it, for programs that drive one."""
 LOGGING = f"-Dlog4j2.configurationFile={HERE / 'log4j2.xml'}"
@@ -31,17 +33,30 @@ def classpath(*extra: Path, release: str = KAFKA_VERSION) -> str:
 
 
 def compile_java(source: Path, *extra: Path) -> Path:
-    """Compile one Java source file against the jars and ``extra`` ones; the directory of its classes, made once."""
+    """Compile one Java source file against the jars and ``extra`` ones; the directory of its classes, made once.
+
+    Who wants the same classes meanwhile, in another process, waits for them.
+    """
     target = BUILD / "java" / source.stem
-    stamp = target / ".compiled"
-    if not stamp.exists() or stamp.stat().st_mtime < source.stat().st_mtime:
+    if not _is_compiled(source, target):
         target.mkdir(parents=True, exist_ok=True)
-        command = ["javac", "-nowarn", "-d", str(target), "-cp", classpath(*extra), str(source)]
-        finished = subprocess.run(command, capture_output=True, text=True, check=False)
-        if finished.returncode != 0:
-            raise RuntimeError(f"javac {source.name}:\n{finished.stdout}{finished.stderr}")
-        stamp.touch()
+        with open(target / ".compiling", "w") as guard:
+            fcntl.flock(guard, fcntl.LOCK_EX)
+            if not _is_compiled(source, target):
+                _javac("-d", str(target), "-cp", classpath(*extra), str(source))
+                (target / COMPILED).touch()
     return target
+
+
+def _is_compiled(source: Path, target: Path) -> bool:
+    stamp = target / COMPILED
+    return stamp.exists() and stamp.stat().st_mtime >= source.stat().st_mtime
+
+
+def _javac(*arguments: str) -> None:
+    finished = subprocess.run(["javac", "-nowarn", *arguments], capture_output=True, text=True, check=False)
+    if finished.returncode != 0:
+        raise RuntimeError(f"javac {arguments[-1]}:\n{finished.stdout}{finished.stderr}")
 
 
 def java(
