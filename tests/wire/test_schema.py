@@ -1,5 +1,7 @@
 """Declared classes: constructors with Kafka's defaults, equality, and defaults that cannot be changed by accident."""
 
+from __future__ import annotations
+
 import subprocess
 import sys
 
@@ -11,7 +13,19 @@ from kpywire.messages.fetch import FetchRequest, LeaderIdAndEpoch, PartitionData
 from kpywire.messages.init_producer_id import InitProducerIdRequest
 from kpywire.messages.list_offsets import ListOffsetsRequest, ListOffsetsTopic
 from kpywire.messages.produce import ProduceRequest, ProduceResponse
-from kpywire.schema import parse_versions
+from kpywire.schema import Structure, field, i32, parse_versions, string, struct
+
+MANY = 100
+"""Instances of a class, for which a constructor is compiled."""
+
+
+@struct
+class Place:
+    """What the tests make instances of: no other test has made one."""
+
+    name: string = field()
+    parts: list[i32] = field()
+    size: i32 = field(default=-1)
 
 
 def test_a_new_message_has_defaults() -> None:
@@ -41,6 +55,22 @@ def test_lists_are_not_shared() -> None:
                 assert getattr(mine, name) is not getattr(other, name)
 
 
+def test_a_constructor_is_compiled_for_who_is_made_often_and_does_the_same() -> None:
+    first = Place(name="a", parts=[1])
+    assert Place.__init__ is Structure.__init__
+    for _ in range(MANY):
+        assert Place(name="a", parts=[1]) == first
+    assert Place.__init__ is not Structure.__init__
+
+
+def test_every_message_has_the_same_defaults_from_a_compiled_constructor() -> None:
+    for cls in message_classes().values():
+        first, *_, last = (cls() for _ in range(MANY))
+        assert first == last
+    first, *_, last = (PartitionData() for _ in range(MANY))
+    assert first.current_leader is last.current_leader
+
+
 def test_a_default_struct_is_shared_and_refuses_to_change() -> None:
     partition = PartitionData(
         partition_index=1, error_code=0, high_watermark=5, aborted_transactions=None, records=None
@@ -55,8 +85,9 @@ def test_a_default_struct_is_shared_and_refuses_to_change() -> None:
 
 @pytest.mark.parametrize("name", ["thread", "FIELDS", "max_wait"])
 def test_a_field_that_is_not_there_cannot_be_set(name: str) -> None:
-    with pytest.raises(TypeError, match=name):
-        FetchRequest(**{name: 1})
+    for _ in range(MANY):
+        with pytest.raises(TypeError, match=name):
+            FetchRequest(**{name: 1})
     with pytest.raises(AttributeError):
         setattr(FetchRequest(max_wait_ms=1, min_bytes=1, topics=[]), name, 1)
 

@@ -2,7 +2,7 @@
 
 A declaration is a class whose annotations are the fields, in the order of the wire. The decorators turn it into a
 plain ``__slots__`` class with a keyword constructor, ``==`` and ``repr``; nothing about bytes happens here
-(`kpywire.codec`), and nothing is analysed before it is needed, so that importing declarations stays cheap.
+(`kpywire.codec`), and nothing is analysed or compiled before it is needed, so that importing declarations stays cheap.
 
 Invariant: `fields_of` says everything the codecs know about a class.
 """
@@ -10,6 +10,7 @@ Invariant: `fields_of` says everything the codecs know about a class.
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any, NamedTuple, TypeAlias, TypeVar, dataclass_transform
@@ -41,6 +42,8 @@ _ZEROS: dict[str, object] = {
     "uuid": ZERO_UUID,
     "record_batches": None,
 }
+_FEW = 16
+"""Instances of a class that are filled field by field: a start makes a few of many, which no compiled one pays for."""
 _NO_VERSION = range(0)
 _ZERO_DEFAULT: Any = object()
 
@@ -114,6 +117,9 @@ def parse_versions(text: str) -> range:
     return range(int(first), int(last if dash else first) + 1)
 
 
+_made: Counter[type] = Counter()
+
+
 class Structure:
     """What declared classes share. ``FIELDS`` maps each field to its annotation and declaration."""
 
@@ -122,8 +128,12 @@ class Structure:
 
     def __init__(self, **values: Any) -> None:
         cls = type(self)
-        cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
-        cls.__init__(self, **values)
+        _made[cls] += 1
+        if _made[cls] <= _FEW:
+            _fill(self, cls, values)
+        else:
+            cls.__init__ = _constructor(cls)  # type: ignore[method-assign]
+            cls.__init__(self, **values)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Structure) or self.FIELDS is not other.FIELDS:
@@ -215,6 +225,20 @@ def shared_default(cls: type) -> Any:
     read_only = type(cls.__name__, (cls,), {"__slots__": (), "__setattr__": _refuse, "__module__": cls.__module__})
     object.__setattr__(instance, "__class__", read_only)
     return instance
+
+
+def _fill(instance: Structure, cls: type, values: dict[str, Any]) -> None:
+    """What a compiled constructor does, field by field."""
+    for each in fields_of(cls):
+        setattr(instance, each.name, values.pop(each.name) if each.name in values else _default(each))
+    for name in values:
+        raise TypeError(f"{cls.__name__}.__init__() got an unexpected keyword argument {name!r}")
+
+
+def _default(each: Field) -> Any:
+    """What a new instance has in this field: its own list or struct, or one that nobody can change."""
+    shared = shared_default(each.default) if isinstance(each.default, type) else None
+    return each.fresh_default() if shared is None else shared
 
 
 def _refuse(self: Structure, name: str, _value: object) -> None:
