@@ -139,8 +139,8 @@ parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and 
 	$(MAKE) --no-print-directory tables
 
 .PHONY: exactly-once
-exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET)
+exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3')
+	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
 
 .PHONY: upgrade
 upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels

@@ -1,4 +1,4 @@
-"""Transactions of three clients while broker and programs are killed, paused and doubled: no anomaly in what they saw.
+"""Transactions of four clients while brokers and programs are killed, paused and doubled: no anomaly in what they saw.
 
 The long form is ``make exactly-once``. What an anomaly is, is in ``exactly_once/checker.py``.
 """
@@ -7,21 +7,61 @@ from pathlib import Path
 
 import pytest
 
+from clusters import PROGRAMS
 from conftest import StartBroker
-from exactly_once.__main__ import SETTINGS, counts
+from exactly_once.__main__ import SETTINGS, cluster, counts
 from exactly_once.clients import CLIENTS
+from exactly_once.diary import Diary
 from exactly_once.history import Outcome
-from exactly_once.run import run
+from exactly_once.processes import Program, wait_for_commits
+from exactly_once.run import ALL_CLIENTS, Verdict, run
 
-SECONDS = 12.0
+SECONDS = 10.0
+CLUSTER_SECONDS = 40.0
 
 
-@pytest.mark.timeout(400)
+def committed_by(verdict: Verdict, client: str) -> int:
+    """How many transactions of its writers."""
+    return sum(
+        each.outcome is Outcome.COMMITTED and each.process.startswith(f"writer-{client}-")
+        for each in verdict.history.transactions
+    )
+
+
+@pytest.mark.java
+@pytest.mark.timeout(600)
 def test_what_transactions_promise_is_kept_through_kills_pauses_and_zombies(
     start_broker: StartBroker, tmp_path: Path
 ) -> None:
-    verdict = run(start_broker(**SETTINGS), tmp_path, SECONDS, seed=2, clients=tuple(CLIENTS))
+    verdict = run(start_broker(**SETTINGS), tmp_path, SECONDS, seed=2, working=tuple(CLIENTS))
     assert verdict.anomalies == [], counts(verdict)
     assert verdict.counted(Outcome.COMMITTED) > 50
     assert verdict.counted(Outcome.ABORTED) > 0
+    assert [client for client in ALL_CLIENTS if not committed_by(verdict, client)] == []
     assert len(verdict.troubles) >= 2
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_they_are_kept_on_a_cluster_whose_leaders_and_coordinators_are_killed_stopped_and_paused(
+    target: str, tmp_path: Path
+) -> None:
+    if target not in PROGRAMS:
+        pytest.skip("kills nodes, so it needs a cluster of its own")
+    with cluster(target, tmp_path) as nodes:
+        verdict = run(nodes, tmp_path, CLUSTER_SECONDS, seed=2)
+    assert verdict.anomalies == [], counts(verdict)
+    assert [client for client in ALL_CLIENTS if not committed_by(verdict, client)] == []
+    assert sum(count for what, count in verdict.troubles.items() if "broker" in what) >= 2
+
+
+def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
+    programs = [Program(client, f"writer-{client}", None, "", tmp_path) for client in CLIENTS]
+    for program in programs:
+        program.diaries.append(tmp_path / program.name)
+        diary = Diary(program.diaries[0])
+        diary.note("begin")
+        diary.note("end", outcome="aborted" if program is programs[1] else "committed")
+    with pytest.raises(TimeoutError, match=rf"nothing was committed by {programs[1].name} \([^,]*\)$"):
+        wait_for_commits(programs, 0)

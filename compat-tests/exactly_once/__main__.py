@@ -9,9 +9,11 @@ from typing import Final
 import click
 from rich.progress import Progress
 
-from exactly_once.clients import CLIENTS
+from clusters import PROGRAMS, Cluster
 from exactly_once.history import Outcome
-from exactly_once.run import JAVA, Verdict, run
+from exactly_once.run import ALL_CLIENTS, Verdict, run
+from exactly_once.trouble import SESSION_MS
+from oracle import BrokerProcess
 from targets import TARGETS
 
 SETTINGS: Final = {
@@ -19,6 +21,13 @@ SETTINGS: Final = {
     "offsets.topic.num.partitions": "4",
     "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
 }
+REPLICATED: Final = {
+    "default.replication.factor": "3",
+    "min.insync.replicas": "2",
+    "broker.session.timeout.ms": str(SESSION_MS),
+    "broker.heartbeat.interval.ms": "500",
+}
+"""Kafka's own topics have three replicas, and transactions two in sync, by default."""
 ROUND_S: Final = 60.0
 BUSY_START_S: Final = 120.0
 """For a broker that was killed to answer again, on a machine that does something else too."""
@@ -26,16 +35,20 @@ BUSY_START_S: Final = 120.0
 
 @click.command()
 @click.option("--target", type=click.Choice(list(TARGETS)), default="kpybroker", show_default=True)
-@click.option("--seconds", type=click.FloatRange(10), help="Of writing; rounds of a minute.")
+@click.option("--brokers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="3: a cluster.")
+@click.option("--seconds", type=click.FloatRange(10), help="Of trouble; rounds of a minute.")
 @click.option("--transactions", type=click.IntRange(1), default=100_000, show_default=True, help="Unless --seconds.")
-@click.option("--seed", type=int, help="Of what is done to broker and programs.")
-@click.option("--client", "clients", type=click.Choice([*CLIENTS, JAVA]), multiple=True, help="Only these.")
-def main(target: str, seconds: float | None, transactions: int, seed: int | None, clients: tuple[str, ...]) -> None:
-    """Transactions of several clients while broker and programs are killed, paused and doubled; then the verdict.
+@click.option("--seed", type=int, help="Of what is done to brokers and programs.")
+@click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Only these.")
+def main(
+    target: str, brokers: str, seconds: float | None, transactions: int, seed: int | None, clients: tuple[str, ...]
+) -> None:
+    """Transactions of several clients while brokers and programs are killed, paused and doubled; then the verdict.
 
     Ends with code 1 when there is an anomaly; the diaries of its round stay where it says.
     """
     seed = int(time.time()) if seed is None else seed
+    clients = clients or ALL_CLIENTS
     total: Counter[str] = Counter()
     began_s = time.monotonic()
     with Progress(transient=True) as progress:
@@ -43,10 +56,8 @@ def main(target: str, seconds: float | None, transactions: int, seed: int | None
         while (time.monotonic() - began_s < seconds) if seconds else total["transactions"] < transactions:
             length_s = min(ROUND_S, seconds) if seconds else ROUND_S
             directory = Path(tempfile.mkdtemp(prefix="exactly-once-"))
-            started = TARGETS[target](SETTINGS, directory=directory)
-            started.start_timeout_s = max(started.start_timeout_s, BUSY_START_S)
-            with started as broker:
-                verdict = run(broker, directory, length_s, seed, clients or (*CLIENTS, JAVA))
+            with cluster(target, directory) if brokers == "3" else one_broker(target, directory) as running:
+                verdict = run(running, directory, length_s, seed, writing=clients, working=clients)
             total.update(counts(verdict))
             click.echo(f"seed {seed}: " + ", ".join(f"{count} {what}" for what, count in counts(verdict).items()))
             if verdict.anomalies:
@@ -57,6 +68,23 @@ def main(target: str, seconds: float | None, transactions: int, seed: int | None
             seed += 1
             progress.update(task, completed=time.monotonic() - began_s if seconds else total["transactions"])
     click.echo(f"No anomaly. In all: {', '.join(f'{count} {what}' for what, count in total.items())}.")
+
+
+def one_broker(target: str, directory: Path) -> BrokerProcess:
+    """That is not started yet."""
+    broker = TARGETS[target](SETTINGS, directory=directory)
+    broker.start_timeout_s = max(broker.start_timeout_s, BUSY_START_S)
+    return broker
+
+
+def cluster(target: str, directory: Path) -> Cluster:
+    """Three nodes that are not started yet."""
+    if target not in PROGRAMS:
+        raise click.UsageError(f"there are no clusters of {target}")
+    nodes = Cluster(PROGRAMS[target], directory, properties=SETTINGS | REPLICATED)
+    for node in nodes.nodes.values():
+        node.start_timeout_s = max(node.start_timeout_s, BUSY_START_S)
+    return nodes
 
 
 def counts(verdict: Verdict) -> dict[str, int]:

@@ -29,7 +29,7 @@ PAUSE_AFTER_TROUBLE_S: Final = 0.2
 
 
 class Program(ABC):
-    """A producer that goes on whatever happens, until its time is over."""
+    """A producer that goes on whatever happens, until it is told to end."""
 
     def __init__(self, client: str, bootstrap: str, name: str, seed: int, partitions: int, diary: Diary) -> None:
         self.make: Callable[[], Client] = partial(CLIENTS[client], bootstrap, name)
@@ -40,9 +40,9 @@ class Program(ABC):
         self.numbers = 0
         self.lifetime = f"{name}.{seed}"
 
-    def run(self, until_s: float) -> None:
+    def run(self, until: Path) -> None:
         client: Client | None = None
-        while time.monotonic() < until_s:
+        while not until.exists():
             try:
                 if client is None:
                     client = self.make()
@@ -165,7 +165,7 @@ class Worker(Program):
 @click.option("--seed", type=int, required=True, help="Another one for each start.")
 @click.option("--partitions", type=int, required=True, help="Of each topic.")
 @click.option("--works-on", type=int, required=True, help="The partition of the input; -1 for a writer.")
-@click.option("--until-s", type=float, required=True, help="When to end, on the monotonic clock.")
+@click.option("--until", type=click.Path(path_type=Path), required=True, help="Ends when this file is there.")
 @click.option("--diary", type=click.Path(path_type=Path), required=True)
 def main(
     client: str,
@@ -174,15 +174,15 @@ def main(
     seed: int,
     partitions: int,
     works_on: int,
-    until_s: float,
+    until: Path,
     diary: Path,
 ) -> None:
-    """Send or work until the time is over."""
+    """Send or work until told to end."""
     kind: type[Writer] | type[Worker] = Writer if works_on < 0 else Worker
     program = kind(client, bootstrap_server, name, seed, partitions, Diary(diary))
     if isinstance(program, Worker):
         program.partition = INPUT, works_on
-    program.run(until_s)
+    program.run(until)
 
 
 if __name__ == "__main__":

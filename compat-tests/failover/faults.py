@@ -35,7 +35,7 @@ def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float =
 
 def kill_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """SIGKILL of the leader of a partition."""
-    kill(cluster, _some_leader(cluster, topic, rng))
+    kill(cluster, some_leader(cluster, topic, rng))
 
 
 def kill(cluster: Cluster, node_id: int) -> None:
@@ -48,7 +48,7 @@ def kill(cluster: Cluster, node_id: int) -> None:
 
 def stop_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """SIGTERM of the leader of a partition."""
-    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    node = cluster.nodes[some_leader(cluster, topic, rng)]
     node.stop()
     time.sleep(AWAY_S)
     node.start()
@@ -56,7 +56,7 @@ def stop_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
 
 def pause_leader(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """SIGSTOP of the leader of a partition, for longer than its session: then it wakes and thinks that it leads."""
-    node = cluster.nodes[_some_leader(cluster, topic, rng)]
+    node = cluster.nodes[some_leader(cluster, topic, rng)]
     node.pause()
     time.sleep(PAUSE_S)
     node.resume()
@@ -88,7 +88,7 @@ def wipe(cluster: Cluster, topic: str, rng: random.Random) -> None:
 def cut_off(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """The leader of a partition is cut off from everybody, for longer than its session; no connection is closed."""
     network = _network_of(cluster)
-    node_id = _some_leader(cluster, topic, rng)
+    node_id = some_leader(cluster, topic, rng)
     with network.cut(node_id):
         time.sleep(PAUSE_S)
 
@@ -96,7 +96,7 @@ def cut_off(cluster: Cluster, topic: str, rng: random.Random) -> None:
 def cut_off_one_way(cluster: Cluster, topic: str, rng: random.Random) -> None:
     """The leader of a partition cannot answer another node, though it hears it, and answers clients and the third."""
     network = _network_of(cluster)
-    node_id = _some_leader(cluster, topic, rng)
+    node_id = some_leader(cluster, topic, rng)
     other = rng.choice(sorted(cluster.nodes.keys() - {node_id}))
     with network.deaf(node_id, other):
         time.sleep(PAUSE_S)
@@ -113,7 +113,8 @@ def nothing(_cluster: Cluster, _topic: str, _rng: random.Random) -> None:
     time.sleep(AWAY_S)
 
 
-def _some_leader(cluster: Cluster, topic: str, rng: random.Random) -> int:
+def some_leader(cluster: Cluster, topic: str, rng: random.Random) -> int:
+    """The node that leads one of the first partitions of a topic, as soon as somebody does."""
     while True:
         leader = leader_of(cluster, topic, rng.randrange(3))
         if leader >= 0:

@@ -1,6 +1,8 @@
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
@@ -23,8 +25,8 @@ import org.apache.kafka.common.serialization.StringSerializer;
  * What exactly_once/program.py does, by the Java clients: a writer, or a worker on one partition, that keeps a diary
  * (exactly_once/diary.py) and goes on with a new producer after any trouble.
  *
- * Arguments: bootstrap servers, transactional id, seed, partitions, partition to work on or -1, end on the monotonic
- * clock in seconds, diary, transaction timeout in ms.
+ * Arguments: bootstrap servers, transactional id, seed, partitions, partition to work on or -1, file whose
+ * appearance ends it, diary, transaction timeout in ms.
  */
 public final class ExactlyOnceProgram {
     private static final String INPUT = "in";
@@ -58,7 +60,7 @@ public final class ExactlyOnceProgram {
     }
 
     public static void main(String[] arguments) throws Exception {
-        new ExactlyOnceProgram(arguments).run(Double.parseDouble(arguments[5]));
+        new ExactlyOnceProgram(arguments).run(Path.of(arguments[5]));
         Runtime.getRuntime().halt(0);
     }
 
@@ -66,8 +68,8 @@ public final class ExactlyOnceProgram {
         return System.nanoTime() / 1e9;
     }
 
-    private void run(double until) throws Exception {
-        while (now() < until) {
+    private void run(Path until) throws Exception {
+        while (!Files.exists(until)) {
             try {
                 if (producer == null) {
                     open();
