@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from clusters import Cluster
 from exactly_once.checker import Anomaly, check
 from exactly_once.clients import CLIENTS, TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import Diary, committed_of, lines_of, polls_of, transactions_of
-from exactly_once.history import History, Outcome, Partition
+from exactly_once.history import History, Outcome, Partition, Seen
 from exactly_once.processes import JAVA, PARTITIONS, Program, wait_for_commits
 from exactly_once.program import INPUT, OUTPUT
 from exactly_once.trouble import Trouble
@@ -66,7 +66,8 @@ def run(
     ]
     watch = directory / "reader.jsonl", directory / "asker.jsonl"
     inputs: list[Partition] = [(INPUT, index) for index in range(PARTITIONS)]
-    watchers = Reader(bootstrap, PARTS, Diary(watch[0])), Asker(bootstrap, inputs, Diary(watch[1]))
+    asker = Asker(bootstrap, inputs, Diary(watch[1]))
+    watchers = Reader(bootstrap, PARTS, Diary(watch[0])), asker
     for watcher in watchers:
         watcher.start()
     programs = [*writers, *workers]
@@ -82,6 +83,7 @@ def run(
             time.sleep(0.1)
         trouble.stop()
         _drain(writers, workers, trouble)
+        _come_to(ends_of(read_to_the_end(bootstrap, inputs)), asker, trouble)
     finally:
         for program in programs:
             program.end()
@@ -95,7 +97,7 @@ def run(
 
 
 def _drain(writers: Sequence[Program], workers: Sequence[Program], trouble: Trouble) -> None:
-    """Let the writers end, and the workers come to the end of what they wrote."""
+    """Let the writers end, and the workers work on what they wrote until they find nothing more."""
     began_s = time.monotonic()
     for writer in writers:
         writer.tell_to_end()
@@ -106,6 +108,21 @@ def _drain(writers: Sequence[Program], workers: Sequence[Program], trouble: Trou
         time.sleep(0.5)
         if time.monotonic() > began_s + LEAST_DRAIN_S and all(worker.is_idle for worker in workers):
             return
+
+
+def ends_of(values: Sequence[Seen]) -> dict[Partition, int]:
+    """Behind the last value of each partition."""
+    return {seen.partition: seen.offset + 1 for seen in values}
+
+
+def _come_to(ends: Mapping[Partition, int], asker: Asker, trouble: Trouble) -> None:
+    """Wait for the group to have come so far: on a busy machine, a worker that is handed nothing may not be done."""
+    deadline_s = time.monotonic() + MOST_DRAIN_S
+    while any(asker.positions.get(partition, 0) < end for partition, end in ends.items()):
+        if time.monotonic() > deadline_s:
+            return
+        trouble.mend()
+        time.sleep(0.5)
 
 
 def gathered(programs: Sequence[Program], watch: tuple[Path, Path]) -> History:

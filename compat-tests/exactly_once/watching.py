@@ -69,6 +69,8 @@ class Asker(threading.Thread):
         self._servers = bootstrap
         self._partitions = partitions
         self._diary = diary
+        self.positions: dict[Partition, int] = {}
+        """Of the group, as it was told last."""
 
     def run(self) -> None:
         asking = consumer(self._servers, GROUP)
@@ -86,7 +88,7 @@ class Asker(threading.Thread):
         for answer in answers:
             if answer.error is None:
                 partition = answer.topic, answer.partition
-                offset = max(answer.offset, -1)
+                offset = self.positions[partition] = max(answer.offset, -1)
                 self._diary.note("committed", began_s=began_s, group=GROUP, partition=partition, offset=offset)
 
 
