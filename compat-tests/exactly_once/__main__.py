@@ -1,5 +1,6 @@
 """Look for anomalies for as long as it is told: ``python -m exactly_once`` (PYTHONPATH=.:compat-tests)."""
 
+import shutil
 import tempfile
 import time
 from collections import Counter
@@ -65,6 +66,7 @@ def main(
                     click.echo(f"{anomaly.kind}: {anomaly.evidence}")
                 click.echo(f"{len(verdict.anomalies)} anomalies; the diaries are in {directory}")
                 raise SystemExit(1)
+            shutil.rmtree(directory)
             seed += 1
             progress.update(task, completed=time.monotonic() - began_s if seconds else total["transactions"])
     click.echo(f"No anomaly. In all: {', '.join(f'{count} {what}' for what, count in total.items())}.")
