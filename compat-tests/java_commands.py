@@ -47,7 +47,7 @@ MEASURED: Final = {
 }
 """They print times and rates: of those only the words are compared."""
 API_VERSIONS: Final = "kafka-broker-api-versions"
-READ_ONLY: Final = {"--describe", "--list"}
+READ_ONLY: Final = {"--describe", "--list", "describe", "describe-producers", "list"}
 
 
 def command_of(line: str, bootstrap_servers: str, files: Path) -> tuple[Sequence[str], str]:
@@ -80,6 +80,22 @@ REPLACED: Final = (
 )
 
 
+MADE_UP: Final = {
+    "ProducerId": "ID",
+    "LastTimestamp": "NOW",
+    "CurrentTransactionStartTimeMs": "NOW",
+    "TransactionDurationMs": "NOW",
+}
+"""Columns of `kafka-transactions` that no two brokers fill alike."""
+
+
+def _of_transactions(table: str) -> str:
+    """Its rows in the order of their cells: Apache Kafka takes them from a hash map."""
+    head, *rows = ([cell.strip() for cell in line.split("\t")] for line in table.splitlines())
+    cells = ("\t".join(MADE_UP.get(name, cell) for name, cell in zip(head, row, strict=False)) for row in rows)
+    return "\n".join(["\t".join(head), *sorted(cells)])
+
+
 def normalised(tool: str, text: str) -> str:
     """Without what differs from broker to broker and from run to run, and without stack traces."""
     if tool == API_VERSIONS:
@@ -87,6 +103,8 @@ def normalised(tool: str, text: str) -> str:
     text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip() and not TRACED.match(line))
     for pattern, replacement in REPLACED:
         text = re.sub(pattern, replacement, text)
+    if tool == "kafka-transactions" and "\t" in text.partition("\n")[0]:
+        text = _of_transactions(text)
     if tool in MEASURED:
         text = re.sub(r"\d[\d.,:/-]*", "N", text)
     return text
