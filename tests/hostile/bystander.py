@@ -18,6 +18,7 @@ PRODUCE_VERSION = 9
 FETCH_VERSION = 12
 METADATA_VERSION = 9
 PAUSE_S = 0.02
+RESTING_S = 5.0
 
 
 class Bystander:
@@ -32,6 +33,8 @@ class Bystander:
         self.durations_s: list[float] = []
         self.failure: BaseException | None = None
         self._stopped = threading.Event()
+        self._at_work = threading.Event()
+        self.go_on()
         self._begin()
 
     def _begin(self) -> None:
@@ -48,15 +51,24 @@ class Bystander:
             self._begin()
         return failure
 
+    def rest(self) -> None:
+        """Until `go_on` take only so many turns that the connection does not idle."""
+        self._at_work.clear()
+
+    def go_on(self) -> None:
+        self._at_work.set()
+
     def stop(self) -> None:
         """Let it finish its turn and leave."""
         self._stopped.set()
+        self._at_work.set()
         self._thread.join()
         self._client.sock.close()
 
     def _work(self) -> None:
         try:
             while not self._stopped.wait(self.pause_s):
+                self._at_work.wait(RESTING_S)
                 began = time.monotonic()
                 self._turn(self.turns)
                 self.durations_s.append(time.monotonic() - began)

@@ -28,6 +28,7 @@ class UnderAttack(NamedTuple):
         turns, log_position = bystander.turns, broker.log_position()
         sockets = broker.sockets()
         broker.forget_peak()
+        bystander.go_on()
         yield
         assert broker.is_alive, f"the broker ended: {broker.tail()}"
         assert not broker.defects_since(log_position)
@@ -35,5 +36,6 @@ class UnderAttack(NamedTuple):
         wait_until(lambda: bystander.turns > turns or bystander.failure is not None, "the honest client is served")
         failure = bystander.take_failure()
         assert failure is None, f"the honest client failed: {failure!r}"
+        bystander.rest()  # it lives as long as the whole suite, whose other tests need the processor
         peak_bytes = broker.peak_memory_bytes()
         assert peak_bytes < MEMORY_BOUND_BYTES, f"{peak_bytes / MIB:.0f} MiB were resident"
