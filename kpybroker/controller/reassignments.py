@@ -82,7 +82,9 @@ def _reassign(
         removing = sorted(set(partition.replicas) - set(wanted.replicas))
         adding = sorted(set(wanted.replicas) - set(partition.replicas))
         change.replicas = [*wanted.replicas, *removing]
-        change.adding, change.removing = adding or change.adding, removing or change.removing
+        change.removing = removing or change.removing
+        # Who is to leave is not waited for. Kafka does, for ever, if nobody else is to join.
+        change.adding = [replica for replica in adding or change.adding if replica not in removing]
     record = change.build()
     return [] if record is None else [record]
 

@@ -113,6 +113,14 @@ def test_a_move_to_brokers_that_are_down_waits_is_widened_and_called_off() -> No
     assert set(world.partition("orders").replicas) == {1, 2, 3}
 
 
+def test_a_move_that_leaves_out_who_was_to_join_does_not_wait_for_it() -> None:
+    world = four_brokers()
+    assert reassign(world, [1, 3]) == error_codes.NONE
+    assert reassign(world, [2, 1]) == error_codes.NONE
+    partition = world.partition("orders")
+    assert (partition.replicas, partition.isr, partition.is_reassigning) == ((2, 1), (1, 2), False)
+
+
 @pytest.mark.parametrize("unclean", [True, False])
 def test_of_a_move_that_is_called_off_a_living_replica_leads_if_any_may(unclean: bool) -> None:
     """Only who was to join is in sync. Where records may be lost, they are lost to who is there."""
