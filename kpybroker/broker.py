@@ -127,9 +127,10 @@ class Broker:
         return self.lifecycle.broker_epoch if hasattr(self, "lifecycle") else UNREGISTERED
 
     @property
-    def is_ready(self) -> bool:
-        """Whether clients are served."""
-        return self.lifecycle.state == BrokerState.RUNNING
+    def unready(self) -> str | None:
+        """Why clients are not served; None when they are."""
+        state = self.lifecycle.state
+        return None if state == BrokerState.RUNNING else f"the broker's state is {state.name}"
 
     def random_alive_broker(self) -> int:
         """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""

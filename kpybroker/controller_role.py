@@ -34,9 +34,9 @@ class ControllerRole:
         """Since the start, as controllers count them."""
 
     @property
-    def is_ready(self) -> bool:
-        """Whether there is an active controller, here or elsewhere."""
-        return self.controller.controller_id >= 0
+    def unready(self) -> str | None:
+        """Why there is nobody who could decide; None when there is an active controller, here or elsewhere."""
+        return None if self.controller.controller_id >= 0 else "no active controller is known"
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take note of a committed change of the metadata."""

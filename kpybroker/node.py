@@ -13,7 +13,6 @@ import signal
 import socket
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.broker import Broker, cordoned_paths
@@ -51,6 +50,7 @@ from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.lifecycle import Lifecycle
 from kpybroker.metadata.features import SUPPORTED, TRANSACTION_VERSION
 from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.metrics.monitoring import Monitoring
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import Peers, connect_over
@@ -76,9 +76,6 @@ from kpystorage.errors import StorageError
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.errors import Malformed
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
-
-if TYPE_CHECKING:
-    from kpybroker.metrics.monitoring import Monitoring
 
 log = logging.getLogger("kpybroker")
 
@@ -132,7 +129,7 @@ class Node:
         self._stored: StoredNode | None = None
         self._replica: ControllerHost | None = None
         self._channel: ControllerChannel | None = None
-        self._monitoring: Monitoring | None = None
+        self._monitoring = Monitoring(config)
         self._ends: list[Callable[[], object]] = []
         """How to end what was built, in the order of its building."""
         self._progress_said_ms = self.scheduler.monotonic_ms()
@@ -140,7 +137,7 @@ class Node:
     @property
     def http_port(self) -> int | None:
         """Where metrics are served; None for nowhere."""
-        return None if self._monitoring is None else self._monitoring.port
+        return self._monitoring.port
 
     @property
     def image(self) -> MetadataImage:
@@ -150,10 +147,15 @@ class Node:
 
     # Starting
 
-    async def start(self, disk: Disk) -> None:
-        """Ready for clients when this returns. Raises StartRefused, StorageError or OSError with one clear line."""
-        config = self.config
-        stored = self._stored = open_storage(config, disk, self.rng, self.scheduler.now_ms(), self._recovering)
+    async def start(self, disk: Disk, opened: Callable[[], object] = lambda: None) -> None:
+        """Ready for clients when this returns; ``opened`` is called as soon as the log directories are.
+
+        Raises StartRefused, StorageError or OSError with one clear line.
+        """
+        config, monitoring = self.config, self._monitoring
+        await monitoring.listen()
+        stored = self._stored = await open_storage(config, disk, self.rng, self.scheduler, self._recovering)
+        opened()
         replica = self._replica = self._build_replica(stored)
         self._ends.append(replica.close)
         channel = self._channel = self._build_channel(replica, "controller", config["broker.session.timeout.ms"])
@@ -182,26 +184,25 @@ class Node:
         for listener in config.listeners:
             serves = controllers if listener in config.controller_listeners else server.dispatch
             self.ports[listener.name] = _listen(server, listener, serves)
-        if self.broker is not None:
+        if self.broker is None:
+            monitoring.show_controller(role, server, controllers)
+        else:
             self._expect_registration(self.broker, stored)
+            monitoring.show_broker(self.broker, (self.broker.dispatcher, controllers))
+        monitoring.stage = "catching up with the metadata"
         server.start(config.controller_listener_names)  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = self.loop.create_future()
         replica.start(lambda: _release(caught_up))
         await caught_up
         if self.broker is not None:
+            monitoring.stage = "waiting for the controller to let this broker serve"
             await self._join(self.broker)
-        from kpybroker.metrics import monitoring
-
-        self._monitoring = (
-            monitoring.of_controller(role, server, controllers)
-            if self.broker is None
-            else monitoring.of_broker(self.broker, (self.broker.dispatcher, controllers))
-        )
-        await self._monitoring.start()
         server.start()
+        monitoring.started()
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Recovery after a crash may take long: say how far it is."""
+        self._monitoring.stage = f"recovering {directory}: {done} of {total} logs are done"
         now_ms = self.scheduler.monotonic_ms()
         if now_ms - self._progress_said_ms >= PROGRESS_EVERY_MS:
             self._progress_said_ms = now_ms
@@ -439,8 +440,7 @@ class Node:
         """Serve nobody and do nothing any more; what is on the disk stays as it is."""
         while self._ends:
             self._ends.pop()()
-        if self._monitoring is not None:
-            await self._monitoring.stop()
+        await self._monitoring.stop()
         await self.scheduler.close()
 
 
@@ -535,17 +535,18 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
             os._exit(1)
         end(None)
 
+    def take_signals() -> None:
+        for number in (signal.SIGTERM, signal.SIGINT):
+            loop.add_signal_handler(number, told_to_stop)
+
     node = Node(config, loop, lambda line: end(line))
     collector = Collector(node.scheduler)
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
     # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    starting = loop.create_task(node.start(disk))
+    starting = loop.create_task(node.start(disk, take_signals))
     refusal: str | None = None
     try:
-        await asyncio.sleep(0)
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, told_to_stop)
         # Whatever ends the node may come while it starts.
         await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():

@@ -5,30 +5,35 @@ directory, or without any directory at all, there is nothing to start. Everythin
 refused in one line that says what to do.
 """
 
+import asyncio
 import errno
 import logging
 import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from random import Random
 from threading import Lock
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
 from kpybroker.controller.first_start import NodeIdentity, identify
 from kpybroker.controller.recovery import StartRefused
 from kpybroker.io.machine import name_of_this_machine
+from kpybroker.io.scheduler import Scheduler
 from kpybroker.replicas.directories import IdentifiedDirectory
 from kpystorage.directory import LogDirectory
 from kpystorage.disk import Disk
 from kpystorage.errors import CorruptFile, DirectoryLocked, DiskFailure
 from kpystorage.log_config import LogConfig
+from kpystorage.recovery import Shutdown
 from kpystorage.session import NO_BROKER_EPOCH
 
 log = logging.getLogger("kpybroker.storage")
 
+T = TypeVar("T")
 Progress = Callable[[str, int, int], None]
 """(directory, logs recovered, logs in all)."""
 
@@ -59,15 +64,16 @@ class StoredNode(NamedTuple):
             each.abandon()
 
 
-def open_storage(
-    config: BrokerConfig, disk: Disk, rng: Random, now_ms: int, progress: Progress | None = None
+async def open_storage(
+    config: BrokerConfig, disk: Disk, rng: Random, scheduler: Scheduler, progress: Progress | None = None
 ) -> StoredNode:
-    """Open every log directory of the configuration.
+    """Open every log directory of the configuration. Logs are recovered in a thread, one after the other.
 
     Raises StartRefused, or StorageError for a directory that the node cannot do without.
     """
-    metadata_path = str(Path(config.metadata_log_dir).absolute())
-    configured = list(dict.fromkeys(str(Path(each).absolute()) for each in config.log_dirs))
+    now_ms = scheduler.now_ms()
+    metadata_path, *configured = _absolute([config.metadata_log_dir, *config.log_dirs])
+    configured = list(dict.fromkeys(configured))
     paths = [path for path in configured if _usable(disk, path)]
     if metadata_path not in paths and (metadata_path in configured or not _usable(disk, metadata_path)):
         raise StartRefused(f"the metadata directory {metadata_path} cannot be used")
@@ -80,18 +86,23 @@ def open_storage(
         log.info("%s", line)
     metadata_directory = directories[metadata_path]
     working = []
-    for path, directory in directories.items():
-        try:
-            _recover(directory, now_ms, progress)
-        except (DiskFailure, CorruptFile) as failure:
-            if path == metadata_path:
-                raise
-            log.error("%s", failure)
-            continue
-        if path in paths:
-            working.append(IdentifiedDirectory(directory, identity.directory_ids[path]))
-    if not working:
-        raise StartRefused("no log directory can be used")
+    try:
+        for path, directory in directories.items():
+            try:
+                await _recover(directory, now_ms, scheduler, progress)
+            except (DiskFailure, CorruptFile) as failure:
+                if path == metadata_path:
+                    raise
+                log.error("%s", failure)
+                continue
+            if path in paths:
+                working.append(IdentifiedDirectory(directory, identity.directory_ids[path]))
+        if not working:
+            raise StartRefused("no log directory can be used")
+    except (Exception, asyncio.CancelledError):
+        for directory in directories.values():
+            directory.abandon()
+        raise
     return StoredNode(
         identity,
         working,
@@ -109,6 +120,10 @@ def _clean_epoch(directories: Sequence[LogDirectory]) -> int:
     """Under which broker epoch all of them were closed; -1 unless they agree (``LogManager``, KIP-966)."""
     epochs = {each.previous_broker_epoch for each in directories}
     return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
+
+
+def _absolute(paths: Sequence[str]) -> list[str]:
+    return [str(Path(path).absolute()) for path in paths]
 
 
 def _usable(disk: Disk, path: str) -> bool:
@@ -135,14 +150,32 @@ def _make_directories(disk: Disk, path: str) -> None:
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
 
 
-def _recover(directory: LogDirectory, now_ms: int, progress: Progress | None) -> None:
+async def _recover(directory: LogDirectory, now_ms: int, scheduler: Scheduler, progress: Progress | None) -> None:
     try:
         directory.open(now_ms)
     except DirectoryLocked as locked:
         raise StartRefused(f"{locked}; is a broker running with it already?") from None
-    for done, total in directory.recover():
+    next_log = partial(next, directory.recover(), None)
+    in_thread = directory.shutdown is Shutdown.UNCLEAN and directory.logs  # else there is nothing to read
+    while (step := await _in_thread(scheduler, next_log) if in_thread else next_log()) is not None:
         if progress is not None:
-            progress(directory.path, done, total)
+            progress(directory.path, *step)
+
+
+async def _in_thread(scheduler: Scheduler, work: Callable[[], T]) -> T:
+    """While it works, whoever asks how the start gets on is answered, if late: there are no clients yet to hold up."""
+    over: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+
+    def done(result: T | None, error: BaseException | None) -> None:
+        if over.done():
+            return  # nobody waits any more
+        if error is not None:
+            over.set_exception(error)
+        else:
+            over.set_result(result)  # type: ignore[arg-type]
+
+    scheduler.submit_blocking(work, done)
+    return await over
 
 
 def _default_log_config(config: BrokerConfig) -> LogConfig:

@@ -23,10 +23,14 @@ FAST = 1
 
 
 class HttpServer:
-    """Serves three paths. ``ready`` tells whether clients are served, ``metrics`` gathers Prometheus' text."""
+    """Serves three paths.
 
-    def __init__(self, ready: Callable[[], bool], metrics: Callable[[], Awaitable[list[bytes]]]) -> None:
-        self.ready = ready
+    ``unready`` says why clients are not served, None when they are. ``metrics`` gathers Prometheus' text; None when
+    there is nothing to tell yet.
+    """
+
+    def __init__(self, unready: Callable[[], str | None], metrics: Callable[[], Awaitable[list[bytes] | None]]) -> None:
+        self.unready = unready
         self.metrics = metrics
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None] | None] = set()
@@ -88,15 +92,18 @@ class HttpServer:
         if path == b"/live":
             return HTTPStatus.OK, PLAIN, [b"live\n"]
         if path == b"/ready":
-            if self.ready():
+            reason = self.unready()
+            if reason is None:
                 return HTTPStatus.OK, PLAIN, [b"ready\n"]
-            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, [b"not ready\n"]
+            return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, [f"not ready: {reason}\n".encode()]
         if path == b"/metrics":
             try:
                 text = await self.metrics()
             except Exception:
                 log.exception("the metrics cannot be told")
                 return HTTPStatus.INTERNAL_SERVER_ERROR, PLAIN, [b"the metrics cannot be told; the log says why\n"]
+            if text is None:
+                return HTTPStatus.SERVICE_UNAVAILABLE, PLAIN, [f"no metrics yet: {self.unready()}\n".encode()]
             if "gzip" in _header(head, b"accept-encoding"):
                 return HTTPStatus.OK, COMPRESSED, [await asyncio.to_thread(_compressed, text)]
             return HTTPStatus.OK, PROMETHEUS, text

@@ -1,5 +1,6 @@
 """Under which epoch a broker stopped cleanly: only all of its directories together can say so (KIP-966)."""
 
+import asyncio
 import shutil
 from pathlib import Path
 from random import Random
@@ -7,17 +8,25 @@ from random import Random
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.storage_start import StoredNode, open_storage
 from kpystorage.real_disk import RealDisk
 from kpystorage.session import NO_BROKER_EPOCH
 
-NOW_MS = 1_700_000_000_000
 EPOCH = 41
 
 
 def opened(tmp_path: Path) -> StoredNode:
     directories = ",".join(str(tmp_path / name) for name in ("one", "two"))
-    return open_storage(BrokerConfig({"log.dirs": directories}), RealDisk(), Random(1), NOW_MS)
+
+    async def open_them() -> StoredNode:
+        scheduler = LoopScheduler(asyncio.get_running_loop())
+        try:
+            return await open_storage(BrokerConfig({"log.dirs": directories}), RealDisk(), Random(1), scheduler)
+        finally:
+            await scheduler.close()
+
+    return asyncio.run(open_them())
 
 
 @pytest.mark.parametrize(

@@ -25,15 +25,13 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Any:
 
 
 def test_a_second_broker_takes_another_port(taken: int) -> None:
-    with scraped_node() as node:
-        config = BrokerConfig.load(None, {"log.dirs": "/data", "listeners": "PLAINTEXT://127.0.0.1:0"})
-        broker = node.node.broker
-        assert broker is not None
-        second = monitoring.of_broker(broker, (broker.dispatcher,))
-        broker.config = config
-        node.run(second.start())
-        assert second.port not in (None, taken)
-        node.run(second.stop())
+    async def listen() -> int | None:
+        second = monitoring.Monitoring(BrokerConfig.load(None, {}))
+        await second.listen()
+        await second.stop()
+        return second.port
+
+    assert asyncio.run(listen()) not in (None, taken)
 
 
 def test_a_port_that_was_asked_for_must_be_had(taken: int) -> None:
@@ -53,7 +51,7 @@ def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
         raise RuntimeError("broken")
 
     async def ask(path: str) -> bytes:
-        server = HttpServer(lambda: True, broken)
+        server = HttpServer(lambda: None, broken)
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())
