@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from .machine import Machine
     from .world import World
 
-EVERY_EVENTS = 8
 READ_BYTES = 1 << 20
 GROUPS = "__consumer_offsets"
 
@@ -39,6 +38,18 @@ class Committed:
         self.sequences = Sequences()
 
 
+class Known:
+    """A replica as it was when it was looked at last. (A partition may leave a node and come back: another replica.)"""
+
+    __slots__ = ("high_watermark", "read_to", "state")
+
+    def __init__(self) -> None:
+        self.state: tuple[Any, ...] = ()
+        """All on which depends what has to hold of it."""
+        self.high_watermark = 0
+        self.read_to = 0
+
+
 class Granted(NamedTuple):
     """The newest that is known of a partition: who has all that is committed."""
 
@@ -47,15 +58,14 @@ class Granted(NamedTuple):
 
 
 class Invariants:
-    """Looks at all nodes every few events."""
+    """Looks at the node that did something, after each event, and there at the replicas that are not as they were."""
 
     def __init__(self, world: "World", machines: "list[Machine]") -> None:
         self.world = world
         self.machines = machines
+        self._by_host = {machine.host: machine for machine in machines}
         self.reckless: set[str] = set()
         """Topics of which leaders may be elected that lack what was committed: only leaders and in-sync sets count."""
-        self.is_due = False
-        """Whether something happened behind which all has to be looked at."""
         self.committed: dict[Place, Committed] = {}
         self._partition_leaders: dict[tuple[Place, int], int] = {}
         self._reachable: set[tuple[Place, int]] = set()
@@ -67,23 +77,26 @@ class Invariants:
         self._newest: dict[Place, Granted] = {}
         self._images: dict[int, int] = {}
         self._image_ends: dict[tuple[int, int], int] = {}
-        self._high_watermarks: dict[tuple[int, int, Place], int] = {}
-        self._read_to: dict[tuple[int, int, Place], int] = {}
-        self._replicas: dict[tuple[int, int, Place], Any] = {}
-        """The replicas of which these are: a partition may leave a node and come back, and begins anew there."""
+        self._known: dict[Any, Known] = {}
+        """By replica."""
+        self._changed: dict[Place, None] = {}
+        """Partitions of which something is not as it was: all their replicas have to be looked at together."""
 
     def look(self) -> None:
         """After an event."""
-        if self.world.events % EVERY_EVENTS and not self.is_due:
-            return
-        self.is_due = False
-        for machine in self.machines:
-            self.look_at(machine)
-        for place, committed in self.committed.items():
-            self._look_at_members(place, committed.end_offset)
+        world = self.world
+        if world.acted is not None:
+            machine = self._by_host.get(world.acted)
+            world.acted = None
+            if machine is not None:
+                self._look_at(machine)
+        if self._changed:
+            changed, self._changed = self._changed, {}
+            for place in changed:
+                self._look_at_all_of(place)
 
-    def look_at(self, machine: "Machine") -> None:
-        """What holds of one node; also before it is gone."""
+    def _look_at(self, machine: "Machine") -> None:
+        """What holds of one node."""
         node = machine.node
         if node is None or node._replica is None:
             return
@@ -91,23 +104,32 @@ class Invariants:
         if node.broker is not None and hasattr(node.broker, "replicas"):
             self._look_at_replicas(machine, node.broker.replicas)
 
-    def _look_at_members(self, place: Place, end_offset: int) -> None:
-        """Who is in sync, or may be elected without being it (KIP-966), has all that is committed."""
-        granted = self._newest.get(place)
-        for machine in self.machines if granted is not None else ():
-            assert granted is not None
-            if machine.node_id not in granted.members or not machine.is_up or machine.is_suspect:
-                continue
+    def _look_at_all_of(self, place: Place) -> None:
+        """What holds of all replicas of a partition together."""
+        committed = self.committed.get(place)
+        if committed is None:
+            return
+        for machine in self.machines:
             broker = machine.node.broker if machine.node is not None else None
-            assert broker is not None
-            topic = broker.replicas.topics.get(place[0])
+            topic = broker.replicas.topics.get(place[0]) if broker is not None and hasattr(broker, "replicas") else None
             replica = topic.replicas.get(place[2]) if topic is not None and topic.id == place[1] else None
             role = replica.role if replica is not None and replica.is_here else None
-            if role is not None and role.log.is_open and role.log.log_end_offset < end_offset:
-                self.world.violated(
-                    f"{machine} counts for {place[0]}-{place[2]} (epoch {granted.partition_epoch}: "
-                    f"{sorted(granted.members)}) and ends at {role.log.log_end_offset} of {end_offset} committed"
-                )
+            if role is None or not role.log.is_open:
+                continue
+            self._look_at_member(machine, role, place, committed.end_offset)
+            if role is replica.leader and machine.lives == 1:
+                self._look_at_stable(machine, role, committed.sequences)
+
+    def _look_at_member(self, machine: "Machine", role: Any, place: Place, end_offset: int) -> None:
+        """Who is in sync, or may be elected without being it (KIP-966), has all that is committed."""
+        granted = self._newest.get(place)
+        if granted is None or machine.node_id not in granted.members or not machine.is_up or machine.is_suspect:
+            return
+        if role.log.log_end_offset < end_offset:
+            self.world.violated(
+                f"{machine} counts for {place[0]}-{place[2]} (epoch {granted.partition_epoch}: "
+                f"{sorted(granted.members)}) and ends at {role.log.log_end_offset} of {end_offset} committed"
+            )
 
     def may_lose(self, machine: "Machine") -> bool:
         """Whether nothing that was promised would be lost with what only this machine's memory, or disk, holds: of each
@@ -172,9 +194,9 @@ class Invariants:
         """No epoch and no vote that somebody may have been told of is forgotten, whatever happens to the node."""
         if machine.is_empty:
             self._elections.pop(machine.node_id, None)
-        if quorum._is_saving:
-            return
         election, known = quorum.role.election, self._elections.get(machine.node_id)
+        if election is known or quorum._is_saving:
+            return
         if known is not None:
             is_another = known.voted_id >= 0 and election.voted_id != known.voted_id
             if election.epoch < known.epoch or (election.epoch == known.epoch and is_another):
@@ -206,6 +228,7 @@ class Invariants:
         known = self._newest.get(place)
         if known is None or known.partition_epoch < partition_epoch:
             self._newest[place] = Granted(partition_epoch, frozenset(members))
+            self._changed[place] = None
 
     def _look_at_in_sync(self, image: Any, name: str, partition: Any) -> None:
         """Who leads is in sync and alive; who is not alive stays in sync only where nobody else is."""
@@ -218,45 +241,56 @@ class Invariants:
     # Partitions
 
     def _look_at_replicas(self, machine: "Machine", replicas: Any) -> None:
+        known_of, is_sound = self._known, machine.is_up and not machine.is_suspect
         for topic in replicas.topics.values():
             for replica in topic.replicas.values():
-                role = replica.leader or replica.follower
-                if role is None or replica.gone or replica.offline or not role.log.is_open:
+                leader = replica.leader
+                role = leader or replica.follower
+                if role is None or replica.gone or replica.offline or not role.log.segments:
                     continue
-                place = (topic.name, topic.id, replica.index)
-                high_watermark = role.high_watermark.offset
-                if topic.name in self.reckless:
-                    if role is replica.leader:
-                        self._look_at_epoch(machine, replica, place)
-                    continue
-                if role is replica.leader:
-                    self._look_at_leader(machine, replica, place)
-                here = (machine.node_id, machine.lives, place)
-                if self._replicas.setdefault(here, replica) is not replica:
-                    self._replicas[here] = replica
-                    self._high_watermarks[here] = self._read_to[here] = 0
-                if high_watermark < self._high_watermarks.get(here, 0):
-                    self.world.violated(f"the high watermark of {replica} on {machine} went back to {high_watermark}")
-                self._high_watermarks[here] = high_watermark
-                if high_watermark > role.log.log_end_offset:
-                    self.world.violated(f"the high watermark of {replica} on {machine} is above its log")
-                if high_watermark > self._read_to.get(here, 0):
-                    self._compare(machine, replica, role, place)
-                    self._look_at_disk(machine, role)
-                    self._read_to[here] = high_watermark
-                if role is replica.leader and machine.lives == 1:
-                    self._look_at_stable(machine, role, place)
+                log = role.log
+                state: tuple[Any, ...] = (role, role.high_watermark, log.end, is_sound)
+                if leader is not None:
+                    in_sync = leader.in_sync
+                    unstable = log.producers.first_unstable
+                    state = (*state, leader.epoch, in_sync.partition_epoch, in_sync.isr, unstable)
+                known = known_of.get(replica)
+                if known is None:
+                    known = known_of[replica] = Known()
+                if known.state != state:
+                    known.state = state
+                    self._look_at_replica(machine, replica, role, known)
+
+    def _look_at_replica(self, machine: "Machine", replica: Any, role: Any, known: Known) -> None:
+        """One that is not as it was."""
+        place = _place_of(replica)
+        if replica.topic.name in self.reckless:
+            if role is replica.leader:
+                self._look_at_epoch(machine, replica, place)
+            return
+        if role is replica.leader:
+            self._look_at_leader(machine, replica, place)
+        high_watermark = role.high_watermark.offset
+        if high_watermark < known.high_watermark:
+            self.world.violated(f"the high watermark of {replica} on {machine} went back to {high_watermark}")
+        known.high_watermark = high_watermark
+        if high_watermark > role.log.log_end_offset:
+            self.world.violated(f"the high watermark of {replica} on {machine} is above its log")
+        if high_watermark > known.read_to:
+            self._compare(machine, replica, role, known.read_to)
+            self._look_at_disk(machine, role)
+            known.read_to = high_watermark
+        self._changed[place] = None
 
     def _look_at_disk(self, machine: "Machine", role: Any) -> None:
         """Where every message is flushed, nothing counts as committed that this disk would lose with the power."""
         if machine.flushes_every_message and not is_synced(machine.disk, role.log, role.high_watermark.offset):
             self.world.violated(f"{role.name} on {machine} is not synced up to {role.high_watermark.offset}")
 
-    def _look_at_stable(self, machine: "Machine", role: Any, place: Place) -> None:
+    def _look_at_stable(self, machine: "Machine", role: Any, sequences: Sequences) -> None:
         """Nothing is stable of a transaction whose marker is not committed. (Of a log that was loaded from a snapshot
         of its producers nobody knows that, neither in Kafka nor here.)"""
-        sequences = self.committed[place].sequences if place in self.committed else None
-        if sequences is None or sequences.end_offset != role.high_watermark.offset:
+        if sequences.end_offset != role.high_watermark.offset:
             return
         first_offset = sequences.first_open_offset
         if first_offset is not None and role.last_stable_offset().offset > first_offset:
@@ -278,12 +312,8 @@ class Invariants:
                     f"and {committed.end_offset} was committed"
                 )
         self._look_at_epoch(machine, replica, place)
-        self._note_members(place, leader.partition_epoch, {*leader.isr})  # images are published a little later
+        self._note_members(place, leader.partition_epoch, {*leader.isr})
         committed.end_offset = max(committed.end_offset, leader.high_watermark.offset)
-        if self.world.is_ahead is not None:
-            followers = leader.in_sync.followers
-            if len({followers[each].log_end.offset for each in leader.isr if each in followers}) > 1:
-                self.world.is_ahead(machine.node_id)
 
     def _look_at_epoch(self, machine: "Machine", replica: Any, place: Place) -> None:
         """One leader in an epoch, and the in-sync set that was granted."""
@@ -291,16 +321,18 @@ class Invariants:
         known = self._partition_leaders.setdefault((place, leader.epoch), machine.node_id)
         if known != machine.node_id:
             self.world.violated(f"n{known} and {machine} lead {replica} in epoch {leader.epoch}")
-        granted = self._granted.get((place, leader.partition_epoch))
-        if granted is not None and granted != frozenset(leader.isr):
+        isr = frozenset(leader.isr)
+        granted = self._granted.setdefault((place, leader.partition_epoch), isr)  # images are published a little later
+        if granted != isr:
             self.world.violated(f"{machine} has {sorted(leader.isr)} in sync of {replica}, granted {sorted(granted)}")
 
-    def _compare(self, machine: "Machine", replica: Any, role: Any, place: Place) -> None:
+    def _compare(self, machine: "Machine", replica: Any, role: Any, read_to: int) -> None:
         """What is newly committed here is what was committed elsewhere. (What is damaged is not looked at.)"""
         if str(replica) in machine.damaged:
             return
+        place = _place_of(replica)
         committed = self.committed.setdefault(place, Committed())
-        offset = max(self._read_to.get((machine.node_id, machine.lives, place), 0), role.log.log_start_offset)
+        offset = max(read_to, role.log.log_start_offset)
         while offset < role.high_watermark.offset:
             part = role.log.read(offset, READ_BYTES, role.high_watermark, min_one_batch=True)
             if part is None:
@@ -318,3 +350,7 @@ class Invariants:
                 if wrong:
                     self.world.violated(f"{replica} on {machine} has at {header.base_offset} a batch of {wrong}")
                 offset = header.next_offset
+
+
+def _place_of(replica: Any) -> Place:
+    return replica.topic.name, replica.topic.id, replica.index

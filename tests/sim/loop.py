@@ -31,7 +31,8 @@ class Handle(Timer):
     def __init__(
         self, call: Callable[..., object], arguments: tuple[Any, ...], context: Context | None, due_s: float = 0.0
     ) -> None:
-        super().__init__(call, arguments)
+        self.call = call
+        self.arguments = arguments
         self.context = context
         self.due_s = due_s
 
@@ -86,9 +87,9 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self.world.later(self.resumes_ms - self.world.now_ms, self._handle_turn)
             return
         ready = self._ready
-        for descriptor, handle in self._readers.values():
-            if descriptor.is_ready():
-                ready.append(handle)
+        readable = [(descriptor, handle) for descriptor, handle in self._readers.values() if descriptor.is_ready()]
+        ready.extend([handle for _, handle in readable])
+        self.world.acted = self.host
         asyncio._set_running_loop(self)
         try:
             for _ in range(len(ready)):
@@ -101,7 +102,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
             self._died()
         finally:
             asyncio._set_running_loop(None)
-        if ready or any(descriptor.is_ready() for descriptor, _ in self._readers.values()):
+        if ready or any(descriptor.is_ready() for descriptor, _ in readable):  # of the others it was woken already
             self.wake()
 
     def _run(self, handle: Handle) -> None:

@@ -56,6 +56,7 @@ class SimulatedScheduler(LoopScheduler):
     def _work(self, work: Callable[[], Any], done: Callable[[Any, BaseException | None], object]) -> None:
         if not self.loop.is_alive:  # type: ignore[attr-defined]
             return
+        self._machine.world.acted = self._machine.host
         result, failed = None, None
         try:
             result = work()

@@ -78,10 +78,7 @@ class Misfortune:
         """How often a coordinator dies that is asked to end a transaction."""
         self.cuts_who_joins = world.stream("who joins").choice((0.0, 0.1, 0.5))
         """How often a replica that is about to be in sync cannot reach its leader, nor that hear of what is granted."""
-        self.kills_who_is_ahead = world.stream("who is ahead").choice((0.0, 0.0, 0.0005, 0.005))
-        """How often a leader dies of whose followers one has more than another."""
         world.is_ending, world.is_proposed = self._ends, self._proposed
-        world.is_ahead = self._is_ahead if self.kills_who_is_ahead else None
         self.loses_nothing_unsynced = False
         """Whether every append is synced before it is acknowledged."""
         self.straggle = 0.0
@@ -188,11 +185,6 @@ class Misfortune:
             machine.kill_at_a_write(rng.randint(1, 8))
         else:
             self.world.later(rng.random() * rng.choice((1.0, 5.0, 20.0)), machine.kill)
-
-    def _is_ahead(self, node_id: int) -> None:
-        rng = self.world.stream("who is ahead")
-        if self.is_on and not self.is_fragile and rng.random() < self.kills_who_is_ahead:
-            self.world.later(0.0, self.machines[node_id - 1].kill)
 
     def _proposed(self) -> None:
         rng = self.world.stream("who joins")

@@ -11,6 +11,7 @@ from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 from . import kind
+from .ahead import Ahead
 from .churn import Churn
 from .client import Client, NoAnswer
 from .committing import commit
@@ -65,10 +66,8 @@ class Simulation:
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
         self.invariants = Invariants(self.world, self.machines)
-        self.witness = Witness(self.invariants)
+        self.witness = Witness(self.world)
         self.churn = None if self.kind.is_plain else Churn(self)
-        for machine in self.machines:
-            machine.before_death = self.invariants.look_at
         self.misfortune = Misfortune(
             self.world, self.network, self.machines, self._may_lose_power, self.invariants.may_lose
         )
@@ -77,7 +76,9 @@ class Simulation:
         if self.kind.rot:
             rates = self.misfortune.rates
             self.misfortune.rates = rates._replace(kill=max(rates.kill, KILLS_OF_ROT))
+        self.ahead = Ahead(self.misfortune, self.invariants.reckless)
         for machine in self.machines:
+            machine.before_death = self.ahead.look_at
             machine.when_dead = self._died
 
     @property
@@ -100,7 +101,7 @@ class Simulation:
 
     def run(self) -> str:
         """What does not hold, in a line; nothing if everything does."""
-        self.world.after_event = self.invariants.look
+        self.world.after_event = (self.invariants.look, self.ahead.look)
         try:
             self._start()
             self._clients()

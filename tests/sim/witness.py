@@ -12,15 +12,14 @@ from kpybroker.partition.follower import Follower
 from kpybroker.replicas.commit_wait import CommitWait
 
 if TYPE_CHECKING:
-    from .invariants import Invariants
+    from .world import World
 
 
 class Witness:
     """Sees every request that waits until it is committed."""
 
-    def __init__(self, invariants: "Invariants") -> None:
-        self._invariants = invariants
-        self._world = invariants.world
+    def __init__(self, world: "World") -> None:
+        self._world = world
         self._epochs: dict[tuple[Any, int], int] = {}
         """By request and place of an answer: the epoch of its batch in the log."""
 
@@ -44,7 +43,7 @@ class Witness:
 
         def truncated(follower: Any, offset: int, now_ms: int) -> None:
             cut(follower, offset, now_ms)
-            self._invariants.is_due = True
+            self._world.is_decided()
 
         Follower._truncate = truncated  # type: ignore[method-assign, assignment]
         CommitWait.__init__ = begun  # type: ignore[assignment]
@@ -76,4 +75,4 @@ class Witness:
         epoch = leader.log.epochs.epoch_for(each.next_offset - 1)
         if epoch != self._epochs.pop((wait, each.place), epoch):
             self._world.violated(f"{what} is acknowledged, and another batch stands there, of epoch {epoch}")
-        self._invariants.is_due = True
+        self._world.is_decided()

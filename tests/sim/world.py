@@ -8,10 +8,13 @@ from collections import deque
 from collections.abc import Callable
 from heapq import heappop, heappush
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
 from .processor import PROCESSOR
+
+if TYPE_CHECKING:
+    from .network import Host
 
 NS_PER_MS = 1_000_000
 LAST_EVENTS = 400
@@ -47,13 +50,15 @@ class World:
         self.digest = 0
         """Of everything that happened so far."""
         self.violation: Violation | None = None
-        self.after_event: Callable[[], None] | None = None
+        self.after_event: tuple[Callable[[], None], ...] = ()
+        self.acted: Host | None = None
+        """Whose process did something in this event: of one at most."""
         self.is_ending: Callable[[int], None] = lambda _node_id: None
         """Told of every node that is about to be asked to end a transaction."""
         self.is_proposed: Callable[[], None] = lambda: None
         """Told when a leader proposes an in-sync set."""
-        self.is_ahead: Callable[[int], None] | None = None
-        """Told of every node that leads where the followers in sync do not all end at the same offset."""
+        self.is_decided: Callable[[], None] = lambda: None
+        """Told when a record is acknowledged, or a log is cut."""
         self.told: deque[str] = deque(maxlen=None if records_everything else LAST_EVENTS)
         self._due: list[tuple[float, int, Timer]] = []
         self._numbers = 0
@@ -79,17 +84,17 @@ class World:
     def run(self, duration_ms: float, until: Callable[[], bool] | None = None) -> bool:
         """Let time pass; whether ``until`` came true. Raises Violation."""
         end_ms = self.now_ms + duration_ms
-        due = self._due
+        due, set_time = self._due, PROCESSOR.set_time
         while due and due[0][0] <= end_ms:
             self.now_ms, _, timer = heappop(due)
             call = timer.call
             if call is None:
                 continue
-            PROCESSOR.set_time(int(self.now_ms * NS_PER_MS))
+            set_time(int(self.now_ms * NS_PER_MS))
             self.events += 1
             call(*timer.arguments)
-            if self.after_event is not None:
-                self.after_event()
+            for look in self.after_event:
+                look()
             if self.violation is not None:
                 raise self.violation
             if self.events > MOST_EVENTS:
