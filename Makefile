@@ -29,6 +29,8 @@ SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
+# Hundreds of processes are started by tests, and without bytecode each of them compiles its modules anew.
+unexport PYTHONDONTWRITEBYTECODE
 
 ## Using it
 
