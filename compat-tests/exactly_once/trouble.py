@@ -49,7 +49,7 @@ class Trouble:
             return
         self._next_s = now_s + self._rng.uniform(*TROUBLE_EVERY_S)
         kinds = [self._kill, self._kill, self._pause, self._double]
-        if not any(node in self._troubled for node in self._nodes):
+        if all(node not in self._troubled and node.answers for node in self._nodes):
             kinds += [self._kill_broker]
             if len(self._nodes) > 1:
                 kinds += [self._kill_broker, self._kill_all_brokers, self._stop_broker, self._pause_broker]

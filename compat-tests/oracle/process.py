@@ -195,10 +195,15 @@ class BrokerProcess(ABC):
             raise RuntimeError(f"{self.program} is not running")
         return self.process
 
+    @property
+    def answers(self) -> bool:
+        """Whether it answers at this moment."""
+        return _answers(self.host, self.port)
+
     def wait_until_it_answers(self) -> None:
         """After `launch`; raises BrokerProcessError with its last lines if it ends, or does not answer in time."""
         process, deadline = self._running(), time.monotonic() + self.start_timeout_s
-        while not _answers(self.host, self.port):
+        while not self.answers:
             if process.poll() is not None:
                 self.process = None
                 raise BrokerProcessError(f"{self.program} ended with code {process.returncode}{self.tail()}")
