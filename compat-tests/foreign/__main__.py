@@ -7,7 +7,11 @@ a list did not pass, or when a suite that was named cannot run here.
 import argparse
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
+from clusters import PROGRAMS, Cluster
 from foreign import outcomes
 from foreign.outcomes import Outcomes
 from foreign.packages import BUILD, Unavailable
@@ -16,12 +20,25 @@ from foreign.suites import SUITES
 from targets import TARGETS
 
 
+@contextmanager
+def serving(suite: Suite, target: str, directory: Path) -> Iterator[str]:
+    """The address of as many brokers as the suite expects; they end with it."""
+    if suite.nodes == 1:
+        with TARGETS[target](dict(suite.broker), directory=directory) as broker:
+            yield broker.bootstrap_servers
+    elif target in PROGRAMS:
+        with Cluster(PROGRAMS[target], directory, suite.nodes, suite.broker) as cluster:
+            yield cluster.bootstrap_servers
+    else:
+        raise Unavailable(f"no cluster is started of the target {target}")
+
+
 def play(suite: Suite, target: str, only: list[str] | None) -> Outcomes:
     """Run the suite on a new broker; what should have passed and did not is tried once more, alone."""
     directory = BUILD / "runs" / f"{suite.name}-{target}-{int(time.time())}"
     directory.mkdir(parents=True)
-    with TARGETS[target](dict(suite.broker), directory=directory / "broker") as broker:
-        found = suite.run(broker.bootstrap_servers, directory, only)
+    with serving(suite, target, directory / "broker") as bootstrap_servers:
+        found = suite.run(bootstrap_servers, directory, only)
         again = outcomes.missing(only or outcomes.expected(suite.name), found.by_test)
         if again:
             print(
@@ -29,7 +46,7 @@ def play(suite: Suite, target: str, only: list[str] | None) -> Outcomes:
             )
             second = directory / "second-try"
             second.mkdir()
-            found.update(suite.run(broker.bootstrap_servers, second, again))
+            found.update(suite.run(bootstrap_servers, second, again))
     print(f"{suite.name}: logs are in {directory}")
     return found
 
@@ -78,11 +95,11 @@ def main() -> int:
 def _one(suite: Suite, options: argparse.Namespace) -> bool:
     try:
         suite.prepare()
+        began = time.monotonic()
+        found = play(suite, options.target, options.only)
     except Unavailable as reason:
         print(f"{suite.name}: cannot run here: {reason}")
         return suite.name not in options.suites
-    began = time.monotonic()
-    found = play(suite, options.target, options.only)
     report(suite, options.target, found, time.monotonic() - began)
     if options.only:
         return not outcomes.missing(options.only, found.by_test)

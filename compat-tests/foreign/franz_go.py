@@ -28,6 +28,7 @@ class FranzGo:
 
     name: str = "franz-go"
     broker: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
     records: int = 20_000
 
     @property

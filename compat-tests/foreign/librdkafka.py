@@ -9,7 +9,7 @@ import re
 import subprocess
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from pathlib import Path
 from typing import Final
@@ -44,6 +44,7 @@ class Librdkafka:
     name: str
     scenario: str
     broker: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
 
     @property
     def _source(self) -> Path:
@@ -141,3 +142,8 @@ LIBRDKAFKA: Final = Librdkafka("librdkafka", "default", BROKER)
 LIBRDKAFKA_NO_AUTO_CREATE: Final = Librdkafka(
     "librdkafka-noautocreate", "noautocreate", {**BROKER, "auto.create.topics.enable": "false"}
 )
+LIBRDKAFKA_CLUSTER: Final = replace(LIBRDKAFKA, name="librdkafka-cluster", nodes=3)
+LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE: Final = replace(
+    LIBRDKAFKA_NO_AUTO_CREATE, name="librdkafka-cluster-noautocreate", nodes=3
+)
+"""Some tests create topics with three replicas."""

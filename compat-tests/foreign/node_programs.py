@@ -22,6 +22,7 @@ class NodeProgram:
 
     name: str
     broker: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
 
     def prepare(self) -> None:
         needed("node")

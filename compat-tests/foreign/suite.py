@@ -24,6 +24,10 @@ class Suite(Protocol):
     def broker(self) -> Mapping[str, str]:
         """Configs that the suite expects of the broker."""
 
+    @property
+    def nodes(self) -> int:
+        """How many brokers the suite expects."""
+
     def prepare(self) -> None:
         """Obtain and build everything; raises Unavailable where that cannot be."""
 
@@ -87,6 +91,7 @@ class PytestSuite:
     describe: Callable[[str], Pytest]
     prepare_it: Callable[[], object]
     broker: Mapping[str, str] = field(default_factory=dict)
+    nodes: int = 1
 
     def prepare(self) -> None:
         self.prepare_it()

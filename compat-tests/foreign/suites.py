@@ -5,7 +5,12 @@ from typing import Final
 
 from foreign.franz_go import FranzGo
 from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3
-from foreign.librdkafka import LIBRDKAFKA, LIBRDKAFKA_NO_AUTO_CREATE
+from foreign.librdkafka import (
+    LIBRDKAFKA,
+    LIBRDKAFKA_CLUSTER,
+    LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE,
+    LIBRDKAFKA_NO_AUTO_CREATE,
+)
 from foreign.node_programs import KAFKAJS
 from foreign.own_programs import AIOKAFKA, CONFLUENT_KAFKA, TRANSACTIONS
 from foreign.suite import Suite
@@ -18,6 +23,8 @@ ALL: Final = (
     TRANSACTIONS,
     LIBRDKAFKA,
     LIBRDKAFKA_NO_AUTO_CREATE,
+    LIBRDKAFKA_CLUSTER,
+    LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE,
     FranzGo(),
     KAFKAJS,
 )

@@ -6,13 +6,17 @@ from pathlib import Path
 import pytest
 
 from foreign import outcomes
+from foreign.__main__ import serving
 from foreign.franz_go import read_events
 from foreign.kafka_python import KAFKA_PYTHON_3
-from foreign.librdkafka import broker_tests, read_summary
+from foreign.librdkafka import LIBRDKAFKA_CLUSTER, broker_tests, read_summary
 from foreign.outcomes import Outcomes
 from foreign.packages import Unavailable
 from foreign.suites import SUITES
+from kpywire.messages.metadata import MetadataRequest
+from raw_client import connect
 from targets import TARGETS
+from waiting import eventually
 
 
 @pytest.fixture
@@ -48,6 +52,19 @@ def test_lists_grow_and_lose_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert outcomes.record("new", ["b", "a"]) == ["a", "b"]
     assert outcomes.record("new", ["c"]) == ["c"]
     assert outcomes.expected("new") == ["a", "b", "c"]
+
+
+def test_a_suite_is_given_as_many_brokers_as_it_expects(tmp_path: Path) -> None:
+    with serving(LIBRDKAFKA_CLUSTER, "kpybroker", tmp_path) as bootstrap_servers:
+        addresses = bootstrap_servers.split(",")
+        with connect(addresses[0]) as raw:
+            eventually(lambda: len(raw.call(MetadataRequest(topics=[]), 9).brokers) == len(addresses), "all brokers")
+    assert len(addresses) == LIBRDKAFKA_CLUSTER.nodes == 3
+
+
+def test_a_suite_that_wants_a_cluster_says_where_there_is_none(tmp_path: Path) -> None:
+    with pytest.raises(Unavailable, match="no cluster"), serving(LIBRDKAFKA_CLUSTER, "container", tmp_path):
+        pass
 
 
 def test_what_did_not_run_has_not_passed() -> None:
