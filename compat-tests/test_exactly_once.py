@@ -3,6 +3,8 @@
 The long form is ``make exactly-once``. What an anomaly is, is in ``exactly_once/checker.py``.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,12 @@ def test_a_program_that_commits_nothing_is_named(tmp_path: Path) -> None:
         diary.note("end", outcome="aborted" if program is programs[1] else "committed")
     with pytest.raises(TimeoutError, match=rf"nothing was committed by {programs[1].name} \([^,]*\)$"):
         wait_for_commits(programs, 0)
+
+
+def test_a_program_that_ended_by_itself_is_to_be_started_again_until_it_is_told_to_end(tmp_path: Path) -> None:
+    program = Program("aiokafka", "worker-0", 0, "", tmp_path)
+    program.processes.append(subprocess.Popen([sys.executable, "-c", ""]))
+    program.processes[0].wait()
+    assert program.is_stuck
+    program.tell_to_end()
+    assert not program.is_stuck

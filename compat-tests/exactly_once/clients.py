@@ -292,7 +292,8 @@ class AiokafkaClient(Client):
 
         try:
             return self._loop.run_until_complete(asyncio.wait_for(doing, CALL_TIMEOUT_S))
-        except (errors.ProducerFenced, errors.InvalidProducerEpoch, TimeoutError) as error:
+        except (errors.ProducerFenced, errors.InvalidProducerEpoch, errors.IllegalOperation, TimeoutError) as error:
+            # What is illegal here is so since the producer was fenced meanwhile.
             raise Lost(repr(error)) from error
         except (errors.KafkaError, AssertionError) as error:
             raise Refused(repr(error)) from error

@@ -80,10 +80,12 @@ class Program:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether the latest one does nothing any more."""
+        """Whether the latest one does nothing any more, or has ended though nobody told it to."""
+        if self.processes[-1].poll() is not None:
+            return not self._over.exists()
         diary = self.diaries[-1].stat()
         patience_s = STUCK_S if diary.st_size else START_S
-        return self.processes[-1].poll() is None and time.time() - diary.st_mtime > patience_s
+        return time.time() - diary.st_mtime > patience_s
 
     def signal(self, number: int) -> None:
         """The latest one, if it is there."""
