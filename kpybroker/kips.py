@@ -58,6 +58,7 @@ KIPS = {
     588: "Fencing has an error of its own",
     590: "Brokers forward requests to the controller",
     595: "KRaft's quorum",
+    601: "A connection that is not made in time is given up",
     612: "The rate of new connections is limited",
     630: "Snapshots of the metadata log, fetched from the leader",
     631: "KRaft's controller: registration, heartbeats, fencing",

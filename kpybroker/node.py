@@ -54,6 +54,7 @@ from kpybroker.metrics.monitoring import Monitoring
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect
 from kpybroker.network.peers import Peers, connect_over
+from kpybroker.network.setup import TimedConnect
 from kpybroker.producer_ids import ProducerIds
 from kpybroker.raft.timing import Timing, longest_fetch_wait_ms
 from kpybroker.replicas.assignments import Assignments
@@ -119,9 +120,9 @@ class Node:
         self._intercept = intercept
         self.rng = random.Random(random.SystemRandom().getrandbits(128)) if rng is None else rng
         self._sockets = sockets
-        self._connect = connect_over(loop) if connect is None else connect
+        self._connect = self._in_time(connect_over(loop) if connect is None else connect)
         buffer_bytes = _asked(config, "replica.socket.receive.buffer.bytes")
-        self._connect_fetchers = connect_over(loop, buffer_bytes) if connect is None else connect
+        self._connect_fetchers = self._in_time(connect_over(loop, buffer_bytes) if connect is None else connect)
         self.ports: dict[str, int] = {}
         self.broker: Broker | None = None
         """None on a node that is a controller only."""
@@ -234,6 +235,11 @@ class Node:
         channel = ControllerChannel(self.scheduler, replica, self._peers(purpose, timeout_ms), timeout_ms)
         self._ends.append(channel.close)
         return channel
+
+    def _in_time(self, connect: Connect) -> Connect:
+        most_ms = self.config["socket.connection.setup.timeout.max.ms"]
+        first_ms = self.config["socket.connection.setup.timeout.ms"]
+        return TimedConnect(self.scheduler, connect, self.rng, first_ms, most_ms)
 
     def _peers(self, purpose: str, request_timeout_ms: int | None = None) -> Peers:
         """Connections to other nodes that nobody else's requests delay."""

@@ -135,6 +135,8 @@ HONOURED: Final = frozenset(
         "replica.socket.timeout.ms",
         "request.timeout.ms",
         "security.inter.broker.protocol",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
         "socket.listen.backlog.size",
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
