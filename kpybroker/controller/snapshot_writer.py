@@ -103,7 +103,8 @@ class SnapshotWriter:
 
     def _retain(self) -> None:
         """Let snapshots go that retention does not keep, and the log that the oldest one left stands for."""
-        snapshots = self._log.snapshots()
+        # One of the leader's beyond the log's end has just come: the log is about to begin anew behind it.
+        snapshots = [known for known in self._log.snapshots() if known.end_offset <= self._log.next_offset]
         now_ms = self._scheduler.monotonic_ms()
         ages_ms = [now_ms - self._born_ms.get(snapshot, now_ms) for snapshot in snapshots]
         sizes_bytes = [self._log.snapshot_size_bytes(snapshot) for snapshot in snapshots]

@@ -17,6 +17,7 @@ from kpybroker.metadata.image import MetadataImage
 from kpybroker.raft.voters import Voter
 from kpystorage import quorum_state
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
+from kpystorage.snapshot import SnapshotId
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.create_topics import CreateTopicsRequest
@@ -271,6 +272,19 @@ def test_snapshots_follow_the_log_and_let_it_go() -> None:
     assert again.host.kraft_version == 1
     assert not world.failures
     assert not again.failures
+
+
+def test_a_snapshot_of_the_leader_that_has_just_come_takes_nothing_from_the_log() -> None:
+    """It lies beyond the end of the log, which begins anew behind it a moment later."""
+    world = snapshot_world().start().with_broker()
+    log, come = world.metadata_log, SnapshotId(1_000_000, 7)
+    log.write_snapshot(come, [bytes(3_000)])
+    for number in range(60):
+        world.create(f"topic-{number}", configs={"retention.ms": str(number)})
+    *older, newest = log.snapshots()
+    assert newest == come
+    assert 0 < older[0].end_offset <= log.start_offset < log.next_offset
+    assert not world.failures
 
 
 def test_a_snapshot_alone_is_the_whole_image() -> None:
