@@ -167,6 +167,9 @@ def test_voters_are_not_changed_by_what_makes_no_sense(controller: RawClient, ep
         response = controller.call(request, 0)
         assert response.error_code == code
         assert response.error_message.startswith(message), response.error_message
+    unreachable = controller.call(addition_of(NOBODY), 0)
+    assert unreachable.error_code == error_codes.REQUEST_TIMED_OUT
+    assert unreachable.error_message.endswith("since API_VERSIONS returned an error BROKER_NOT_AVAILABLE")
     update = controller.call(update_of(epoch - 1, 1), 0)
     assert update.error_code == error_codes.FENCED_LEADER_EPOCH
     assert (update.current_leader.leader_id, update.current_leader.leader_epoch) == (1, epoch)

@@ -325,12 +325,13 @@ def _describe_quorum(version: int) -> Iterator[Any]:  # noqa: ARG001
 
 
 def _add_voter(version: int) -> Iterator[Any]:  # noqa: ARG001
-    """No voter is added: none of these follows the metadata log, or is another one's."""
+    """No voter is added: none of these is reachable, or is another one's."""
     yield addition_of(-1)
     yield addition_of(9, "ELSEWHERE")
     yield addition_of(9, listeners=[])
     yield addition_of(9, voter_directory_id=ZERO_UUID)
     yield addition_of(9, cluster_id="another")
+    yield addition_of(9)
     yield addition_of(1)
 
 

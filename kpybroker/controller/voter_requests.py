@@ -82,23 +82,22 @@ class VoterRequests:
 
     def _add(self, message: AddRaftVoterRequest, reply: Reply) -> None:
         """See whether the new voter is where it says, and what it supports; then ask the quorum."""
-        quorum, now_ms = self._shell.quorum, self._shell.monotonic_ms()
+        quorum = self._shell.quorum
         request = change_from_wire(message, (0, quorum.history.kraft_version))
-        if isinstance(quorum.role, Leader) and self._peers is not None:
-            refusal = voter_changes.changed(quorum.role, quorum.history, request, now_ms)
-            if not isinstance(refusal, voter_changes.Refusal):
-                (listener,) = [each for each in message.listeners if each.name == self._listener_name][:1]
-                hello = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
-                self._peers.ask_once(listener.host, listener.port, hello, self._probed(message, reply))
-                return
-        self._shell.ask(message, request, reply)
+        role = quorum.role
+        if self._peers is None or not isinstance(role, Leader) or voter_changes.refusal(role, quorum.history, request):
+            self._shell.ask(message, request, reply)  # which knows what to say
+            return
+        (listener,) = [each for each in message.listeners if each.name == self._listener_name][:1]
+        hello = ApiVersionsRequest(client_software_name=SOFTWARE_NAME, client_software_version=__version__)
+        self._peers.ask_once(listener.host, listener.port, hello, self._probed(message, reply))
 
     def _probed(self, message: AddRaftVoterRequest, reply: Reply) -> Callable[[Any], None]:
         def answered(answer: Any) -> None:
             if isinstance(answer, Unanswered):
                 text = (
                     "Aborted add voter operation for since API_VERSIONS returned an error "
-                    f"{error_codes.name(error_codes.NETWORK_EXCEPTION)}"
+                    f"{error_codes.name(error_codes.BROKER_NOT_AVAILABLE)}"
                 )
                 self._refuse(message, reply, voter_changes.Refusal(error_codes.REQUEST_TIMED_OUT, text))
                 return

@@ -27,11 +27,27 @@ class Refusal(NamedTuple):
     message: str | None = None
 
 
+def refusal(leader: Leader, history: VoterHistory, change: VoterChange) -> Refusal | None:
+    """What is wrong with a change before the new voter was asked for anything; None if nothing is."""
+    voters = _changed(leader, history, change)
+    return voters if isinstance(voters, Refusal) else None
+
+
 def changed(leader: Leader, history: VoterHistory, change: VoterChange, now_ms: float) -> Voters | Refusal:
     """The voters after a change (Kafka's AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler), or what is wrong.
 
     Of an update that says what is known the same voters come back.
     """
+    voters = _changed(leader, history, change)
+    if isinstance(change, AddVoter) and not isinstance(voters, Refusal):
+        key = ReplicaKey(change.voter.id, change.voter.directory_id)
+        if not caught_up(leader, key, now_ms):
+            message = f"Aborted add voter operation for {_named(key)} since it is lagging behind"
+            return Refusal(error_codes.REQUEST_TIMED_OUT, message)
+    return voters
+
+
+def _changed(leader: Leader, history: VoterHistory, change: VoterChange) -> Voters | Refusal:
     if leader.change is not None:
         return Refusal(error_codes.REQUEST_TIMED_OUT, ANOTHER_IS_PENDING)
     if leader.high_watermark is None:
@@ -54,13 +70,13 @@ def changed(leader: Leader, history: VoterHistory, change: VoterChange, now_ms: 
         return Refusal(error_codes.REQUEST_TIMED_OUT, message)
     match change:
         case AddVoter():
-            return _added(leader, history, change.voter, now_ms)
+            return _added(history, change.voter)
         case RemoveVoter():
             return _removed(history.voters, change.replica)
     return _updated(history, change.voter)
 
 
-def _added(leader: Leader, history: VoterHistory, voter: Voter, now_ms: float) -> Voters | Refusal:
+def _added(history: VoterHistory, voter: Voter) -> Voters | Refusal:
     voters, key = history.voters, ReplicaKey(voter.id, voter.directory_id)
     if voter.id in voters:
         message = f"The voter id for {_named(key)} is already part of the set of voters {_all_named(voters)}."
@@ -72,9 +88,6 @@ def _added(leader: Leader, history: VoterHistory, voter: Voter, now_ms: float) -
             f"{highest} doesn't support the finalized version {history.kraft_version}"
         )
         return Refusal(error_codes.INVALID_REQUEST, message)
-    if not caught_up(leader, key, now_ms):
-        message = f"Aborted add voter operation for {_named(key)} since it is lagging behind"
-        return Refusal(error_codes.REQUEST_TIMED_OUT, message)
     return voter_set([*voters.values(), voter])
 
 
