@@ -121,10 +121,20 @@ class CheckedReads:
         """Where the first damaged batch between ``position`` and ``end`` begins, ``end`` if there is none."""
         return min([place for place in self._damaged if position <= place < end], default=end)
 
-    def cut(self, position: int) -> None:
-        """The file ends at ``position`` now; what will follow is new."""
-        left = bisect_left(self._starts, position)
-        del self._starts[left:], self._ends[left:]
-        if self._ends:
-            self._ends[-1] = min(self._ends[-1], position)
-        self._damaged = {place: trouble for place, trouble in self._damaged.items() if place < position}
+    def cut(self, position: int) -> "CheckedReads":
+        """What is known once the file ends at ``position``: what will follow is new.
+
+        A thread that was reading meanwhile notes what it found here, where nobody looks any more.
+        """
+        left = CheckedReads(self._report)
+        self._report = _nobody
+        count = bisect_left(self._starts, position)
+        left._starts, left._ends = self._starts[:count], self._ends[:count]
+        if left._ends:
+            left._ends[-1] = min(left._ends[-1], position)
+        left._damaged = {place: trouble for place, trouble in self._damaged.items() if place < position}
+        return left
+
+
+def _nobody(trouble: str) -> None:
+    """Who is told what was wrong with what is not there any more."""

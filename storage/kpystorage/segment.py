@@ -269,7 +269,7 @@ class Segment:
         self.log.truncate(position)
         self._size = position
         if self.checks is not None:
-            self.checks.cut(position)
+            self.checks = self.checks.cut(position)
         self._reserved = False
 
     def truncate_to(self, offset: int, now_ms: int) -> None:

@@ -137,8 +137,21 @@ def test_what_was_cut_off_is_new_afterwards() -> None:
     reads = CheckedReads(lambda _: None)
     reads.note("f", 0, 100, "", 100)
     reads.note("f", 100, 100, "is damaged", 100)
-    reads.cut(50)
+    reads = reads.cut(50)
     assert (reads.whole_until(0), reads.trouble_at(100), reads.limit(0, 200)) == (50, "", 200)
+
+
+def test_who_was_reading_what_is_cut_off_finds_nothing_damaged_in_what_comes_after(log: Log) -> None:
+    """A thread reads on while a follower cuts its log and takes over what the leader has instead."""
+    found = read(log, 2)
+    log.truncate_to(4, NOW_MS)
+    outcome = found.check(found.position, 1 << 20)
+    assert outcome.trouble
+    while log.end.offset < 10:
+        append(log, make_batch(log.end.offset, 2))
+    log.roll(NOW_MS)
+    found.note(found.position, outcome)
+    assert len(read(log, 4)) == len(read(log, 2)) - len(make_batch(0, 2))
 
 
 def test_memory_is_bounded_by_the_window(log: Log) -> None:
@@ -152,7 +165,7 @@ def test_what_is_known_is_what_was_read_wherever_readers_begin(
     reads, known = CheckedReads(lambda _: None), set[int]()
     for start, length, is_cut in read:
         if is_cut:
-            reads.cut(start)
+            reads = reads.cut(start)
             known = {place for place in known if place < start}
         else:
             reads.note("f", start, start + length, "", start + length)
