@@ -76,6 +76,8 @@ class Client:
         """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
         self.is_over = False
         """Whether it is told to come to an end."""
+        self.tasks = 0
+        """What it still does."""
 
     def _defect(self, what: str, _error: Any) -> None:
         self.world.violated(f"client {self.name}: {what}")
@@ -84,6 +86,7 @@ class Client:
         """Do something until its end."""
 
         def ended(task: "asyncio.Task[None]") -> None:
+            self.tasks -= 1
             error = None if task.cancelled() else task.exception()
             if error is not None:
                 from traceback import format_exception
@@ -92,6 +95,7 @@ class Client:
                     self.world.tell(line)
                 self.world.violated(f"client {self.name}: {error!r}")
 
+        self.tasks += 1
         self.loop.create_task(work).add_done_callback(ended)
 
     @property

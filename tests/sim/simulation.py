@@ -33,6 +33,8 @@ from .world import Violation, World
 START_MS = 60_000.0
 HEAL_MS = 120_000.0
 DRAIN_MS = 60_000.0
+ABORTED_MS = 4_000.0
+"""So long after it, transactions without a client are aborted."""
 SILENCE_SHARE = 0.15
 KILLS_OF_ROT = 0.02
 """What is damaged is found by who starts."""
@@ -202,10 +204,16 @@ class Simulation:
             log.extend(await read_to_the_end(reader, self.partitions))
             is_read.append(True)
 
-        self.world.run(4_000.0)  # transactions without a client are aborted
+        self.world.run(ABORTED_MS)
+        if not self._all_ended():  # who waits long for a node that is silent may still write
+            self.within(DRAIN_MS, self._all_ended, "clients come to their ends")
+            self.world.run(ABORTED_MS)
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
+
+    def _all_ended(self) -> bool:
+        return not any(client.tasks for client in self.clients)
 
     def _may_lose_power(self, machine: Machine) -> bool:
         """Where every append is synced before it is acknowledged, any machine at any time; none that is damaged, since
