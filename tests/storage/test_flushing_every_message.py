@@ -1,5 +1,6 @@
 """``flush.messages=1``: what was appended survives a power failure, whatever else goes on."""
 
+from contextlib import suppress
 from random import Random
 
 import pytest
@@ -7,7 +8,7 @@ from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
 
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
-from kpystorage.sim_disk import SimDisk
+from kpystorage.sim_disk import SimDisk, SimulatedCrash
 
 EVERY_MESSAGE = LogConfig(flush_messages=1)
 
@@ -67,6 +68,19 @@ def test_names_that_a_process_left_without_flushing_them_are_durable_with_the_ne
     log = open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0]
     append_records(log.open(), 1)
     assert end_after_power_failure(survivor) == 2
+
+
+def test_where_a_log_ends_of_which_everything_is_too_old_survives_a_death_at_any_moment() -> None:
+    for calls in range(1, 30):
+        disk = new_disk()
+        log = new_log(disk, LogConfig(flush_messages=1, retention_ms=1, file_delete_delay_ms=0))
+        append_records(log, 3)
+        disk.crash_at = disk.calls + calls
+        with suppress(SimulatedCrash):
+            log.delete_old_segments(NOW_MS + 60_000, 3)
+        survivor = disk.after_process_death()
+        assert open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0].open().end.offset == 3
+        assert end_after_power_failure(survivor) == 3
 
 
 @pytest.mark.parametrize("records", [0, 3])
