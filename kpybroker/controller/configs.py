@@ -17,6 +17,7 @@ from kpywire.messages import alter_configs as legacy
 from kpywire.messages import incremental_alter_configs as incremental
 from kpywire.metadata_records.clear_elr_record import ClearElrRecord
 from kpywire.metadata_records.config_record import ConfigRecord
+from kpywire.metadata_records.partition_change_record import PartitionChangeRecord
 
 BROKER_LOGGER_RESOURCE = 8
 CLIENT_METRICS_RESOURCE = 16
@@ -206,11 +207,34 @@ def _min_insync_replicas(broker: str, value: str | None) -> ConfigRecord:
 
 
 def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:
-    """Eligibility was judged by the old ``min.insync.replicas``: forget it."""
+    """Eligibility was judged by the old ``min.insync.replicas``: forget it, but for one where nobody leads."""
     if not state.image.elr_enabled:
         return []
-    return [
-        ClearElrRecord(topic_name=record.resource_name if record.resource_type == TOPIC_RESOURCE else "")
+    names = [
+        record.resource_name if record.resource_type == TOPIC_RESOURCE else ""
         for record in records
         if record.name == MIN_INSYNC_REPLICAS
     ]
+    return [ClearElrRecord(topic_name=name) for name in names] + _still_eligible(state, set(names))
+
+
+def _still_eligible(state: ControllerState, names: set[str]) -> list[PartitionChangeRecord]:
+    """Who may lead again where nobody is in sync; Kafka forgets them too, and then nobody may ever lead.
+
+    Nothing is committed while nobody leads, so who was eligible has everything, whatever the minimum is now. Only one
+    stays so, since once it leads it may be enough alone; and that one does not lead after an unclean stop, where others
+    had everything too.
+    """
+    kept = []
+    for topic, partition_id, partition in state.partitions():
+        if partition.isr or not names & {"", topic.name} or not (partition.elr or partition.last_known_elr):
+            continue
+        record = PartitionChangeRecord(topic_id=topic.id, partition_id=partition_id)
+        if len(partition.elr) > 1:
+            last = [replica for replica in partition.last_known_elr if replica in partition.elr]
+            record.eligible_leader_replicas = (last or list(partition.elr))[:1]
+        else:
+            record.eligible_leader_replicas = list(partition.elr)
+            record.last_known_elr = list(partition.last_known_elr)
+        kept.append(record)
+    return kept

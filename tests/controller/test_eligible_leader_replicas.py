@@ -7,7 +7,7 @@ from controller_world import ControllerWorld
 
 from kpybroker.controller.controller import FenceStaleBrokers
 from kpybroker.controller.features import SAFE_DOWNGRADE, UPGRADE
-from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION
+from kpybroker.metadata.image import BROKER_RESOURCE, ELR_VERSION, TOPIC_RESOURCE
 from kpybroker.metadata.topic import NO_LEADER, RECOVERED, RECOVERING
 from kpywire import error_codes
 from kpywire.messages.alter_configs import AlterableConfig, AlterConfigsRequest, AlterConfigsResource
@@ -192,3 +192,59 @@ def test_where_any_leader_is_better_than_none_an_eligible_one_is_better_still() 
     come_back(world, 3, clean=True)
     unclean = world.partition("orders")
     assert (unclean.leader, unclean.isr, unclean.elr, unclean.leader_recovery_state) == (3, (3,), (), RECOVERING)
+
+
+# When the minimum changes
+
+
+def set_minimum(world: ControllerWorld, topic: str, value: str) -> None:
+    config = Change(name=MINIMUM, config_operation=0, value=value)
+    kind = TOPIC_RESOURCE if topic else BROKER_RESOURCE
+    changed = Changed(resource_type=kind, resource_name=topic, configs=[config])
+    request = IncrementalAlterConfigsRequest(resources=[changed], validate_only=False)
+    assert world.send(request).responses[0].error_code == error_codes.NONE
+
+
+@pytest.mark.parametrize("topic", ["orders", ""])
+def test_a_minimum_that_changes_while_nobody_leads_leaves_the_last_leader_eligible(topic: str) -> None:
+    world = with_elr(1, 2, 3)
+    world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="2")
+    for dead, alive in ((3, (1, 2)), (2, (1,)), (1, ())):
+        die(world, dead, *alive)
+    set_minimum(world, topic, "1")
+    come_back(world, 2, clean=True)
+    assert world.partition("orders").leader == NO_LEADER
+    come_back(world, 1, clean=True)
+    back = world.partition("orders")
+    assert (back.leader, back.isr, back.elr, back.leader_recovery_state) == (1, (1,), (), RECOVERED)
+
+
+def test_after_a_minimum_changed_one_who_may_have_lost_something_does_not_lead_where_others_had_everything() -> None:
+    world = with_elr(1, 2, 3)
+    world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="2")
+    for dead, alive in ((3, (1, 2)), (2, (1,)), (1, ())):
+        die(world, dead, *alive)
+    set_minimum(world, "orders", "1")
+    come_back(world, 1, clean=False)
+    assert world.partition("orders").leader == NO_LEADER
+
+
+def test_a_minimum_that_changes_while_the_last_one_is_gone_still_lets_the_last_known_leader_lead() -> None:
+    world = with_elr(1, 2)
+    world.created("orders", {0: [1, 2]}, min_insync_replicas="1")
+    for dead, alive in ((2, (1,)), (1, ())):
+        die(world, dead, *alive)
+    set_minimum(world, "orders", "2")
+    come_back(world, 1, clean=False)
+    back = world.partition("orders")
+    assert (back.leader, back.isr, back.leader_recovery_state) == (1, (1,), RECOVERING)
+
+
+def test_a_minimum_that_changes_makes_nobody_eligible_of_another_topic_or_beside_a_leader() -> None:
+    world = with_elr(1, 2, 3)
+    world.created("orders", {0: [1, 2, 3]}, min_insync_replicas="3")
+    world.created("other", {0: [1, 2, 3]}, min_insync_replicas="3")
+    die(world, 3, 1, 2)
+    set_minimum(world, "orders", "2")
+    assert world.partition("orders").elr == ()
+    assert world.partition("other").elr == (3,)
