@@ -115,8 +115,9 @@ class Log:
         self.base_offsets = [segment.base_offset for segment in segments]
         self._boundaries = Boundaries()
         self._ended: list[EndedTransaction] = []
-        # Whoever wrote it and did not stop cleanly may have died before its names were durable.
+        # Whoever wrote it and did not stop cleanly may have died before its names were durable, or gone.
         self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory or not loaded.is_complete)
+        self.unflushed.removed_files = loaded.log_start_offset > 0 and not (loaded.is_complete or loaded.new_directory)
         self.flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)

@@ -6,6 +6,7 @@ from random import Random
 import pytest
 from log_making import NOW_MS, PATH, TOPIC_ID, append_records, open_directory
 
+from kpystorage import names
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
@@ -81,6 +82,28 @@ def test_where_a_log_ends_of_which_everything_is_too_old_survives_a_death_at_any
         survivor = disk.after_process_death()
         assert open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0].open().end.offset == 3
         assert end_after_power_failure(survivor) == 3
+
+
+def test_records_whose_removal_a_process_left_undurable_do_not_come_back() -> None:
+    disk = new_disk()
+    log = new_log(disk, EVERY_MESSAGE)
+    append_records(log, 3)
+    log.roll(NOW_MS)
+    append_records(log, 1)
+    log.directory.write_checkpoint(names.RECOVERY_POINTS, log.directory.render_recovery_points())
+    log.directory.promise_log_start(log, 3)
+    log.directory.write_checkpoint(names.LOG_STARTS, log.directory.render_log_starts())
+    log.directory.noted()
+    log.advance_log_start(3)
+    assert log.delete_old_segments(NOW_MS, 4) == 1
+    survivor = disk.after_process_death()
+    directory = open_directory(survivor, config=EVERY_MESSAGE)
+    assert directory.logs["t", 0].open().log_start_offset == 3
+    directory.write_checkpoint(names.LOG_STARTS, directory.render_log_starts())
+    for seed in range(100):
+        survivor._rng = Random(seed)
+        left = open_directory(survivor.after_power_failure(), config=EVERY_MESSAGE)
+        assert left.logs["t", 0].open().log_start_offset == 3
 
 
 @pytest.mark.parametrize("records", [0, 3])
