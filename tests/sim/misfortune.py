@@ -150,8 +150,14 @@ class Misfortune:
     @property
     def is_fragile(self) -> bool:
         """Whether a machine has lost something, of which the controller does not know yet. Who dies now counts as one
-        that may have lost it too (KIP-966), and then nobody is left who has it for sure."""
-        return any(each.is_empty or (each.is_suspect and not self.loses_nothing_unsynced) for each in self.machines)
+        that may have lost it too (KIP-966), and then nobody is left who has it for sure. Who has something damaged that
+        others lack loses it with its start after a death."""
+        return any(
+            each.is_empty
+            or (each.is_suspect and not self.loses_nothing_unsynced)
+            or (each.damaged and not self.may_be_wiped(each))
+            for each in self.machines
+        )
 
     @property
     def _is_calm(self) -> bool:
@@ -165,7 +171,7 @@ class Misfortune:
 
     @property
     def _will_be_noticed(self) -> bool:
-        return self.loses_nothing_unsynced or self._is_calm
+        return (self.loses_nothing_unsynced and not self.is_fragile) or self._is_calm
 
     def _kill(self, machine: "Machine") -> None:
         rng, rates = self.rng, self.rates
