@@ -26,7 +26,6 @@ STUCK_S: Final = 10.0
 that went away in ``send_offsets_to_transaction``, with Apache Kafka too."""
 STOP_TIMEOUT_S: Final = 60.0
 LOOK_EVERY_S: Final = 0.1
-TAIL_BYTES: Final = 200
 PACKAGE: Final = Path(__file__).parents[1]
 CHECKOUT: Final = PACKAGE.parent
 
@@ -70,13 +69,6 @@ class Program:
             for diary in self.diaries
             for each in transactions_of(diary.stem, lines_of(diary))
         )
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether the latest one found nothing to work on, twice."""
-        with self.diaries[-1].open("rb") as diary:
-            diary.seek(max(0, self.diaries[-1].stat().st_size - TAIL_BYTES))
-            return [b'"idle"' in line for line in diary.read().splitlines()[-2:]] == [True, True]
 
     @property
     def is_stuck(self) -> bool:

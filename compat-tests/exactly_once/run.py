@@ -2,7 +2,7 @@
 
 import random
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from clusters import Cluster
 from exactly_once.checker import Anomaly, check
 from exactly_once.clients import CLIENTS, TRANSACTION_TIMEOUT_MS
 from exactly_once.diary import Diary, committed_of, lines_of, polls_of, transactions_of
-from exactly_once.history import History, Outcome, Partition, Seen
+from exactly_once.history import History, Outcome, Partition
 from exactly_once.processes import JAVA, PARTITIONS, Program, wait_for_commits
 from exactly_once.program import INPUT, OUTPUT
 from exactly_once.trouble import Trouble
@@ -82,8 +82,7 @@ def run(
             trouble.mend()
             time.sleep(0.1)
         trouble.stop()
-        _drain(writers, workers, trouble)
-        _come_to(ends_of(read_to_the_end(bootstrap, inputs)), asker, trouble)
+        _drain(writers, workers, asker, trouble)
     finally:
         for program in programs:
             program.end()
@@ -96,27 +95,14 @@ def run(
     return Verdict(history, check(history), trouble.made)
 
 
-def _drain(writers: Sequence[Program], workers: Sequence[Program], trouble: Trouble) -> None:
-    """Let the writers end, and the workers work on what they wrote until they find nothing more."""
-    began_s = time.monotonic()
-    for writer in writers:
-        writer.tell_to_end()
+def _drain(writers: Sequence[Program], workers: Sequence[Program], asker: Asker, trouble: Trouble) -> None:
+    """Let the writers end, and wait until the workers' group is behind the last value, but not for ever."""
     for worker in workers:
         worker.leave_one()
-    while time.monotonic() < began_s + MOST_DRAIN_S:
-        trouble.mend()
-        time.sleep(0.5)
-        if time.monotonic() > began_s + LEAST_DRAIN_S and all(worker.is_idle for worker in workers):
-            return
-
-
-def ends_of(values: Sequence[Seen]) -> dict[Partition, int]:
-    """Behind the last value of each partition."""
-    return {seen.partition: seen.offset + 1 for seen in values}
-
-
-def _come_to(ends: Mapping[Partition, int], asker: Asker, trouble: Trouble) -> None:
-    """Wait for the group to have come so far: on a busy machine, a worker that is handed nothing may not be done."""
+    for writer in writers:
+        writer.end()
+    time.sleep(LEAST_DRAIN_S)
+    ends = {seen.partition: seen.offset + 1 for seen in read_to_the_end(asker.servers, asker.partitions)}
     deadline_s = time.monotonic() + MOST_DRAIN_S
     while any(asker.positions.get(partition, 0) < end for partition, end in ends.items()):
         if time.monotonic() > deadline_s:

@@ -66,14 +66,14 @@ class Asker(threading.Thread):
     def __init__(self, bootstrap: str, partitions: Sequence[Partition], diary: Diary) -> None:
         super().__init__(name="asker", daemon=True)
         self.stopping = threading.Event()
-        self._servers = bootstrap
-        self._partitions = partitions
+        self.servers = bootstrap
+        self.partitions = partitions
         self._diary = diary
         self.positions: dict[Partition, int] = {}
         """Of the group, as it was told last."""
 
     def run(self) -> None:
-        asking = consumer(self._servers, GROUP)
+        asking = consumer(self.servers, GROUP)
         while not self.stopping.wait(POLL_S):
             self.ask(asking)
         asking.close()
@@ -82,7 +82,7 @@ class Asker(threading.Thread):
         """Once, if there is an answer."""
         began_s = time.monotonic()
         try:
-            answers = asking.committed([TopicPartition(*each) for each in self._partitions], CALL_TIMEOUT_S)
+            answers = asking.committed([TopicPartition(*each) for each in self.partitions], CALL_TIMEOUT_S)
         except KafkaException:
             return
         for answer in answers:
