@@ -547,6 +547,7 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
 
     node = Node(config, loop, lambda line: end(line))
     collector = Collector(node.scheduler)
+    collector.start()
     disk = RealDisk(Descriptors(descriptors_for_logs(raise_open_files())))
     # Until the directories are open, which takes long after a crash, a signal just ends the process: nothing is lost.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
@@ -557,7 +558,6 @@ async def _run(config: BrokerConfig, loop: asyncio.AbstractEventLoop, started: C
         await asyncio.wait((starting, ended), return_when=asyncio.FIRST_COMPLETED)
         if starting.done():
             starting.result()
-            collector.start()
             if started is not None:
                 started(node)
         refusal = await ended

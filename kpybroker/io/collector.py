@@ -47,8 +47,9 @@ class Collector:
         self._seen_ns = self._worked_ns = 0
 
     def start(self) -> None:
-        """What exists by now lives for long."""
-        self._collect_all()
+        """Nobody waits for cycles in what exists by now: that is looked at when there is time."""
+        gc.freeze()
+        self._frozen_since = MUCH
         gc.set_threshold(YOUNG_OBJECTS, NEVER, NEVER)
         self._was_idle()
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)

@@ -42,22 +42,25 @@ def directory_is_online(directory: bytes, online: Sequence[bytes]) -> bool:
     return not online or directory in online
 
 
+_FIELDS = (
+    "adding_replicas",
+    "directories",
+    "elr",
+    "isr",
+    "last_known_elr",
+    "leader",
+    "leader_epoch",
+    "leader_recovery_state",
+    "partition_epoch",
+    "removing_replicas",
+    "replicas",
+)
+
+
 class Partition:
     """One partition: who replicates it, who leads it, and in which epochs. Immutable."""
 
-    __slots__ = (
-        "adding_replicas",
-        "directories",
-        "elr",
-        "isr",
-        "last_known_elr",
-        "leader",
-        "leader_epoch",
-        "leader_recovery_state",
-        "partition_epoch",
-        "removing_replicas",
-        "replicas",
-    )
+    __slots__ = _FIELDS
 
     def __init__(
         self,
@@ -161,12 +164,12 @@ class Partition:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Partition):
             return NotImplemented
-        return all(getattr(self, name) == getattr(other, name) for name in self.__slots__)
+        return all(getattr(self, name) == getattr(other, name) for name in _FIELDS)
 
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        return "Partition(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in self.__slots__) + ")"
+        return "Partition(" + ", ".join(f"{name}={getattr(self, name)!r}" for name in _FIELDS) + ")"
 
 
 class Topic:

@@ -27,14 +27,19 @@ TESTS_OF_COMPILED_MODULES = (
     "groups",
     "partition/test_validation.py",
     "journal",
+    "metadata",
     "server",
     "storage/test_cleaner.py",
     "storage/test_control_batches.py",
+    "storage/test_crashes.py",
     "storage/test_gathering.py",
     "storage/test_indexes.py",
+    "storage/test_leader_epochs.py",
+    "storage/test_log_directory.py",
+    "storage/test_recovery_of_damage.py",
     "transactions",
 )
-BESIDE_TESTS = ("groups", "journal", "wire", "server", "storage", "transactions", "transactions/simulation")
+BESIDE_TESTS = ("groups", "journal", "metadata", "wire", "server", "storage", "transactions", "transactions/simulation")
 """Where these tests import from."""
 PLANTS_DEFECTS = "tests/transactions/simulation/test_simulation_finds_defects.py"
 """Which compiled code does not let anybody do."""
