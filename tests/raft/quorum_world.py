@@ -31,7 +31,7 @@ from kpybroker.raft.log_view import LogView
 from kpybroker.raft.messages import AddVoter, FetchResponse, RemoveVoter, ReplicaKey, Vote, VoteResponse
 from kpybroker.raft.quorum import Quorum
 from kpybroker.raft.roles import NEVER, NO_NODE, ElectionState
-from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, voter_set
+from kpybroker.raft.voters import BOOTSTRAP_OFFSET, Voter, VoterHistory, Voters, voter_set
 from kpystorage.leader_epochs import LeaderEpochs
 from kpywire.batch import parse_header
 
@@ -88,6 +88,8 @@ class Disk:
     def __init__(self) -> None:
         self.election = ElectionState()
         self.log: list[StoredBatch] = []
+        self.voters: list[tuple[int, Voters]] = []
+        """Those that batches of the log name, each with its offset."""
         self.synced_offset = 0
 
     @property
@@ -98,18 +100,27 @@ class Disk:
         header = parse_header(data)
         assert header.base_offset == self.next_offset, "a batch leaves no gap and overwrites nothing"
         self.log.append(StoredBatch(header.base_offset, header.next_offset, header.partition_leader_epoch, data))
+        if header.is_control:
+            said = VoterHistory()
+            read_control_batch(header, data, said)
+            self.voters += [(header.base_offset, said.voters)] if said.voters else []
 
     def truncate_to(self, offset: int) -> None:
         while self.log and self.log[-1].next_offset > offset:
             self.log.pop()
         assert self.next_offset == offset, "logs part between batches"
         self.synced_offset = min(self.synced_offset, offset)
+        self._forget_voters()
 
     def crash(self, rng: Random) -> None:
         """Any number of the batches that were not synced is lost, from the end."""
         unsynced = [batch for batch in self.log if batch.next_offset > self.synced_offset]
         lost = rng.randint(0, len(unsynced))
         del self.log[len(self.log) - lost :]
+        self._forget_voters()
+
+    def _forget_voters(self) -> None:
+        self.voters = [entry for entry in self.voters if entry[0] < self.next_offset]
 
 
 class Node:
@@ -409,6 +420,8 @@ class World:
         if quorum.is_leader:
             known = self.leaders.setdefault(quorum.epoch, node.id)
             assert known == node.id, f"nodes {known} and {node.id} both led epoch {quorum.epoch}"
+        named = node.disk.voters[-1][1] if node.disk.voters else self.formatted().voters
+        assert quorum.history.voters == named, "a node counts with other voters than its log names"
         if quorum.high_watermark is None:
             return
         key = (node.id, node.incarnation)
