@@ -152,7 +152,7 @@ class NewLogs:
                 if replica not in self._made:
                     return
             self.take(replica)
-            self._take_over(replica)
+        self._take_over(replica)  # also where somebody has asked for the log meanwhile: that lets nobody fetch to it
         self._directories.remove_later(place.directory, place.name, 0)
 
     def _take_over(self, replica: Replica) -> None:

@@ -6,13 +6,15 @@ from random import Random
 from typing import Any
 
 import pytest
-from hosting_world import World
+from hosting_world import NODE, OTHER_NODE, World
 
 from kpybroker.replicas.new_logs import AT_ONCE
 from kpybroker.replicas.replica import Replica
 from kpystorage import names
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk
+from kpywire.metadata_records.partition_record import PartitionRecord
+from kpywire.metadata_records.topic_record import TopicRecord
 
 PARTITIONS = 40
 ONE, TWO = (bytes([number]) * 16 for number in (1, 2))
@@ -90,6 +92,37 @@ def test_who_needs_a_log_first_makes_it_and_what_the_thread_made_goes() -> None:
     assert held(world) == ["topic-0", "topic-1", "topic-2"]
     assert [world.replicas.find("topic", index).led().log for index in (0, 1)] == [before, while_made]
     assert world.directory.in_the_making == 0
+
+
+class Following:
+    """Stands for what fetches from other brokers."""
+
+    def __init__(self) -> None:
+        self.followed: list[str] = []
+
+    def follow(self, replica: Replica) -> None:
+        self.followed.append(str(replica))
+
+    def forget(self, replica: Replica) -> None:
+        self.followed.remove(str(replica))
+
+
+def test_a_new_replica_is_fetched_even_if_somebody_looked_at_its_log_while_that_was_made() -> None:
+    world = World()
+    thread = Thread(world)
+    fetchers = Following()
+    world.replicas.fetchers = fetchers  # type: ignore[assignment]
+    partition = PartitionRecord(
+        topic_id=ONE, partition_id=0, replicas=[OTHER_NODE, NODE], isr=[OTHER_NODE], leader=OTHER_NODE
+    )
+    world.tell(TopicRecord(name="topic", topic_id=ONE), partition)
+    world.scheduler.run()
+    work, done = thread.works.pop()
+    made = work()
+    world.replicas.find("topic", 0).held()
+    done(made, None)
+    world.scheduler.run()
+    assert fetchers.followed == ["topic-0"]
 
 
 def test_what_was_deleted_while_it_was_made_leaves_nothing() -> None:

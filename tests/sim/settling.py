@@ -22,8 +22,17 @@ STRAY = "-stray"
 
 def newest_image(machines: "list[Machine]") -> Any:
     """The metadata of who knows most; None if nobody knows any."""
-    hosts = [each.node._replica for each in machines if each.node is not None and each.node._replica is not None]
-    return max((host.image for host in hosts), key=lambda image: image.next_offset, default=None)
+    return max(_images(machines), key=lambda image: image.next_offset, default=None)
+
+
+def know_the_same(machines: "list[Machine]") -> bool:
+    """Whether the metadata of all nodes are as new."""
+    return len({image.next_offset for image in _images(machines)}) == 1
+
+
+def _images(machines: "list[Machine]") -> list[Any]:
+    hosts = [each.node._replica for each in machines if each.node is not None]
+    return [host.image for host in hosts if host is not None]
 
 
 def unsettled(machines: "list[Machine]") -> str:

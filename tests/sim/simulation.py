@@ -26,6 +26,7 @@ from .posing import Poser
 from .producing import Producer
 from .records import Records
 from .sending import FILES
+from .settling import know_the_same
 from .silence import a_follower_without_its_leader_leaves, a_silent_broker_is_fenced
 from .witness import Witness
 from .world import Violation, World
@@ -208,6 +209,8 @@ class Simulation:
         if not self._all_ended():  # who waits long for a node that is silent may still write
             self.within(DRAIN_MS, self._all_ended, "clients come to their ends")
             self.world.run(ABORTED_MS)
+        # Who has stood still answers as the leader that it was, until it hears that it is not.
+        self.within(DRAIN_MS, lambda: know_the_same(self.machines), "all nodes know the same metadata")
         reader.run(read())
         self.within(DRAIN_MS, lambda: bool(is_read), "everything can be read")
         return log
