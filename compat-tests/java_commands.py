@@ -46,6 +46,8 @@ MEASURED: Final = {
     "transactional-message-copier",
 }
 """They print times and rates: of those only the words are compared."""
+SHARE_CONSUMER: Final = "kafka-verifiable-share-consumer"
+"""It prints sets of offsets, in any order."""
 API_VERSIONS: Final = "kafka-broker-api-versions"
 READ_ONLY: Final = {"--describe", "--list", "describe", "describe-producers", "list"}
 
@@ -103,6 +105,8 @@ def normalised(tool: str, text: str) -> str:
     text = "\n".join(line.rstrip() for line in text.splitlines() if line.strip() and not TRACED.match(line))
     for pattern, replacement in REPLACED:
         text = re.sub(pattern, replacement, text)
+    if tool == SHARE_CONSUMER:
+        text = re.sub(r"(?<=:\[)\d+(,\d+)*(?=\])", lambda found: ",".join(sorted(found[0].split(","), key=int)), text)
     if tool == "kafka-transactions" and "\t" in text.partition("\n")[0]:
         text = _of_transactions(text)
     if tool in MEASURED:

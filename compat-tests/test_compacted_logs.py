@@ -224,6 +224,7 @@ def test_transactions_go_on_after_their_log_was_compacted_and_loaded_again(
                 producer.produce(topic, b"v", partition=0)
             producer.commit_transaction(30)
     eventually(lambda: compacted_to(broker, "__transaction_state") > 0, "the states to be compacted", WITHIN_S)
+    eventually(lambda: {each[0] for each in states(broker).values()} == {"CompleteCommit"}, "their ends", WITHIN_S)
     before = states(broker)
     broker.restart()
     assert states(broker) == before

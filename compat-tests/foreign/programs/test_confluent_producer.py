@@ -201,7 +201,7 @@ def test_statistics_name_the_broker_and_the_topic(bootstrap_servers: str, topic:
     )
     send_one(producer, topic)
     deadline = time.monotonic() + PATIENCE_S
-    while not (seen and topic in seen[-1]["topics"]) and time.monotonic() < deadline:
+    while not (seen and "0" in seen[-1]["topics"].get(topic, {}).get("partitions", {})) and time.monotonic() < deadline:
         producer.poll(0.1)
     assert seen[-1]["topics"][topic]["partitions"]["0"]["txmsgs"] == 1
     assert any(broker["nodename"] == bootstrap_servers for broker in seen[-1]["brokers"].values())
