@@ -33,9 +33,11 @@ def committed_by(verdict: Verdict, client: str) -> int:
 @pytest.mark.java
 @pytest.mark.timeout(600)
 def test_what_transactions_promise_is_kept_through_kills_pauses_and_zombies(
-    start_broker: StartBroker, tmp_path: Path
+    start_broker: StartBroker, target: str, tmp_path: Path
 ) -> None:
     verdict = run(start_broker(**SETTINGS), tmp_path, SECONDS, seed=2, working=tuple(CLIENTS))
+    if target == "apache-kafka" and {each.kind for each in verdict.anomalies} == {"lost write"}:
+        pytest.xfail("Apache Kafka leaves markers out after a kill at times (KNOWN_DIFFERENCES.md)")
     assert verdict.anomalies == [], counts(verdict)
     assert verdict.counted(Outcome.COMMITTED) > 50
     assert verdict.counted(Outcome.ABORTED) > 0

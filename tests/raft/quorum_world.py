@@ -3,7 +3,8 @@
 Everything random comes from one seed, so a failure is repeated by its number. What the world checks after every event:
 an epoch has one leader; nobody's epoch goes back, and nobody says anything that its vote on disk does not back; a high
 watermark never falls; all nodes have the same records below their high watermarks, and what was committed once is
-committed with the same content for ever.
+committed with the same content for ever; each node counts with the voters that its log names last, and who is not among
+them leads no longer than until that is committed (KIP-853).
 """
 
 from collections.abc import Callable
@@ -424,6 +425,8 @@ class World:
         assert quorum.history.voters == named, "a node counts with other voters than its log names"
         if quorum.high_watermark is None:
             return
+        if quorum.is_leader and node.id not in named:
+            assert node.disk.voters[-1][0] >= quorum.high_watermark, "who was voted out, for good, leads on"
         key = (node.id, node.incarnation)
         assert quorum.high_watermark >= self._high_watermarks.get(key, 0), "a high watermark fell"
         if quorum.high_watermark > self._high_watermarks.get(key, 0):
