@@ -104,7 +104,8 @@ class Disk:
         if header.is_control:
             said = VoterHistory()
             read_control_batch(header, data, said)
-            self.voters += [(header.base_offset, said.voters)] if said.voters else []
+            if said.voters:
+                self.voters.append((header.base_offset, said.voters))
 
     def truncate_to(self, offset: int) -> None:
         while self.log and self.log[-1].next_offset > offset:
