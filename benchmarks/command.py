@@ -15,6 +15,7 @@ from benchmarks import CHECKOUT, kept, report
 from benchmarks.kept import Circumstances, Kept
 from benchmarks.machine import machine_text
 from benchmarks.match import Result, play, warm
+from benchmarks.pace import Pace
 from benchmarks.page import page
 from benchmarks.progress import Watch
 from benchmarks.raw import load
@@ -165,7 +166,7 @@ def played(run: Run, key: str) -> bool:
 def compare(run: Run, console: Console) -> None:
     """Starts both brokers, warms them, plays every row and keeps each as soon as it is over."""
     keys = [row.key for row in run.rows]
-    ends, over_s = 0, time.monotonic() + run.seconds
+    ends, over_s, pace = 0, time.monotonic() + run.seconds, Pace()
     with (
         tempfile.TemporaryDirectory(prefix="kpybench-", dir=run.data) as directory,
         Watch(console, sum(2 * row.effort.rounds for row in run.rows)) as watch,
@@ -173,6 +174,7 @@ def compare(run: Run, console: Console) -> None:
         Side("B", run.names[1], Path(directory) / "b") as b,
     ):
         for side in (a, b):
+            pace.wait()
             warm(side, rows_of, keys, run.effort.warm_s, watch.say)
         expected_s = sum(row.expected_s for row in run.rows)
         for row in run.rows:
@@ -180,7 +182,7 @@ def compare(run: Run, console: Console) -> None:
             began_s = time.monotonic()
             share_s = (over_s - began_s) * row.expected_s / expected_s
             expected_s -= row.expected_s
-            result = play(row, a, b, watch, began_s + share_s)
+            result = play(row, a, b, watch, began_s + share_s, pace)
             kept.keep(run.kept_rows, Kept(result, run.circumstances(row, result, time.monotonic() - began_s)))
             ends += 2 * row.effort.rounds
             watch.advance(ends)

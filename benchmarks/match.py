@@ -1,15 +1,18 @@
 """Plays rows on two sides: warms both, alternates the rounds, keeps what was measured.
 
-A B A B ...: the sides take turns, so that a slow minute of the machine meets both. A row that fails on a side is kept
-with its reason and the next one goes on.
+A B A B ...: the sides take turns, so that a slow minute of the machine meets both. A pair of rounds counts if the
+machine was calm before, between and after them, as far as that can be had. A row that fails on a side is kept with its
+reason and the next one goes on.
 """
 
 import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from benchmarks.figures import Comparison, Figure, compare
+from benchmarks.pace import Pace
 from benchmarks.progress import Watch
 from benchmarks.rows import Effort, RoundError, Row, RowsOf
 from benchmarks.rows.row import Point
@@ -35,6 +38,10 @@ class Result:
     histogram_a: list[list[float]] = field(default_factory=list)
     histogram_b: list[list[float]] = field(default_factory=list)
     failure: str | None = None
+    slowness: list[float] = field(default_factory=list)
+    """Of the machine around each pair of rounds, 1 at its best."""
+    left_out: int = 0
+    """Pairs of rounds that were played and do not count, since the machine was slow."""
 
     def comparisons(self) -> list[Comparison]:
         """One per figure; none when the row failed."""
@@ -43,6 +50,24 @@ class Result:
     def comparison(self, figure: str) -> Comparison | None:
         """That of the figure so named, if the row did not fail."""
         return next((each for each in self.comparisons() if each.figure.name == figure), None)
+
+
+class Pair(NamedTuple):
+    """A round of each side, and how slow the machine was around them at most: seconds of a fixed loop."""
+
+    a: dict[str, float]
+    b: dict[str, float]
+    loop_s: float
+
+
+MOST_PAIRS = 1.5
+"""So many times the rounds that are asked for are played at most."""
+
+
+def calmest(pairs: Sequence[Pair], rounds: int) -> list[Pair]:
+    """So many pairs, those of the calmest machine, in the order they were played."""
+    limit_s = sorted(pair.loop_s for pair in pairs)[:rounds][-1]
+    return [pair for pair in pairs if pair.loop_s <= limit_s][:rounds]
 
 
 def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: Callable[[str], None]) -> None:
@@ -69,18 +94,18 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                     return
 
 
-def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) -> Result:
+def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf, pace: Pace | None = None) -> Result:
     """The rounds of one row, the sides taking turns, after the uncounted ones of each side.
 
     No round begins but the first that would end after ``until_s`` on the monotonic clock, if it took as long as those
-    before.
+    before. Where the machine was slow, up to half as many again are played, and the calmest are kept.
     """
-    rounds = row.effort.rounds
     result = Result(row.key, row.title, row.figures, row.points)
     for side in (a, b):
         if side.ended is not None:
             result.failure = told(side, RoundError("not played"))
             return result
+    pace = pace or Pace()
     opened: list[Side] = []
     side = a
     try:
@@ -91,14 +116,21 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) ->
             for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
                 row.play(side)
         began_s = time.monotonic()
-        for number in range(1, rounds + 1):
+        pairs: list[Pair] = []
+        while not _is_enough(pairs, row.effort.rounds, pace):
             now_s = time.monotonic()
-            if number > 1 and now_s + (now_s - began_s) / (number - 1) > until_s:
+            if pairs and now_s + (now_s - began_s) / len(pairs) > until_s:
                 break
-            for side, kept in ((a, result.a), (b, result.b)):
-                watch.say(f"{row.title}: round {number} of {rounds}, {side.letter} ({side.program})")
-                kept.append(row.play(side))
-                watch.advance()
+            values: list[dict[str, float]] = []
+            loops_s = [pace.wait()]
+            for side in (a, b):
+                watch.say(f"{row.title}: round {len(pairs) + 1}, {side.letter} ({side.program})")
+                values.append(row.play(side))
+                loops_s.append(pace.look())
+                if len(pairs) < row.effort.rounds:
+                    watch.advance()
+            pairs.append(Pair(values[0], values[1], max(loops_s)))
+        _keep(result, pairs, row.effort.rounds, pace)
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except Exception as failure:
         # Whatever it is: the rows behind it go on.
@@ -109,6 +141,18 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf) ->
         except Exception as failure:
             result.failure = result.failure or told(side, failure)
     return result
+
+
+def _is_enough(pairs: Sequence[Pair], rounds: int, pace: Pace) -> bool:
+    calm = sum(pace.is_calm(pair.loop_s) for pair in pairs)
+    return calm >= rounds or len(pairs) >= int(MOST_PAIRS * rounds)
+
+
+def _keep(result: Result, pairs: Sequence[Pair], rounds: int, pace: Pace) -> None:
+    kept = calmest(pairs, rounds)
+    result.a, result.b = [pair.a for pair in kept], [pair.b for pair in kept]
+    result.slowness = [round(pace.slowness(pair.loop_s), 2) for pair in kept]
+    result.left_out = len(pairs) - len(kept)
 
 
 def told(side: Side, failure: Exception) -> str:

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.figures import REQUIRED_RATIO, WANTED_RATIO, Comparison, shown, spread
 from benchmarks.kept import Circumstances, Kept
 from benchmarks.match import Result
+from benchmarks.pace import CALM
 
 ROUNDS = 5
 """So many are due."""
@@ -26,7 +27,8 @@ def markdown(rows: Sequence[Kept]) -> str:
         lines += [line(comparison) for comparison in result.comparisons()]
         if result.failure:
             lines.append(f"| {result.title} | | | | | | FAILED |")
-    return "\n".join([*lines, "", *explained([kept.circumstances for kept in rows]), "", *verdict(results)]) + "\n"
+    around = explained([kept.circumstances for kept in rows])
+    return "\n".join([*lines, "", *around, "", *calmness(results), *verdict(results)]) + "\n"
 
 
 def line(comparison: Comparison) -> str:
@@ -66,6 +68,16 @@ def lengths(runs: Sequence[Circumstances]) -> list[str]:
     said = [f"{count} rows: {words}" for words, count in counts.items()]
     few = sum(run.rounds < ROUNDS for run in runs)
     return [*(f"{each}." for each in said), *([f"{few} rows: fewer than {ROUNDS} rounds."] if few else []), ""]
+
+
+def calmness(results: Sequence[Result]) -> list[str]:
+    """How many rounds were left out since the machine was slow, and how many count although it was."""
+    left_out = sum(result.left_out for result in results)
+    slow = sum(each > CALM for result in results for each in result.slowness)
+    if not left_out and not slow:
+        return []
+    said = f"{left_out} pairs of rounds do not count, since the machine was slow around them"
+    return [f"{said}; {slow} count although it was.", ""]
 
 
 def verdict(results: Sequence[Result]) -> list[str]:

@@ -56,6 +56,14 @@ def test_the_table_holds_both_sides_and_the_ratio_of_each_figure() -> None:
     assert "A is Apache Kafka 4.3.1; B is kpybroker, version 0.1.0, compiled." in table
 
 
+def test_the_table_says_how_many_rounds_met_a_slow_machine() -> None:
+    assert "slow" not in report.markdown([row()])
+    uneasy = result()
+    uneasy.slowness, uneasy.left_out = [1.0, 1.4], 3
+    said = "3 pairs of rounds do not count, since the machine was slow around them; 1 count although it was."
+    assert said in report.markdown([Kept(uneasy, AROUND)])
+
+
 def test_a_row_below_the_required_ratio_is_named() -> None:
     assert report.missed([result(b_rate=80.0)])
     assert "- MISS 0.80: produce <100 B>, throughput" in report.markdown([row(b_rate=80.0)])
