@@ -40,6 +40,8 @@ class SnapshotWriter:
         self._policy = policy
         self._new_bytes = bytes_since_snapshot
         self._last_ms = scheduler.monotonic_ms()
+        self._due_ms: float | None = None
+        """Since when one is due."""
         self._born_ms: dict[SnapshotId, float] = {}
         self._note_written = written
         self._failed = failed
@@ -51,13 +53,16 @@ class SnapshotWriter:
     def note(self, image: MetadataImage, new_bytes: int, last_timestamp_ms: int) -> None:
         """So much was committed and published; write a snapshot if one is due."""
         self._new_bytes += new_bytes
-        since_last_ms = self._scheduler.monotonic_ms() - self._last_ms
         settled = image.transaction_offset < 0 and image.metadata_version is not None
-        if not self._busy and settled and self._is_due(since_last_ms):
+        if not self._busy and settled and self._is_due(self._scheduler.monotonic_ms()):
             self._begin(image, last_timestamp_ms)
 
-    def _is_due(self, since_last_ms: float) -> bool:
-        return is_due(self._policy, self._new_bytes, since_last_ms, self._last_bytes)
+    def _is_due(self, now_ms: float) -> bool:
+        if not is_due(self._policy, self._new_bytes, now_ms - self._last_ms, self._last_bytes):
+            return False
+        if self._due_ms is None:
+            self._due_ms = now_ms
+        return now_ms - self._due_ms >= self._policy.delay_ms
 
     def stop(self) -> None:
         """Write nothing more; what a thread has begun ends unnoticed."""
@@ -65,6 +70,7 @@ class SnapshotWriter:
 
     def _begin(self, image: MetadataImage, last_timestamp_ms: int) -> None:
         self._busy = True
+        self._due_ms = None
         self._new_bytes = 0
         self._last_ms = self._scheduler.monotonic_ms()
         snapshot = SnapshotId(image.next_offset, image.epoch)

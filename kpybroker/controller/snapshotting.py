@@ -12,7 +12,7 @@ from kpywire.metadata_records import encode_record
 from kpywire.record import Record, build_batch
 
 RECORDS_PER_BATCH = 1_000
-LITTLE_BYTES = 1 << 20
+LITTLE_BYTES = 128 << 10
 
 
 class SnapshotPolicy(NamedTuple):
@@ -22,6 +22,8 @@ class SnapshotPolicy(NamedTuple):
     max_interval_ms: int = 3_600_000
     retention_bytes: int = 100 << 20
     retention_ms: int = 604_800_000
+    delay_ms: int = 1_000
+    """From when one is due: changes that come together, as those of a start, are all in it, and none waits for it."""
 
 
 DEFAULT_POLICY = SnapshotPolicy()

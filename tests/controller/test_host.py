@@ -12,7 +12,7 @@ from kpybroker.controller.formatter import Formatting, format_directories
 from kpybroker.controller.host import Timings
 from kpybroker.controller.metadata_log import metadata_log_path
 from kpybroker.controller.recovery import StartRefused, recover
-from kpybroker.controller.snapshotting import SnapshotPolicy
+from kpybroker.controller.snapshotting import SnapshotPolicy, is_due
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.raft.voters import Voter
 from kpystorage import quorum_state
@@ -250,7 +250,9 @@ def test_who_watches_the_leader_is_no_part_of_applying_the_metadata() -> None:
 
 
 def snapshot_world() -> HostWorld:
-    return HostWorld(policy=SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=3_000), segment_bytes=4_000)
+    return HostWorld(
+        policy=SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000), segment_bytes=4_000
+    )
 
 
 def test_snapshots_follow_the_log_and_let_it_go() -> None:
@@ -299,12 +301,38 @@ def test_a_snapshot_alone_is_the_whole_image() -> None:
 
 
 def test_a_snapshot_is_due_by_time() -> None:
-    world = HostWorld(policy=SnapshotPolicy(max_interval_ms=1_000)).start().with_broker()
+    world = HostWorld(policy=SnapshotPolicy(max_interval_ms=1_000, delay_ms=0)).start().with_broker()
     world.create("a")
     assert len(world.metadata_log.snapshots()) == 1
     world.scheduler.advance(1_500)
     world.create("b")
     assert len(world.metadata_log.snapshots()) == 2
+
+
+def test_changes_that_come_together_are_all_in_the_snapshot_that_the_first_of_them_made_due() -> None:
+    world = HostWorld(policy=SnapshotPolicy(max_new_record_bytes=900)).start().with_broker()
+    for number in range(20):
+        world.create(f"topic-{number}")
+    first = len(world.metadata_log.snapshots())
+    world.scheduler.advance(1_000)
+    before = world.image.next_offset
+    world.create("later")
+    assert len(world.metadata_log.snapshots()) == first + 1
+    assert world.metadata_log.snapshots()[-1].end_offset > before
+
+
+@pytest.mark.parametrize(
+    ("new_bytes", "last_snapshot_bytes", "due"),
+    [
+        (127 << 10, 0, False),
+        (128 << 10, 0, True),
+        (199_000, 100_000, False),
+        (200_000, 100_000, True),
+        (20 << 20, 30 << 20, True),
+    ],
+)
+def test_a_snapshot_is_due_where_replaying_would_cost_more(new_bytes: int, last_snapshot_bytes: int, due: bool) -> None:
+    assert is_due(SnapshotPolicy(), new_bytes, 0, last_snapshot_bytes) is due
 
 
 def test_a_directory_that_is_not_the_voters_lost_its_vote() -> None:
@@ -391,7 +419,7 @@ def run_until_the_disk_dies(crash_at: int, seed: int) -> tuple[SimDisk, set[str]
     disk.crash_at = crash_at
     try:
         world = HostWorld(
-            disk, policy=SnapshotPolicy(max_new_record_bytes=900, retention_bytes=1_000), segment_bytes=700
+            disk, policy=SnapshotPolicy(max_new_record_bytes=900, delay_ms=0, retention_bytes=1_000), segment_bytes=700
         )
         world.start().with_broker()
         for number in range(12):

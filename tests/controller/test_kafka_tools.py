@@ -34,7 +34,7 @@ PORTS = {"listeners": "PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093"}
 def node(tmp_path_factory: pytest.TempPathFactory) -> HostWorld:
     """A node that lived a little on a real disk, with a snapshot in the middle of its log."""
     path = str(tmp_path_factory.mktemp("node") / "data")
-    policy = SnapshotPolicy(max_new_record_bytes=1_500)
+    policy = SnapshotPolicy(max_new_record_bytes=1_500, delay_ms=0)
     world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy).start().with_broker()
     world.create("orders", "payments", configs={"retention.ms": "1234"})
     world.create("gone")

@@ -25,7 +25,7 @@ def answered(*words: object, code: int = 0, stdin: str = "") -> str:
 def node(tmp_path_factory: pytest.TempPathFactory) -> HostWorld:
     """A node with a snapshot in the middle of its metadata log, and topics on both sides of it."""
     path = str(tmp_path_factory.mktemp("node") / "data")
-    policy = SnapshotPolicy(max_new_record_bytes=1_500)
+    policy = SnapshotPolicy(max_new_record_bytes=1_500, delay_ms=0)
     world = HostWorld(RealDisk(), path=path, overrides=PORTS, policy=policy).start().with_broker()
     world.create("orders", configs={"retention.ms": "1234"})
     for number in range(12):

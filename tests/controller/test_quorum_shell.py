@@ -74,7 +74,7 @@ def test_an_answer_that_cannot_be_given_is_the_end_of_nothing_else() -> None:
 
 
 def test_who_wants_records_that_a_snapshot_stands_for_by_now_is_told_of_the_snapshot() -> None:
-    policy = SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=3_000)
+    policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
     world = HostWorld(policy=policy, segment_bytes=4_000).start().with_broker()
     for number in range(60):
         world.create(f"topic-{number}", configs={"retention.ms": str(number)})
@@ -87,7 +87,7 @@ def test_who_wants_records_that_a_snapshot_stands_for_by_now_is_told_of_the_snap
 
 def test_after_a_restart_too_a_replica_that_went_another_way_in_an_older_epoch_is_told_where() -> None:
     """The segment still has what the snapshot stands for, whose epochs were forgotten (found by simulation)."""
-    policy = SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=3_000)
+    policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
     world = HostWorld(policy=policy).start().with_broker()
     world = world.again().start().with_broker()
     second_epoch_offset = dict(world.metadata_log.epochs().entries())[2]

@@ -45,7 +45,7 @@ CLUSTER_ID = "c" * 22
 WALL_MS = 1_700_000_000_000
 REQUEST_TIMEOUT_MS = 2000
 TIMING = Timing(fetch_snapshot_max_bytes=700)
-POLICY = SnapshotPolicy(max_new_record_bytes=2_000, retention_bytes=4_000)
+POLICY = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=4_000)
 SERVED = (
     api.VOTE, api.BEGIN_QUORUM_EPOCH, api.END_QUORUM_EPOCH, api.FETCH, api.FETCH_SNAPSHOT, api.UPDATE_RAFT_VOTER,
 )  # fmt: skip
