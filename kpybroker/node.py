@@ -410,6 +410,8 @@ class Node:
             if hasattr(broker, "lifecycle") and self.config["controlled.shutdown.enable"]:
                 await self._let_leaderships_go(broker)
         await self._let_go()
+        if self._replica is not None:
+            self._replica.write_due_snapshot()
         if broker is not None:
             broker.replicas.finish_dropping()
             broker.replicas.checkpoint_high_watermarks()

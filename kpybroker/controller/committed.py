@@ -72,6 +72,11 @@ class Committed:
         """What is below it has been published; -1 before anything is."""
         return self._published_offset
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the image holds what is below ``published_offset`` and no part of what is above."""
+        return not self._is_working
+
     def note_appended(
         self, first_offset: int, next_offset: int, records: Sequence[Any], size_bytes: int, epoch: int
     ) -> None:

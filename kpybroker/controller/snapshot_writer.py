@@ -53,16 +53,26 @@ class SnapshotWriter:
     def note(self, image: MetadataImage, new_bytes: int, last_timestamp_ms: int) -> None:
         """So much was committed and published; write a snapshot if one is due."""
         self._new_bytes += new_bytes
-        settled = image.transaction_offset < 0 and image.metadata_version is not None
-        if not self._busy and settled and self._is_due(self._scheduler.monotonic_ms()):
-            self._begin(image, last_timestamp_ms)
-
-    def _is_due(self, now_ms: float) -> bool:
-        if not is_due(self._policy, self._new_bytes, now_ms - self._last_ms, self._last_bytes):
-            return False
+        if not self._is_due(image):
+            return
+        now_ms = self._scheduler.monotonic_ms()
         if self._due_ms is None:
             self._due_ms = now_ms
-        return now_ms - self._due_ms >= self._policy.delay_ms
+        if now_ms - self._due_ms >= self._policy.delay_ms:
+            self._begin(image, last_timestamp_ms)
+
+    def finish(self, image: MetadataImage, last_timestamp_ms: int) -> None:
+        """On a clean stop, when nobody waits any more: write at once what is due. May raise DiskFailure or OSError."""
+        if self._is_due(image):
+            snapshot, batches = self._taken(image, last_timestamp_ms)
+            self._log.write_snapshot(snapshot, list(batches))
+            self._retain()
+
+    def _is_due(self, image: MetadataImage) -> bool:
+        settled = image.transaction_offset < 0 and image.metadata_version is not None
+        since_last_ms = self._scheduler.monotonic_ms() - self._last_ms
+        may_be = settled and not self._busy
+        return may_be and is_due(self._policy, self._new_bytes, since_last_ms, self._last_bytes)
 
     def stop(self) -> None:
         """Write nothing more; what a thread has begun ends unnoticed."""
@@ -73,10 +83,12 @@ class SnapshotWriter:
         self._due_ms = None
         self._new_bytes = 0
         self._last_ms = self._scheduler.monotonic_ms()
+        self._encode(*self._taken(image, last_timestamp_ms), [])
+
+    def _taken(self, image: MetadataImage, last_timestamp_ms: int) -> tuple[SnapshotId, Iterator[bytes]]:
         snapshot = SnapshotId(image.next_offset, image.epoch)
         history = self._history.as_of(image.next_offset)
-        batches = snapshot_batches(image.copy(), history, last_timestamp_ms, self._scheduler.now_ms())
-        self._encode(snapshot, batches, [])
+        return snapshot, snapshot_batches(image.copy(), history, last_timestamp_ms, self._scheduler.now_ms())
 
     def _encode(self, snapshot: SnapshotId, batches: Iterator[bytes], done: list[bytes]) -> None:
         if self._stopped:

@@ -321,6 +321,20 @@ def test_changes_that_come_together_are_all_in_the_snapshot_that_the_first_of_th
     assert world.metadata_log.snapshots()[-1].end_offset > before
 
 
+def test_a_clean_stop_writes_the_snapshot_that_is_due_and_no_other() -> None:
+    world = HostWorld(policy=SnapshotPolicy(max_new_record_bytes=900)).start().with_broker()
+    for number in range(20):
+        world.create(f"topic-{number}")
+    first, state = len(world.metadata_log.snapshots()), world.image.state()
+    for _ in range(2):
+        world.host.close()
+        world.host.write_due_snapshot()
+        assert len(world.metadata_log.snapshots()) == first + 1
+        assert world.metadata_log.snapshots()[-1].end_offset == world.image.next_offset
+        world = world.again()
+        assert world.image.state() == state
+
+
 @pytest.mark.parametrize(
     ("new_bytes", "last_snapshot_bytes", "due"),
     [
