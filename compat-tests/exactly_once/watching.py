@@ -16,13 +16,17 @@ CALL_TIMEOUT_S: Final = 10.0
 END_TIMEOUT_S: Final = 120.0
 
 
-def consumer(bootstrap: str, group: str = "watchers") -> Consumer:
-    """That reads committed and commits nothing."""
+class TransactionStaysOpenError(TimeoutError):
+    """What is committed does not reach the end of a partition."""
+
+
+def consumer(bootstrap: str, group: str = "watchers", isolation_level: str = "read_committed") -> Consumer:
+    """That commits nothing."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
             "group.id": group,
-            "isolation.level": "read_committed",
+            "isolation.level": isolation_level,
             "enable.auto.commit": False,
             "enable.partition.eof": False,
             "log_level": 0,
@@ -93,27 +97,40 @@ class Asker(threading.Thread):
 
 
 def read_to_the_end(bootstrap: str, partitions: Sequence[Partition]) -> list[Seen]:
-    """All that is committed, once no transaction is open any more. TimeoutError where that does not come to be."""
-    reading = consumer(bootstrap)
+    """All that is committed, once no transaction is open any more. TransactionStaysOpenError if one does not end."""
+    reading, everything = consumer(bootstrap), consumer(bootstrap, isolation_level="read_uncommitted")
     deadline_s = time.monotonic() + END_TIMEOUT_S
-    ends = {partition: _end(reading, partition, deadline_s) for partition in partitions}
+    ends = {partition: _end(reading, everything, partition, deadline_s) for partition in partitions}
+    everything.close()
     reading.assign([TopicPartition(*partition, 0) for partition in partitions])
     seen: list[Seen] = []
     while any(max(place.offset, 0) < ends[place.topic, place.partition] for place in _places(reading, partitions)):
         if time.monotonic() > deadline_s:
-            raise TimeoutError(f"a transaction stays open: {_places(reading, partitions)} of {ends}")
+            raise TimeoutError(f"what is committed was not read: {_places(reading, partitions)} of {ends}")
         seen += seen_in(reading.consume(500, POLL_S))
     reading.close()
     return seen
 
 
-def _end(reading: Consumer, partition: Partition, deadline_s: float) -> int:
-    while True:
+def _end(reading: Consumer, everything: Consumer, partition: Partition, deadline_s: float) -> int:
+    """Of a partition in which no transaction is open: its last stable offset is its end."""
+    stable, end = -1, 0
+    while stable < end:
         try:
-            return int(reading.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT_S)[1])
+            end = _last_offset(everything, partition)
+            stable = _last_offset(reading, partition)
         except KafkaException:
             if time.monotonic() > deadline_s:
                 raise
+        if stable < end:
+            if time.monotonic() > deadline_s:
+                raise TransactionStaysOpenError(f"a transaction stays open at {stable} of {end} in {partition}")
+            time.sleep(POLL_S)
+    return stable
+
+
+def _last_offset(asking: Consumer, partition: Partition) -> int:
+    return int(asking.get_watermark_offsets(TopicPartition(*partition), CALL_TIMEOUT_S)[1])
 
 
 def _places(reading: Consumer, partitions: Sequence[Partition]) -> list[Any]:

@@ -172,6 +172,13 @@ class Client:
             raise Refused(error_codes.LEADER_NOT_AVAILABLE, topic)
         return leader
 
+    def heard_of(self, topic: str, partition: int, epoch: int) -> None:
+        """A position that was committed names an epoch: what is older is not believed (KIP-320)."""
+        found = self.topics.get(topic)
+        if found is not None:
+            place = (topic, found.id, partition)
+            found.leaders[partition] = self._known[place] = max(self._known.get(place, (-1, -1)), (epoch, -1))
+
     def forget(self) -> None:
         """What it knew is out of date."""
         self.topics.clear()

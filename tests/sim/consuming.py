@@ -34,6 +34,8 @@ class Reader:
         self.positions = dict.fromkeys(partitions, 0)
         self.ends: dict[tuple[str, int], int] = {}
         """The high watermark of each, as the last answer had it."""
+        self.epochs: dict[tuple[str, int], int] = {}
+        """In which leader's epoch what was read last of each was written."""
         self._level = level
         self._in_session = in_session
         self._sessions: dict[int, tuple[int, int]] = {}
@@ -137,6 +139,7 @@ class Reader:
                     if record.offset >= self.positions[place]
                 ]
             self.positions[place] = max(self.positions[place], header.next_offset)
+            self.epochs[place] = header.partition_leader_epoch
         return seen
 
 

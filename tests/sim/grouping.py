@@ -79,6 +79,8 @@ class Member:
         self._id = ""
         self._generation = -1
         self._coordinator: int | None = None
+        self._epochs: dict[Place, int] = {}
+        """In which epochs what it read last was written: they are committed with the positions."""
         self._ends_ms = 0.0
 
     @property
@@ -199,6 +201,7 @@ class Member:
             if self._is_refused((await self._ask(beat)).error_code):
                 return
             moved = {place: offset for place, offset in reader.positions.items() if offset != before[place]}
+            self._epochs.update(reader.epochs)
             if moved:
                 work = self._in_a_transaction if self.exactly else self._and_commit
                 if not await work(seen, moved):
@@ -222,6 +225,8 @@ class Member:
                     raise Refused(each.error_code, NAME)
                 place = (topic.name or names[topic.topic_id], each.partition_index)
                 positions[place] = max(each.committed_offset, 0)
+                if each.committed_offset >= 0:
+                    self.client.heard_of(*place, each.committed_leader_epoch)
                 position = Position(NAME, place, each.committed_offset)
                 self.group.records.committed.append(Committed(began_s, self.client.now_s, position))
         return positions
@@ -247,7 +252,12 @@ class Member:
         by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
         for (topic, index), offset in sorted(moved.items()):
             await client.leader(topic, index)
-            one = OffsetCommitRequestPartition(partition_index=index, committed_offset=offset, committed_metadata=None)
+            one = OffsetCommitRequestPartition(
+                partition_index=index,
+                committed_offset=offset,
+                committed_leader_epoch=self._epochs.get((topic, index), -1),
+                committed_metadata=None,
+            )
             by_topic.setdefault(topic, []).append(one)
         request = OffsetCommitRequest(
             group_id=NAME,
@@ -298,7 +308,10 @@ class Member:
         by_topic: dict[str, list[TxnOffsetCommitRequestPartition]] = {}
         for (topic, index), offset in sorted(moved.items()):
             one = TxnOffsetCommitRequestPartition(
-                partition_index=index, committed_offset=offset, committed_metadata=None
+                partition_index=index,
+                committed_offset=offset,
+                committed_leader_epoch=self._epochs.get((topic, index), -1),
+                committed_metadata=None,
             )
             by_topic.setdefault(topic, []).append(one)
         request = TxnOffsetCommitRequest(
