@@ -111,6 +111,8 @@ class LogLoader:
         files = survey(self.disk, self.path, self.report)
         self._writes_may_be_lost = shutdown is Shutdown.UNCLEAN
         self.snapshots = SnapshotFiles(self.disk, self.path, files.snapshots)
+        if shutdown is not Shutdown.CLEAN and files.has_metadata:
+            self.new_files.append(f"{self.path}/{names.PARTITION_METADATA}")  # its writer may have died before a flush
         self._read_epochs()
         self._open_segments(files, shutdown, recovery_point, log_start_offset)
         if shutdown is Shutdown.UNCLEAN:

@@ -13,12 +13,14 @@ from kpystorage.disk import Disk
 
 
 class SegmentFiles(NamedTuple):
-    """Base offsets of segments, ascending; which have both indexes, which a transaction index; snapshot offsets."""
+    """Base offsets of segments, ascending; which have both indexes, which a transaction index; snapshot offsets;
+    whether there is a ``partition.metadata``."""
 
     base_offsets: list[int]
     indexed: frozenset[int]
     transaction_indexes: frozenset[int]
     snapshots: list[int]
+    has_metadata: bool
 
 
 def survey(disk: Disk, path: str, report: Callable[[str], None]) -> SegmentFiles:
@@ -42,6 +44,7 @@ def survey(disk: Disk, path: str, report: Callable[[str], None]) -> SegmentFiles
         frozenset(offsets[names.OFFSET_INDEX] & offsets[names.TIME_INDEX]),
         frozenset(offsets[names.TRANSACTION_INDEX] & logs),
         sorted(offsets[names.PRODUCER_SNAPSHOT]),
+        names.PARTITION_METADATA in listed,
     )
 
 

@@ -71,6 +71,17 @@ def test_names_that_a_process_left_without_flushing_them_are_durable_with_the_ne
     assert end_after_power_failure(survivor) == 2
 
 
+def test_the_topic_id_of_a_log_that_a_process_left_empty_is_durable_with_the_first_append() -> None:
+    disk = new_disk()
+    new_log(disk, EVERY_MESSAGE)
+    survivor = disk.after_process_death()
+    append_records(open_directory(survivor, config=EVERY_MESSAGE).logs["t", 0].open(), 1)
+    for seed in range(20):
+        survivor._rng = Random(seed)
+        directory = open_directory(survivor.after_power_failure(), config=EVERY_MESSAGE)
+        assert directory.read_topic_id(directory.logs["t", 0]) == TOPIC_ID
+
+
 def test_where_a_log_ends_of_which_everything_is_too_old_survives_a_death_at_any_moment() -> None:
     for calls in range(1, 30):
         disk = new_disk()
