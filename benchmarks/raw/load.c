@@ -4,9 +4,10 @@
  *
  *   load requests HOST PORT MILLISECONDS FRAMES CONNECTIONS ERROR_OFFSETS
  *       Each connection sends its frame (the i-th one of FRAMES, round robin), awaits the answer, sends again.
- *   load end-to-end HOST PORT MILLISECONDS FRAMES FIRST_OFFSET FETCH_OFFSET_POSITION SMALLEST_ANSWER ERROR_OFFSETS
+ *   load end-to-end HOST PORT MILLISECONDS FRAMES FIRST_OFFSET FETCH_OFFSET_POSITION SMALLEST_ANSWER PERIOD_US ERROR_OFFSETS
  *       FRAMES holds a Produce of one record and a Fetch. The Fetch waits at the end of the log on a connection of its own;
- *       the time runs from sending the Produce to the Fetch's whole answer.
+ *       the time runs from sending the Produce to the Fetch's whole answer. One begins every PERIOD_US, or as soon as the
+ *       last one is over.
  *   load drain HOST PORT MILLISECONDS FRAMES FETCH_OFFSET_POSITION FIRST,NEXT,...
  *       FRAMES holds a Fetch; it is sent over and over on one connection, at the offsets of the list in turn.
  *
@@ -216,17 +217,23 @@ static void set_offset(struct frame *frame, int position, uint64_t offset) {
     for (int i = 0; i < 8; i++) frame->bytes[position + i] = (char)(offset >> (56 - 8 * i));
 }
 
-static void end_to_end(const char *host, int port, uint64_t duration_ns, uint64_t offset, int position, uint32_t smallest) {
+static void sleep_ns(uint64_t duration_ns) {
+    struct timespec pause = {.tv_sec = (time_t)(duration_ns / 1000000000u), .tv_nsec = (long)(duration_ns % 1000000000u)};
+    nanosleep(&pause, NULL);
+}
+
+static void end_to_end(const char *host, int port, uint64_t duration_ns, uint64_t offset, int position, uint32_t smallest, uint64_t period_ns) {
     struct connection producer = {0}, consumer = {0};
-    struct timespec pause = {.tv_nsec = 200000};
     open_connection(&producer, host, port, &frames[0]);
     open_connection(&consumer, host, port, &frames[1]);
     await_start();
-    uint64_t start = now_ns(), deadline = start + duration_ns;
-    while (now_ns() < deadline) {
+    uint64_t start = now_ns(), deadline = start + duration_ns, due = start;
+    for (uint64_t now = start; now < deadline; now = now_ns()) {
+        if (now < due) sleep_ns(due - now);
+        due = (now < due ? due : now) + period_ns;
         set_offset(consumer.frame, position, offset);
         send_frame(&consumer);
-        nanosleep(&pause, NULL);
+        sleep_ns(200000); /* so that the Fetch waits there */
         send_frame(&producer);
         while (!receive_answer(&consumer, 0)) {}
         uint64_t arrived = now_ns();
@@ -278,9 +285,10 @@ int main(int argc, char **argv) {
     if (!strcmp(argv[1], "requests")) {
         read_error_offsets(argv[7]);
         requests(host, port, duration_ns, atoi(argv[6]));
-    } else if (!strcmp(argv[1], "end-to-end") && argc == 10) {
-        read_error_offsets(argv[9]);
-        end_to_end(host, port, duration_ns, strtoull(argv[6], NULL, 10), atoi(argv[7]), (uint32_t)atoi(argv[8]));
+    } else if (!strcmp(argv[1], "end-to-end") && argc == 11) {
+        uint64_t period_ns = strtoull(argv[9], NULL, 10) * 1000u;
+        read_error_offsets(argv[10]);
+        end_to_end(host, port, duration_ns, strtoull(argv[6], NULL, 10), atoi(argv[7]), (uint32_t)atoi(argv[8]), period_ns);
     } else if (!strcmp(argv[1], "drain")) {
         drain(host, port, duration_ns, atoi(argv[6]), argv[7]);
     } else {

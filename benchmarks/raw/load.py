@@ -103,10 +103,13 @@ def requests(
     return _run("requests", address, [p.frame for p in produces], seconds, [str(connections), offsets], ready)
 
 
-def end_to_end(address: Address, produce: Produce, fetch: Fetch, first_offset: int, *, seconds: float) -> Load:
+def end_to_end(
+    address: Address, produce: Produce, fetch: Fetch, first_offset: int, *, seconds: float, period_us: int = 0
+) -> Load:
     """One record at a time, from sending it to its arrival at a Fetch that waits for it. Raises LoadError."""
     smallest_answer = len(produce.frame) // 2
-    rest = [str(first_offset), str(fetch.offset_position), str(smallest_answer), _join(produce.error_offsets)]
+    numbers = (first_offset, fetch.offset_position, smallest_answer, period_us)
+    rest = [*map(str, numbers), _join(produce.error_offsets)]
     return _run("end-to-end", address, [produce.frame, fetch.frame], seconds, rest, lambda: None)
 
 

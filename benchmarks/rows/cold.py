@@ -21,10 +21,12 @@ BATCHES_PER_FETCH = 10
 COLD_SHARE = 2 / 3
 """Of the effort's megabytes: so much lies in the cold partition."""
 FORGET_EVERY_S = 0.1
+TAIL_PERIOD_US = 2_000
+"""Both sides have as many records at the tail to serve: the sooner one would else have less time for the cold ones."""
 
 
 class TailBesideCold(RawRow):
-    """One record after the other to a waiting Fetch, while two connections read a partition from the disk.
+    """A record every two milliseconds to a waiting Fetch, while two connections read a partition from the disk.
 
     The kernel is told ten times a second to forget what lies in that partition's files.
     """
@@ -59,7 +61,7 @@ class TailBesideCold(RawRow):
             for reader in readers:
                 reader.start()
             time.sleep(FORGET_EVERY_S)
-            seen = self.last[side] = tail(side, self.topics[side], self.effort.load_s)
+            seen = self.last[side] = tail(side, self.topics[side], self.effort.load_s, TAIL_PERIOD_US)
             for reader in readers:
                 reader.join()
         rates = [reader.seen.received_bytes / reader.seen.seconds / 1e6 for reader in readers if reader.seen]

@@ -163,12 +163,12 @@ class EndToEndJava(RawRow):
         }
 
 
-def tail(side: Side, topic: str, seconds: float) -> Load:
+def tail(side: Side, topic: str, seconds: float, period_us: int = 0) -> Load:
     """One record after the other to a Fetch that waits at the end of the topic's partition 0. Raises RoundError."""
     produce = frames.produce(topic, [0], frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms()))
     first_offset = side.record_count(topic, 1)
     fetch = frames.fetch(topic, 0, first_offset, max_bytes=1 << 20, min_bytes=1, max_wait_ms=500)
-    seen = load.end_to_end(side.address, produce, fetch, first_offset, seconds=seconds)
+    seen = load.end_to_end(side.address, produce, fetch, first_offset, seconds=seconds, period_us=period_us)
     if not seen.answers:
         raise RoundError(f"{side.program}: no record arrived")
     return seen
