@@ -24,7 +24,8 @@ kpybroker knows every config of Apache Kafka 4.3 by name, type, default and vali
 DescribeConfigs with their sources and synonyms, and stores what AlterConfigs sets. What they do here is in the last
 column:
 
-- **yes**: the broker acts on it.
+- **yes**: the broker acts on it. Three count only where somebody has set them: without, `socket.send.buffer.bytes` is
+  204800, `socket.receive.buffer.bytes` the system's, and `socket.listen.backlog.size` 1024.
 - **no effect**, with the reason: it belongs to something that does not exist here.
 - **not yet**: the feature it belongs to is still missing. Setting it changes nothing, and the start says so.
 

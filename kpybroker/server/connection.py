@@ -522,7 +522,7 @@ class Connection(Debtor):
             self._writing = self._held_back = True
             # While a thread reads for the outbox there is nothing to write.
             self._want_writable(not self.outbox.waits_for_disk)
-            self.server.backlog.hold(self, Held(*self.outbox.held()))
+            self.server.backlog.hold(self, Held(self.outbox.held_bytes, self.outbox.held_files))
 
     def _may_answer(self) -> bool:
         """Whether all that replies may speak of is written."""

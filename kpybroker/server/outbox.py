@@ -66,6 +66,8 @@ class Outbox:
         "_sent",
         "_unreadable",
         "_warm_end",
+        "held_bytes",
+        "held_files",
         "queued_bytes",
         "sent_bytes",
         "sock",
@@ -76,6 +78,9 @@ class Outbox:
         self.queued_bytes = 0
         """Put since the queue was last empty: a measure for when to flush, not for what is left."""
         self.sent_bytes = 0
+        self.held_bytes = 0
+        """In memory, not sent yet; ``held_files`` are slices of open files."""
+        self.held_files = 0
         self._queue: deque[Item] = deque()
         self._sent = 0
         self._warm_end = 0
@@ -96,6 +101,7 @@ class Outbox:
         """Queue one reply. Small pieces are joined, so that most replies are one system call."""
         if isinstance(reply, bytes):
             self._queue.append(reply)
+            self.held_bytes += len(reply)
             self.queued_bytes += len(reply)
         else:
             self._put_parts(reply)
@@ -105,16 +111,20 @@ class Outbox:
         for part in parts:
             if isinstance(part, _BYTES):
                 joined.append(part)
-                self.queued_bytes += len(part)
+                size = len(part)
+                self.held_bytes += size
+                self.queued_bytes += size
                 continue
             self.queued_bytes += part.length
             if part.fileno() < 0 or (part.length <= SMALL_SLICE_BYTES and not part.cold):
                 joined.append(part.read())
+                self.held_bytes += part.length
             else:
                 if joined:
                     self._queue.append(b"".join(joined))
                     joined = []
                 self._queue.append(part)
+                self.held_files += 1
         if joined:
             self._queue.append(joined[0] if len(joined) == 1 else b"".join(joined))
 
@@ -132,17 +142,19 @@ class Outbox:
                     self.sent_bytes += sent
                     if sent == len(item):
                         queue.clear()
-                        self.queued_bytes = 0
+                        self.queued_bytes = self.held_bytes = 0
                         return True
                     self._sent = sent
                     return False
                 if isinstance(item, _BYTES):
-                    done = self._send_bytes(item)
+                    if not self._send_bytes(item):
+                        return False
+                    self.held_bytes -= len(item)
                 else:
-                    done = self._send_slice(item)
+                    if not self._send_slice(item):
+                        return False
+                    self.held_files -= 1
             except (BlockingIOError, InterruptedError):
-                return False
-            if not done:
                 return False
             queue.popleft()
             self._sent = self._warm_end = 0
@@ -172,6 +184,8 @@ class Outbox:
                 raise ConnectionError("a file became shorter while it was being sent")
             self._sent += sent
             self.sent_bytes += sent
+            if sent < count:
+                return False  # the socket is full
         return True
 
     def _warm(self, item: FileSlice, position: int, count: int) -> int:
@@ -203,19 +217,10 @@ class Outbox:
         self._read_in_thread(read, fetched)
         return 0
 
-    def held(self) -> tuple[int, int]:
-        """(bytes in memory, slices of open files) that are not sent yet."""
-        size_bytes = files = 0
-        for item in self._queue:
-            if isinstance(item, _BYTES):
-                size_bytes += len(item)
-            else:
-                files += 1
-        return size_bytes, files
-
     def clear(self) -> None:
         """Forget what was queued, let go of its files and of the connection."""
         self._queue.clear()
+        self.held_bytes = self.held_files = 0
         self._resume = _nobody
 
 

@@ -1,0 +1,105 @@
+"""What is on its way to one client arrives whole and in order, and is counted for as long as it is held."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from kpybroker.server.outbox import SMALL_SLICE_BYTES, Checked, Outbox, Reply
+
+
+class Slice:
+    """So much of a file, from ``position`` on; all of it is in memory."""
+
+    cold = False
+
+    def __init__(self, path: Path, position: int, length: int) -> None:
+        self._file = path.open("rb")
+        self.position, self.length = position, length
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def read(self) -> bytes:
+        self._file.seek(self.position)
+        return self._file.read(self.length)
+
+    def whole_until(self, position: int) -> int:
+        return position
+
+    def check(self, _position: int, _most_bytes: int) -> Checked:
+        raise AssertionError("it is not cold")
+
+    def note(self, _position: int, _checked: Checked) -> None:
+        raise AssertionError("it is not cold")
+
+
+@pytest.fixture
+def ends() -> Iterator[tuple[socket.socket, socket.socket]]:
+    with (
+        socket.create_server(("127.0.0.1", 0)) as listening,
+        socket.create_connection(listening.getsockname()) as client,
+    ):
+        accepted, _ = listening.accept()
+        with accepted:
+            accepted.setblocking(False)
+            accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 65536)
+            yield accepted, client
+
+
+def in_no_thread(_read: object, _done: object) -> None:
+    raise AssertionError("nothing is cold")
+
+
+def new_outbox(sock: socket.socket) -> Outbox:
+    return Outbox(sock, in_no_thread, lambda: None)
+
+
+def received(outbox: Outbox, client: socket.socket, size: int) -> bytes:
+    """What comes when it is sent as the client reads."""
+    found = bytearray()
+    while len(found) < size:
+        outbox.flush()
+        found += client.recv(65536)
+    return bytes(found)
+
+
+def test_bytes_and_slices_of_files_arrive_in_their_order(
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path
+) -> None:
+    content = bytes(range(256)) * 40_000
+    path = tmp_path / "log"
+    path.write_bytes(content)
+    large, small = len(content) - 300, SMALL_SLICE_BYTES // 2
+    replies: list[Reply] = [
+        b"plain",
+        [b"head", Slice(path, 256, large), b"between", Slice(path, 3, small), b"tail"],
+        b".",
+    ]
+    wanted = b"plain" + b"head" + content[256 : 256 + large] + b"between" + content[3 : 3 + small] + b"tail" + b"."
+    outbox = new_outbox(ends[0])
+    for reply in replies:
+        outbox.put(reply)
+    assert not outbox.flush(), "the socket took ten megabytes at once"
+    assert received(outbox, ends[1], len(wanted)) == wanted
+    assert outbox.flush()
+
+
+def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, socket.socket], tmp_path: Path) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(bytes(10_000_000))
+    slices = [Slice(path, 0, 5_000_000), Slice(path, 0, 4_000_000), Slice(path, 0, 100)]
+    outbox = new_outbox(ends[0])
+    outbox.put([b"head", slices[0], b"between", slices[1], b"and", slices[2]])
+    assert (outbox.held_bytes, outbox.held_files) == (4 + 7 + 3 + 100, 2)
+    assert not outbox.flush()
+    assert (outbox.held_bytes, outbox.held_files) == (7 + 3 + 100, 2), "a slice is held until all of it is sent"
+    received(outbox, ends[1], 4 + 5_000_000 + 7 + 4_000_000 + 3 + 100)
+    assert outbox.flush()
+    assert (outbox.held_bytes, outbox.held_files) == (0, 0)
+    outbox.put(b"x" * 100)
+    assert outbox.held_bytes == 100
+    outbox.clear()
+    assert (outbox.held_bytes, outbox.held_files) == (0, 0)
