@@ -21,6 +21,8 @@ from oracle import SERVER_JVM, SERVER_PROPERTIES, ApacheKafka, BrokerProcess, fr
 from oracle.jars import KAFKA_VERSION
 
 TOPIC_CONFIG: Final = {"file.delete.delay.ms": "1000"}
+BROKER_CONFIG: Final = {"log.segment.delete.delay.ms": "1000"}
+"""Apache Kafka goes by this one where a whole topic is deleted, and keeps all its files open until then."""
 ADMIN_TIMEOUT_S: Final = 30
 LEADERS_TIMEOUT_S: Final = 120
 """A thousand partitions take a broker on a busy disk more than half a minute."""
@@ -81,6 +83,7 @@ class Side:
     def __enter__(self) -> Self:
         self.broker.__enter__()
         self._admin = AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+        self.configure_brokers(BROKER_CONFIG)
         return self
 
     def __exit__(
@@ -157,6 +160,10 @@ class Side:
     def delete_topic(self, name: str) -> None:
         """Raises confluent_kafka.KafkaException."""
         self._admin.delete_topics([name])[name].result(ADMIN_TIMEOUT_S)
+
+    def deleted_logs(self) -> int:
+        """How many logs of deleted topics are still on the disk, and may be open."""
+        return sum(1 for _ in (self.broker.directory / "data").glob("*-delete"))
 
     def record_count(self, topic: str, partitions: int) -> int:
         """How many records the topic got by its offsets, so that a round can prove it. Raises SideError."""

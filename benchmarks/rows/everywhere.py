@@ -28,13 +28,13 @@ def named(purpose: str, count: int) -> list[str]:
     return [f"{purpose}-{run}-{number}" for number in range(count)]
 
 
-def until(ready: Callable[[], bool]) -> None:
+def until(ready: Callable[[], bool], look_every_s: float = LOOK_EVERY_S) -> None:
     """Raises RoundError when it takes too long."""
     deadline = time.perf_counter() + WAIT_S
     while not ready():
         if time.perf_counter() > deadline:
             raise RoundError(f"not ready after {WAIT_S:.0f} s")
-        time.sleep(LOOK_EVERY_S)
+        time.sleep(look_every_s)
 
 
 def create(conversation: Conversation, topics: dict[str, int]) -> None:

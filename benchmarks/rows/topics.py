@@ -20,6 +20,7 @@ ONE_P50 = Figure("Metadata of one, p50", "µs", False)
 DESCRIBE_P50 = Figure("DescribeTopicPartitions, a page, p50", "ms", False)
 IDLE_CPU = Figure("broker CPU idle", "ms/s", False)
 SETTLE_S = 3.0
+DELETED_EVERY_S = 0.2
 IDLE_S = 3.0
 METADATA_THROTTLE = 4 + 1
 DESCRIBE_THROTTLE = 4 + 1
@@ -54,7 +55,7 @@ class CreatedTopics(Row):
     """A row whose topics stay until it is over: ext4 makes files slowly for a while after many were removed.
 
     ``count`` topics of ``partitions`` each. Where many rounds of them would be too much for one broker, a round begins
-    with the removal of the last one's.
+    with the removal of the last one's and waits until their files are gone: Apache Kafka keeps a file of each open.
     """
 
     key: str
@@ -81,6 +82,7 @@ class CreatedTopics(Row):
             with Conversation(side.address) as conversation:
                 delete(conversation, topics)
             time.sleep(SETTLE_S)
+            until(lambda: not side.deleted_logs(), DELETED_EVERY_S)
 
     def metadata(self, side: Side) -> dict[str, float]:
         """All topics by one request, as a client that subscribes to a pattern asks."""
