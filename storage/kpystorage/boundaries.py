@@ -1,4 +1,4 @@
-"""Where readers of an active segment go on: offsets at which a batch begins, with their positions in the file.
+"""The places where readers of an active segment continue: offsets at which a batch begins, with their file positions.
 
 A reader that follows the log asks for the offset where its last slice ended; it is found here without the index.
 """
@@ -7,7 +7,7 @@ KEPT = 64
 
 
 class Boundaries:
-    """The last positions that somebody may ask for again; the oldest goes first."""
+    """The last positions that a reader may ask for again. The oldest is dropped first."""
 
     __slots__ = ("_positions",)
 
@@ -15,7 +15,7 @@ class Boundaries:
         self._positions: dict[int, int] = {}
 
     def get(self, offset: int) -> int | None:
-        """Where the batch of ``offset`` begins, if that is remembered."""
+        """The position where the batch of ``offset`` begins, if it is remembered."""
         return self._positions.get(offset)
 
     def remember(self, offset: int, position: int) -> None:
@@ -26,5 +26,5 @@ class Boundaries:
             positions[offset] = position
 
     def clear(self) -> None:
-        """Another segment is active, or the log was cut."""
+        """Forget everything: another segment is active, or the log was cut."""
         self._positions.clear()

@@ -1,8 +1,8 @@
-"""Which stretch of a segment file was read and found whole since the process began, and which batches are damaged.
+"""The stretches of a segment file that were read and found whole since the process began, and its damaged batches.
 
-Old records are sent from the page cache without a look at them. So before a stretch is first sent, or has to come from
-the disk, its batches are read and compared with their checksums; that may run in a thread, and what it found is noted
-by the thread that owns the log. Kafka leaves this to consumers (``check.crcs``).
+Old records are sent from the page cache unchecked. So before a stretch is first sent, or has to come from the disk, its
+batches are read and compared with their checksums; that may run in a thread, and the thread that owns the log notes the
+result. Kafka leaves this to consumers (``check.crcs``).
 
 Invariant: every stretch lies on bounds of batches, and holds no damaged one.
 """
@@ -19,18 +19,19 @@ from kpywire.crc import crc32c
 
 NOWHERE = 1 << 62
 MOST_STRETCHES = 64
-"""Of one file: with more, something is checked again."""
+"""The most stretches of one file. With more, a part is checked again."""
 WINDOW_BYTES = 512 * 1024
 _START = Struct(">qiibIhi").unpack_from  # up to the last offset delta
 
 
 class Checked(NamedTuple):
-    """A stretch was read: up to ``end`` it may be sent; there lies a damaged batch, if ``trouble`` says so."""
+    """The result of reading a stretch: it may be sent up to ``end``. If ``trouble`` is not empty, a damaged batch lies
+    there."""
 
     end: int
     trouble: str
     whole_end: int
-    """Where the last whole batch before ``end`` ends."""
+    """The end of the last whole batch before ``end``."""
 
 
 def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
@@ -69,7 +70,7 @@ def check(file: Readable, position: int, end: int, most_bytes: int) -> Checked:
 
 
 def _is_cut_off(file: Readable, position: int, end: int) -> bool:
-    """Whether what is left before ``end`` may be the beginning of a batch, which the file has to its end."""
+    """Whether the bytes left before ``end`` may be the beginning of a batch that the file has to its end."""
     if end - position < HEADER_BYTES:
         return True
     header = next(scan.headers(file, position, NOWHERE), None)
@@ -77,32 +78,40 @@ def _is_cut_off(file: Readable, position: int, end: int) -> bool:
 
 
 class CheckedReads:
-    """Of one segment file. Several readers begin in different places, so there are several stretches."""
+    """The checked stretches of one segment file. Several readers begin in different places, so there are several."""
 
     __slots__ = ("_damaged", "_ends", "_report", "_starts")
 
     def __init__(self, report: Callable[[str], None]) -> None:
         self._starts: list[int] = []
-        """Of the stretches that are whole, ascending; between two of them lies something that is not known."""
+        """The starts of the stretches that are whole, ascending. Between two of them lies a part that is not known."""
         self._ends: list[int] = []
         self._damaged: dict[int, str] = {}
         self._report = report
 
     def whole_until(self, position: int) -> int:
-        """Up to where the file is known to be whole from ``position`` on; ``position`` if that is not known."""
+        """The position up to which the file is known to be whole from ``position`` on; ``position`` if that is not
+        known."""
         number = bisect_right(self._starts, position) - 1
         return max(position, self._ends[number]) if number >= 0 else position
 
     def note(self, path: str, position: int, end: int, trouble: str, whole_end: int) -> None:
-        """The stretch from ``position`` on was read (:class:`Checked`). What is damaged at ``end`` is reported once."""
+        """Note that the stretch from ``position`` on was read (:class:`Checked`). Damage at ``end`` is reported
+        once."""
         if whole_end > position:
             self._add(position, whole_end)
         if trouble and end not in self._damaged:
             self._damaged[end] = trouble
-            self._report(f"{path}, byte {end}: {trouble}; its readers get CORRUPT_MESSAGE")
+            where, remedy = path.rpartition("/")[0], "What is damaged says: kpybroker check"
+            self._report(f"{path}, byte {end}: {trouble}; its readers get CORRUPT_MESSAGE. {remedy} {where}")
+
+    @property
+    def damaged_places(self) -> int:
+        """The number of places in the file where a reader met a damaged batch."""
+        return len(self._damaged)
 
     def _add(self, start: int, end: int) -> None:
-        """A stretch, joined with those that it touches; where there are too many, the shortest is forgotten."""
+        """Add a stretch, joined with those that it touches. Where there are too many, the shortest is forgotten."""
         starts, ends = self._starts, self._ends
         first = bisect_left(ends, start)
         behind = bisect_right(starts, end)
@@ -114,17 +123,17 @@ class CheckedReads:
             del starts[shortest], ends[shortest]
 
     def trouble_at(self, position: int) -> str:
-        """What is wrong with the batch at ``position``; nothing as far as is known."""
+        """The trouble with the batch at ``position``; empty if none is known."""
         return self._damaged.get(position, "")
 
     def limit(self, position: int, end: int) -> int:
-        """Where the first damaged batch between ``position`` and ``end`` begins, ``end`` if there is none."""
+        """The beginning of the first damaged batch between ``position`` and ``end``; ``end`` if there is none."""
         return min([place for place in self._damaged if position <= place < end], default=end)
 
     def cut(self, position: int) -> "CheckedReads":
-        """What is known once the file ends at ``position``: what will follow is new.
+        """Return what is known once the file ends at ``position``: bytes that follow will be new.
 
-        A thread that was reading meanwhile notes what it found here, where nobody looks any more.
+        A thread that is reading at that time notes its result in the old object, which is no longer used.
         """
         left = CheckedReads(self._report)
         self._report = _nobody
@@ -137,4 +146,4 @@ class CheckedReads:
 
 
 def _nobody(trouble: str) -> None:
-    """Who is told what was wrong with what is not there any more."""
+    """Report nothing: the damage was in a part of the file that is no longer there."""

@@ -26,7 +26,7 @@ def render_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
 
 
 def parse_offsets(data: bytes, path: str) -> dict[TopicPartition, int]:
-    """The offsets of a checkpoint. CorruptFile, naming ``path``, if it is none."""
+    """The offsets of a checkpoint. CorruptFile, naming ``path``, if the bytes are not a checkpoint."""
     offsets: dict[TopicPartition, int] = {}
     for line in _entries(data, path):
         fields = line.split(" ")
@@ -51,7 +51,8 @@ def render_epochs(entries: Iterable[tuple[int, int]]) -> bytes:
 
 
 def parse_epochs(data: bytes, path: str) -> list[tuple[int, int]]:
-    """The (epoch, start offset) pairs of a leader epoch checkpoint. CorruptFile, naming ``path``, if it is none."""
+    """The (epoch, start offset) pairs of a leader epoch checkpoint. CorruptFile, naming ``path``, if the bytes are not
+    one."""
     entries = []
     for line in _entries(data, path):
         fields = line.split(" ")

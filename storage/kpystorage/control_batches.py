@@ -1,4 +1,4 @@
-"""What a log has to understand of control batches: the markers that end transactions (Kafka's EndTransactionMarker)."""
+"""The control batches that a log must understand: the markers that end transactions (Kafka's EndTransactionMarker)."""
 
 from struct import Struct
 from typing import Final
@@ -56,7 +56,7 @@ def apply_producer(
 ) -> EndedTransaction | None:
     """Apply a batch with a producer id; the transaction it ended, if any, still has to be completed.
 
-    The batch lies at ``position`` of ``data``, which is looked at only if it is a control batch.
+    The batch lies at ``position`` of ``data``, which is read only if it is a control batch.
     """
     if not header.attributes & CONTROL_MASK:
         producers.apply(header, place)
@@ -66,7 +66,7 @@ def apply_producer(
 
 
 def note_ended(producers: ProducerStates, ended: EndedTransaction, index: TransactionIndex) -> None:
-    """A transaction is over: into the index with it if it was aborted. May raise OSError."""
+    """Note that a transaction has ended. An aborted one is added to the index. May raise OSError."""
     if not ended.committed:
         stable = producers.last_stable_offset_after(ended)
         index.append(AbortedTransaction(ended.producer_id, ended.first_offset, ended.last_offset, stable))

@@ -1,25 +1,29 @@
 """A log directory: one place on disk with many logs, its checkpoints, its lock (Kafka's LogManager, for one directory).
 
-Not here: which of its logs a broker should have, when to flush and to checkpoint, what goes to which directory.
+Not here: which of its logs a broker should have, when to flush and to checkpoint, which log is in which directory.
 
 A directory fails as a whole: the first write or fsync that fails takes it offline for good (``failure`` is set), and
-everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever tried again, but what
-failed for want of a descriptor before anything was done.
+everything asked of its logs then raises :class:`~kpystorage.errors.DiskFailure`. Nothing is ever retried, except a call
+that failed for want of a descriptor before anything was done.
 """
 
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from heapq import heappop, heappush
-from types import TracebackType
 from typing import Protocol
 
 from kpystorage import checkpoint, names, partition_metadata
+from kpystorage.clean_stop import complete
 from kpystorage.disk import DescriptorsExhausted, Disk, Lock, remove_tree
+from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure, TooManyOpenFiles
+from kpystorage.failing import Failing
 from kpystorage.leader_epochs import LeaderEpochs
+from kpystorage.listing import TopicPartition, list_logs
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
+from kpystorage.losses import Loss, Losses
 from kpystorage.producer_states import ProducerStates
 from kpystorage.recovery import LoadedLog, LogLoader, Shutdown
 from kpystorage.segment import Segment
@@ -28,11 +32,8 @@ from kpystorage.snapshot_files import SnapshotFiles
 
 METADATA_TOPIC = "__cluster_metadata"
 SNAPSHOT_INTERVAL_BYTES = 16 << 20
-"""How much of a log is replayed at a start before its producers are worth a snapshot."""
+"""Bytes of a log that are replayed at a start before a snapshot of its producers is worth writing."""
 MOST_REMOVED_AT_ONCE = 16
-_LOGS_FLUSHED_ONE_BY_ONE = 8
-
-TopicPartition = tuple[str, int]
 
 
 class Randomness(Protocol):
@@ -42,7 +43,7 @@ class Randomness(Protocol):
 
 
 class LogDirectory:
-    """One log directory in use by this process."""
+    """A log directory in use by this process."""
 
     def __init__(
         self,
@@ -62,36 +63,41 @@ class LogDirectory:
         self.report = report
         self.default_config = default_config
         self.failure: OSError | None = None
-        """What took the directory offline; None while it works."""
+        """The error that took the directory offline; None while it works."""
         self.on_failure: Callable[[LogDirectory], None] | None = None
         """Called once, in the thread that met the failure."""
         self.shutdown = Shutdown.UNCLEAN
         """How the last writer ended."""
         self.previous_broker_epoch = NO_BROKER_EPOCH
-        """What the clean shutdown file said, for the registration of the broker (KIP-966); -1 after an unclean stop."""
+        """The broker epoch in the clean shutdown file, for the registration of the broker (KIP-966); -1 after an
+        unclean stop."""
         self.logs: dict[TopicPartition, Log] = {}
         """Every partition with a directory here, opened or not."""
         self.future_logs: dict[TopicPartition, Log] = {}
         """Copies that are being made of logs in other directories (KIP-113); see :meth:`promote`."""
+        self.rolled: dict[Log, None] = {}
+        """Logs that began a segment and were not flushed since. A flush is due; the code that does it removes them
+        here."""
         self.in_the_making = 0
-        """Logs that somebody is about to make here."""
+        """The number of logs that are about to be made here."""
         self.damaged: dict[TopicPartition, str] = {}
         """Logs that cannot be opened, and why."""
+        self.losses = Losses()
         self.leftovers: list[str] = []
-        """Names of directories that wait for their removal."""
+        """Names of directories that are to be removed."""
         self.strays: list[str] = []
-        """Names of directories that had no place in the cluster once."""
+        """Names of directories that were found to have no place in the cluster."""
         self.high_watermarks: dict[TopicPartition, int] = {}
-        """As checkpointed; the broker keeps it up to date before it has it written."""
+        """The high watermarks as checkpointed. The broker updates them before it has them written."""
         self.recovery_points: dict[TopicPartition, int] = {}
         self.log_starts: dict[TopicPartition, int] = {}
         self.cleaner_offsets: dict[TopicPartition, int] = {}
-        """Up to where logs were compacted, as Kafka's cleaner checkpoints it."""
+        """The offset up to which each log was compacted, as in Kafka's cleaner checkpoint."""
         self._rng = rng
         self._lock: Lock | None = None
         self._session = Session(disk, self.path)
         self._now_ms = 0
-        self._guard = _FailureGuard(self)
+        self._guard = Failing(self.fail)
         self._due: list[tuple[int, str]] = []  # a heap
         self._half_made: set[str] = set()
         """Directories of new logs that could not be filled for want of a descriptor."""
@@ -100,7 +106,7 @@ class LogDirectory:
         self._written: dict[str, bytes] = {}
         self._promised_starts: dict[TopicPartition, int] = {}
         self._maybe_noted: set[TopicPartition] = set()
-        """Of which partitions the checkpoints on disk may say something."""
+        """The partitions that the checkpoints on disk may mention."""
 
     # Taking over and leaving.
 
@@ -140,32 +146,24 @@ class LogDirectory:
             self._session.begin(trusted=self.shutdown is not Shutdown.UNCLEAN)
 
     def _list_logs(self) -> None:
-        for name in sorted(self.disk.list_directory(self.path)):
-            marked = names.parse_marked_directory(name)
-            if marked is not None:
-                topic, partition, mark = marked
-                if mark == names.STRAY_DIRECTORY:
-                    self.strays.append(name)
-                elif mark == names.FUTURE_DIRECTORY and (topic, partition) not in self.future_logs:
-                    copy = Log(self, topic, partition, None, self.default_config)
-                    copy.path = self._file(name)
-                    self.future_logs[topic, partition] = copy
-                else:
-                    self.leftovers.append(name)
-                continue
-            parsed = names.parse_partition_directory(name)
-            status = None if parsed is None else self.disk.status(self._file(name))
-            if parsed is not None and status is not None and status.is_directory:
-                self.logs[parsed] = Log(self, *parsed, None, self.default_config)
+        listing = list_logs(self.disk, self.path)
+        self.leftovers, self.strays = listing.leftovers, listing.strays
+        self.losses.unseen.update(listing.logs)
+        for key in listing.logs:
+            self.logs[key] = Log(self, *key, None, self.default_config)
+        for key, name in listing.copies.items():
+            self.future_logs[key] = copy = Log(self, *key, None, self.default_config)
+            copy.path = self._file(name)
 
     def _drop_what_is_gone(self) -> None:
-        """Checkpoints that were written before a log went still name it, if the process died soon after."""
+        """Drop logs that do not exist: checkpoints written before a log was deleted still name it, if the process died
+        soon after."""
         for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
             for key in known.keys() - self.logs.keys() - self.future_logs.keys():
                 del known[key]
 
     def recover(self) -> Iterator[tuple[int, int]]:
-        """Open all logs if the machine may have died, reading what was not flushed; yields (done, in all).
+        """Open all logs if the machine may have died, and read the parts that were not flushed; yields (done, in all).
 
         A log whose flushed data is damaged is reported and left out: using it raises CorruptLog. After the death of the
         process alone a log has so little to check that its first use does it, and :meth:`close` where there was none.
@@ -192,45 +190,25 @@ class LogDirectory:
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """A clean stop: complete and flush the logs, write the checkpoints and the clean shutdown file, unlock.
 
-        An offline directory is only unlocked. With a damaged log in it the stop does not count as clean, so that the
-        next start finds the damage again.
+        An offline directory is only unlocked. With a damaged log in it, or one that lacks records, the stop does not
+        count as clean: the next start finds the damage again, and has no part in in-sync sets (KIP-966).
         """
         try:
             if self.failure is None:
                 with self._guard:
                     if self.shutdown is Shutdown.PROCESS_DIED:
                         deque(self._open_all(), maxlen=0)
-                    self._complete([log for log in self.every_log() if log.is_open])
+                    complete(self.disk, self.path, [log for log in self.every_log() if log.is_open])
                     self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
                     self.write_checkpoint(names.LOG_STARTS, self.render_log_starts())
                     self.write_checkpoint(names.HIGH_WATERMARKS, self.render_high_watermarks())
                     if (offsets := self.render_cleaner_offsets()) != self._written[names.CLEANER_OFFSETS]:
                         self.write_checkpoint(names.CLEANER_OFFSETS, offsets)
-                    if not self.damaged:
+                    is_claimed_whole = self.shutdown is Shutdown.CLEAN  # by the broker epoch it was registered with
+                    if not self.damaged and not (is_claimed_whole and self.losses):
                         self._session.end(broker_epoch)
         finally:
             self.abandon()
-
-    def _complete(self, logs: list[Log]) -> None:
-        """Complete and flush open logs; many of them by one sync of the file system instead of some for each."""
-        if len(logs) <= _LOGS_FLUSHED_ONE_BY_ONE or not self.disk.synchronize_all(self.path):
-            for log in logs:
-                log.close()
-                log.flush()
-            return
-        behind = [log for log in logs if log.epochs.dirty]
-        for log in behind:
-            data = checkpoint.render_epochs(log.epochs.entries())
-            self.disk.write(log.epochs_path + checkpoint.TEMPORARY, data, synchronize=False)
-        self.disk.synchronize_all(self.path)
-        for log in behind:
-            self.disk.rename(log.epochs_path + checkpoint.TEMPORARY, log.epochs_path)
-            log.epochs.dirty = False
-        for log in logs:
-            log.close()
-        self.disk.synchronize_all(self.path)
-        for log in logs:
-            log.note_synchronized()
 
     def abandon(self) -> None:
         """Let go of the directory as it is, as if the process had died, but unlock it."""
@@ -248,22 +226,23 @@ class LogDirectory:
             return TooManyOpenFiles(f"{error.filename} cannot be opened now: {error.strerror}")
         if self.failure is None:
             self.failure = error
+            self._session.distrust()
             if self.on_failure is not None:
                 self.on_failure(self)
         return self.offline()
 
     def offline(self) -> DiskFailure:
-        """The exception for whoever asks something of an offline directory."""
-        return DiskFailure(f"log directory {self.path} is offline: {self.failure}")
+        """The exception for any use of an offline directory."""
+        return DiskFailure(f"log directory {self.path} is offline: {self.failure and in_words(self.failure)}")
 
-    def failing(self) -> "_FailureGuard":
+    def failing(self) -> Failing:
         """``with directory.failing():`` an OSError inside takes the directory offline and becomes a DiskFailure."""
         return self._guard
 
     # Logs.
 
     def every_log(self) -> list[Log]:
-        """Those in use and the copies."""
+        """The logs in use and the copies."""
         return [*self.logs.values(), *self.future_logs.values()]
 
     def load(self, log: Log) -> None:
@@ -278,14 +257,28 @@ class LogDirectory:
             loader = LogLoader(self.disk, log.path, log.config, self._now_ms, self.report, cleaned_to)
             try:
                 log.adopt(loader.load(self.shutdown, self.log_starts.get(key, 0), self.recovery_points.get(key, 0)))
+                self.losses.opened(log, loader.loss, self.recovery_points.get(key, 0))
             except CorruptLog as error:
                 self.damaged[key] = str(error)
                 raise
+            if self.shutdown is not Shutdown.CLEAN and log.topic != METADATA_TOPIC:
+                log.distrust_cache()  # of the metadata log nothing counts before it is flushed
             # Where little was replayed the next replay is short too: no file is written, nothing is waited for.
             if loader.replayed_bytes >= SNAPSHOT_INTERVAL_BYTES:
                 log.take_snapshot()
         if log.end.offset - log.recovery_point >= log.config.flush_messages:
-            log.flush()  # the last writer died before it could, and who asks for it again is told that it is there
+            log.flush()  # the last writer died before it could, and a client that asks again hears that it is there
+
+    def loss_of(self, log: Log) -> Loss | None:
+        """The records that an open, configured log has lost, until the loss is settled. DiskFailure."""
+        with self._guard:
+            return self.losses.of(log, self.cleaner_offsets.get((log.topic, log.partition), 0))
+
+    def refuse(self, log: Log, why: str) -> CorruptLog:
+        """Take this log out of use until an administrator has dealt with it. Return the exception to raise."""
+        log.abandon()
+        self.damaged[log.topic, log.partition] = why
+        return CorruptLog(why)
 
     def name_blank(self, topic: str, partition: int) -> str:
         """A name under which `make_blank` may make the files of this partition's log."""
@@ -318,7 +311,7 @@ class LogDirectory:
         now_ms: int,
         blank: str | None = None,
     ) -> Log:
-        """A new empty log at offset 0, of the files under ``blank`` if they are made already (`make_blank`).
+        """Create a new empty log at offset 0, from the files under ``blank`` if they were made before (`make_blank`).
 
         Nothing is flushed: the log's first flush makes its names durable.
 
@@ -334,7 +327,7 @@ class LogDirectory:
         return log
 
     def create_future_log(self, source: Log, topic_id: bytes, config: LogConfig, now_ms: int) -> Log:
-        """A new empty log that becomes a copy of ``source``, from its first segment on. DiskFailure."""
+        """Create a new empty log that becomes a copy of ``source``, from its first segment on. DiskFailure."""
         log = Log(self, source.topic, source.partition, topic_id, config)
         unique = self._rng.getrandbits(128)
         log.path = self._file(names.marked_directory(log.topic, log.partition, unique, names.FUTURE_DIRECTORY))
@@ -343,7 +336,7 @@ class LogDirectory:
         return log
 
     def promote(self, log: Log) -> None:
-        """Make a copy the log of its partition: flushed, by the name that counts, for good. DiskFailure.
+        """Make a copy the log of its partition: flushed, under the final name, for good. DiskFailure.
 
         No flush of it may be under way, and no other log of the partition may be in this directory.
         """
@@ -364,7 +357,7 @@ class LogDirectory:
         self.logs[key] = log
 
     def _make(self, log: Log, topic_id: bytes, start_offset: int, now_ms: int) -> None:
-        """The files of a new empty log."""
+        """Make the files of a new empty log."""
         self._check_new(log)
         with self._guard:
             if log.path not in self._half_made:
@@ -378,7 +371,7 @@ class LogDirectory:
         self._adopt_new(log, segment, start_offset)
 
     def _take_blank(self, log: Log, blank: str, now_ms: int) -> None:
-        """The files under this name become those of the log."""
+        """Make the files under this name those of the log."""
         self._check_new(log)
         with self._guard:
             if log.path in self._half_made:
@@ -412,7 +405,8 @@ class LogDirectory:
         )
 
     def _forget_noted(self, key: TopicPartition) -> None:
-        """Make the checkpoints forget a log that went: what they say would be believed of a new one of its name."""
+        """Make the checkpoints forget a deleted log: their entries would otherwise be applied to a new log of the same
+        name."""
         for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks):
             known.pop(key, None)
         self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
@@ -433,15 +427,16 @@ class LogDirectory:
                 raise CorruptLog(str(error)) from error
 
     def write_topic_id(self, log: Log, topic_id: bytes) -> None:
-        """Make up for a ``partition.metadata`` that says nothing. DiskFailure."""
+        """Write a ``partition.metadata`` that was missing or empty. DiskFailure."""
         with self._guard:
             path = f"{log.path}/{names.PARTITION_METADATA}"
             self.disk.write(path, partition_metadata.render(topic_id), synchronize=True)
 
     def mark(self, log: Log, mark: str = names.DELETE_DIRECTORY) -> str:
-        """Take a log out of use: its directory gets a name that waits for removal (or says ``-stray``); that name.
+        """Take a log out of use: rename its directory so that it waits for removal (or says ``-stray``). Return that
+        name.
 
-        Slices of it that are held stay valid. Remove it later with :meth:`remove`.
+        Slices of the log that are still held stay valid. Remove it later with :meth:`remove`.
         """
         name = names.marked_directory(log.topic, log.partition, self._rng.getrandbits(128), mark)
         log.abandon()
@@ -454,6 +449,7 @@ class LogDirectory:
                 for known in (self.recovery_points, self.log_starts, self.cleaner_offsets, self.high_watermarks, held):
                     known.pop(key, None)
                 self.damaged.pop(key, None)
+                self.losses.settle(log)
                 self._promised_starts.pop(key, None)
         (self.leftovers if mark == names.DELETE_DIRECTORY else self.strays).append(name)
         return name
@@ -471,13 +467,14 @@ class LogDirectory:
         heappush(self._due, (due_ms, path))
 
     def delete_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> int:
-        """Remove files set aside whose ``file.delete.delay.ms`` is over; how many, ``at_most`` now. DiskFailure."""
+        """Remove files set aside whose ``file.delete.delay.ms`` is over; at most ``at_most`` now. Return how many.
+        DiskFailure."""
         due = self.take_due_files(now_ms, at_most)
         self.remove_files(due)
         return len(due)
 
     def take_due_files(self, now_ms: int, at_most: int = MOST_REMOVED_AT_ONCE) -> list[str]:
-        """Files set aside whose time is over, for :meth:`remove_files`; nobody else will ask for them again."""
+        """Take the files set aside whose time is over, for :meth:`remove_files`. No other caller gets them again."""
         taken: list[str] = []
         while self._due and self._due[0][0] <= now_ms and len(taken) < at_most:
             taken.append(heappop(self._due)[1])
@@ -491,14 +488,15 @@ class LogDirectory:
                     self.disk.unlink(path)
 
     def lower_recovery_point(self, log: Log) -> None:
-        """A log was truncated below what its checkpoint says is durable: correct that before it is written to again."""
+        """Correct the checkpoint of a log that was truncated below it, before the log is written to again."""
         key = (log.topic, log.partition)
         if self.recovery_points.get(key, 0) > log.recovery_point:
             self.write_checkpoint(names.RECOVERY_POINTS, self.render_recovery_points())
             self._session.changed()
 
     def was_cut(self, log: Log, offset: int) -> None:
-        """Nothing behind the cut has been compacted (``maybeTruncateCheckpoint``), nor will the log begin there."""
+        """Note that a log was cut: nothing behind the cut is compacted (``maybeTruncateCheckpoint``), nor will the log
+        begin there."""
         key = (log.topic, log.partition)
         if self._promised_starts.get(key, 0) > offset:
             del self._promised_starts[key]
@@ -508,7 +506,7 @@ class LogDirectory:
             self._session.changed()
 
     def draw_jitter_ms(self, config: LogConfig) -> int:
-        """How much earlier than ``segment.ms`` a segment is rolled."""
+        """Draw the time by which a segment is rolled earlier than ``segment.ms``."""
         if config.segment_jitter_ms <= 0:
             return 0
         return self._rng.getrandbits(31) % max(min(config.segment_jitter_ms, config.segment_ms), 1)
@@ -516,7 +514,7 @@ class LogDirectory:
     # Checkpoints: rendered by the owner's thread, written by any, then noted.
 
     def render_recovery_points(self) -> bytes:
-        """Everything below these offsets is durable. Written by :meth:`write_checkpoint`."""
+        """The recovery points: everything below these offsets is durable. Written by :meth:`write_checkpoint`."""
         for log in self.every_log():
             key = (log.topic, log.partition)
             if log.topic != METADATA_TOPIC:
@@ -527,15 +525,15 @@ class LogDirectory:
         return self._render(names.RECOVERY_POINTS, self.recovery_points)
 
     def promise_log_start(self, log: Log, offset: int) -> None:
-        """From the next write of the log starts on they say ``offset``; the log moves its start when it is there.
+        """Make the next checkpoint of log starts say ``offset``. The log moves its start when that is written.
 
-        So nobody sees a log start that the next start of the node does not know.
+        So no client sees a log start that the next start of the node does not know.
         """
         key = (log.topic, log.partition)
         self._promised_starts[key] = max(self._promised_starts.get(key, 0), offset)
 
     def render_log_starts(self) -> bytes:
-        """The log starts that the segments on disk do not tell."""
+        """The log starts that the segments on disk do not show."""
         for log in self.every_log():
             key = (log.topic, log.partition)
             if log.is_open and log.topic != METADATA_TOPIC:
@@ -553,7 +551,7 @@ class LogDirectory:
         return self._render(names.HIGH_WATERMARKS, self.high_watermarks)
 
     def render_cleaner_offsets(self) -> bytes:
-        """Up to where logs have been compacted."""
+        """The offsets up to which logs have been compacted."""
         return self._render(names.CLEANER_OFFSETS, self.cleaner_offsets)
 
     def _render(self, name: str, offsets: dict[TopicPartition, int]) -> bytes:
@@ -562,9 +560,9 @@ class LogDirectory:
         return data
 
     def write_checkpoint(self, name: str, data: bytes) -> None:
-        """Replace a checkpoint; by what was rendered last, if that was done again meanwhile.
+        """Replace a checkpoint. If it was rendered again in the meantime, the latest rendering is written.
 
-        May run in a thread; call :meth:`noted` in the owner's afterwards. DiskFailure.
+        May run in a thread; call :meth:`noted` in the owner's thread afterwards. DiskFailure.
         """
         with self._guard, self._checkpoint_lock:
             data = self._rendered.get(name, data)
@@ -573,27 +571,10 @@ class LogDirectory:
                 self._written[name] = data
 
     def noted(self) -> None:
-        """A checkpoint was written: keep the session file in step, or the next start checks more than it must."""
+        """Note that a checkpoint was written: keep the session file in step, or the next start checks more than it
+        must."""
         with self._guard:
             self._session.changed()
 
     def _file(self, name: str) -> str:
         return f"{self.path}/{name}"
-
-
-class _FailureGuard:
-    """Turns an OSError into the directory's failure."""
-
-    __slots__ = ("_directory",)
-
-    def __init__(self, directory: LogDirectory) -> None:
-        self._directory = directory
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if isinstance(error, OSError):
-            raise self._directory.fail(error) from error

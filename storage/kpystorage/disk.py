@@ -1,9 +1,9 @@
 """The file protocol: every call storage makes on a file system. Nothing in this package goes past it.
 
 A :class:`File` belongs to the thread that owns its log. A :class:`Descriptor` may be used by any thread and outlives
-the file's renaming and removal while somebody holds it; so what a thread needs (fsync, a cold read) is taken as a
-descriptor first. Whole-file calls of :class:`Disk` (``read``, ``write``, ``rename``, ``synchronize_directory``) may
-run in any thread.
+the file's renaming and removal as long as it is held. So for work in a thread (fsync, a cold read) a descriptor is
+taken first. Whole-file calls of :class:`Disk` (``read``, ``write``, ``rename``, ``synchronize_directory``) may run in
+any thread.
 
 Invariant: a call does all of what it says or raises OSError; no read, write or fsync is ever retried here.
 """
@@ -17,12 +17,12 @@ from kpywire.varint import Buffer
 
 
 class DescriptorsExhausted(OSError):
-    """A file could not be opened, since the process or the system may have no more of them open. Nothing was done."""
+    """A file could not be opened, since the process or the system may not open any more. Nothing was done."""
 
 
 @contextmanager
 def failing_for_good() -> Iterator[None]:
-    """For what follows a write that must not stand alone: no descriptor is as bad as no disk then."""
+    """Treat a missing descriptor like a failed disk, for the steps after a write that must not stand alone."""
     try:
         yield
     except DescriptorsExhausted as error:
@@ -30,13 +30,20 @@ def failing_for_good() -> Iterator[None]:
 
 
 class Descriptor(Protocol):
-    """An open file. It stays open as long as somebody holds it."""
+    """An open file. It stays open as long as it is held."""
 
     def pread(self, length: int, position: int) -> bytes:
         """``length`` bytes from ``position`` on; fewer only where the file ends."""
 
     def fsync(self) -> None:
         """Make everything written so far durable. After an error what was written must be given up."""
+
+    def confirm(self) -> None:
+        """Report what an fsync would report, for writes that ``synchronize_all`` has taken to the disk. It adds no wait
+        for the disk."""
+
+    def drop_cache(self, position: int, end: int) -> None:
+        """Make the next read of these bytes come from the disk itself, where the system supports that."""
 
     def fileno(self) -> int:
         """The operating system's descriptor, or -1 where there is none (a disk in memory)."""
@@ -46,6 +53,9 @@ class File(Protocol):
     """A file by its path; opened at first use, and again after its descriptor had to be given up for others."""
 
     path: str
+    is_given_up: bool
+    """Whether a descriptor that bytes were written through was closed without an fsync: the fsync of another descriptor
+    may not report that they were lost. The code that flushes the file resets it."""
 
     def descriptor(self) -> Descriptor:
         """The open file, to be kept as long as needed."""
@@ -63,7 +73,7 @@ class File(Protocol):
         """Cut or extend (with zeros) to ``length`` bytes."""
 
     def reserve(self, length: int) -> None:
-        """Take the room for ``length`` bytes beforehand, by zeros behind the end, where that means anything."""
+        """Reserve the space for ``length`` bytes, by zeros behind the end, where that means anything."""
 
     def fsync(self) -> None:
         """Make everything written so far durable."""
@@ -73,7 +83,8 @@ class File(Protocol):
 
 
 class FileStatus(NamedTuple):
-    """What recovery asks about a path. ``inode`` and ``device`` identify it; ``modified_ns`` is the time of change."""
+    """The facts about a path that recovery needs. ``inode`` and ``device`` identify it; ``modified_ns`` is the time of
+    change."""
 
     size: int
     modified_ns: int
@@ -92,7 +103,7 @@ class Disk(Protocol):
     """A file system. Paths are absolute strings with ``/``."""
 
     gathering: Gathering
-    """Of the appends to logs on this disk."""
+    """The gathered appends to logs on this disk."""
 
     def file(self, path: str) -> File:
         """The file at ``path``, which may not exist yet; nothing is opened."""
@@ -122,7 +133,7 @@ class Disk(Protocol):
         """Remove an empty directory."""
 
     def status(self, path: str) -> FileStatus | None:
-        """What is at ``path``, None if nothing."""
+        """The status of ``path``, None if nothing is there."""
 
     def set_modified(self, path: str, modified_ms: int) -> None:
         """Set the time of change of a file. FileNotFoundError if it is not there."""
@@ -131,7 +142,10 @@ class Disk(Protocol):
         """Make the names in a directory durable."""
 
     def synchronize_all(self, path: str) -> bool:
-        """Make everything on the file system of ``path`` durable at once; False where that cannot be done."""
+        """Make everything on the file system of ``path`` durable at once; False where that cannot be done.
+
+        It does not report failed writes: each descriptor that was written through has to confirm its own.
+        """
 
     def lock(self, path: str) -> Lock | None:
         """Take the exclusive lock on the file ``path``, which is created if need be; None if another process has it."""
@@ -143,13 +157,18 @@ class Disk(Protocol):
         """Bytes the file system of ``path`` has in all."""
 
     def boot_id(self) -> str:
-        """Names this start of the machine; empty where that cannot be known."""
+        """The identity of this start of the machine; empty where it cannot be known."""
+
+    def mount_id(self, path: str) -> str:
+        """The identity of the current mount of the file system of ``path``, unique within a start of the machine; empty
+        where it cannot be known."""
 
 
 def remove_tree(disk: Disk, path: str) -> Iterable[str]:
-    """Remove a directory with its files one step at a time: yields each path as it goes, so that a caller may pause.
+    """Remove a directory with its files one step at a time. Yields each path as it is removed, so that a caller may
+    pause.
 
-    What somebody else has removed already is fine. Log directories hold no directories; one inside is an error
+    A file that was removed already is no error. Log directories hold no directories; one inside is an error
     (OSError), not followed.
     """
     with suppress(FileNotFoundError):

@@ -1,10 +1,10 @@
-"""A file of entries of one size, appended to in memory and written some at a time: what an index is made of.
+"""A file of entries of one size, appended to in memory and written several at a time: the base of every index.
 
-Unwritten entries are lost with the process. That is harmless for an index: recovery goes on behind the last entry
+Unwritten entries are lost with the process. That is harmless for an index: recovery continues behind the last entry
 that reached the file. Reading sees written and unwritten entries alike.
 
-An index that is built anew mostly says what the old one did: what is in the file already is not written again, since
-a thousand files that are emptied and filled keep a busy disk occupied for seconds.
+A rebuilt index is mostly equal to the old one. Entries that are in the file already are not written again, since
+emptying and filling a thousand files would keep a busy disk occupied for seconds.
 
 Invariant: the file holds entries ``0 .. written``, the tail the rest; ``len()`` is both together. Only between
 :meth:`rebuild` and :meth:`settle` may the file hold more.
@@ -19,7 +19,7 @@ _BLOCK_BYTES = 4096
 
 
 class EntryFile:
-    """Entries of ``entry_bytes`` each; whoever owns it keeps them in ascending order of its search key."""
+    """Entries of ``entry_bytes`` each. Its owner keeps them in ascending order of its search key."""
 
     __slots__ = ("_old_bytes", "_tail", "_written", "entry_bytes", "file")
 
@@ -29,7 +29,7 @@ class EntryFile:
         self.entry_bytes = entry_bytes
         self._written = file.size() // entry_bytes if count is None else count
         self._tail = bytearray()
-        self._old_bytes = 0  # of the file before it was built anew, as long as they may be right
+        self._old_bytes = 0  # of the file before it was rebuilt, as long as they may be right
 
     def __len__(self) -> int:
         return self._written + len(self._tail) // self.entry_bytes
@@ -54,7 +54,7 @@ class EntryFile:
             self._tail = bytearray()
 
     def _is_there(self, position: int) -> bool:
-        """Whether the old file says the same; what it says from the first difference on is removed."""
+        """Whether the old file has the same entry. Its contents from the first difference on are removed."""
         if self._old_bytes > position:
             if self.file.pread(len(self._tail), position) == self._tail:
                 return True
@@ -63,13 +63,13 @@ class EntryFile:
         return False
 
     def rebuild(self) -> None:
-        """Remove all entries. The file is left as it is until others are written, and has to be settled then."""
+        """Remove all entries. The file stays as it is until others are written, and has to be settled then."""
         self._old_bytes = self.file.size()
         self._tail = bytearray()
         self._written = 0
 
     def settle(self) -> None:
-        """Write what is only in memory; the file then holds all entries and nothing else."""
+        """Write the entries that are only in memory. The file then holds all entries and nothing else."""
         self.flush()
         if self._old_bytes > self._written * self.entry_bytes:
             self.file.truncate(self._written * self.entry_bytes)
@@ -119,10 +119,10 @@ class EntryFile:
         return first + low - 1, block[(low - 1) * size : low * size] if low else b""
 
     def _block_for(self, target: int, key: Callable[[bytes, int], int], least: int | None) -> tuple[int, bytes]:
-        """The entries among which the last one not above ``target`` is, if there is any, and the number of the first.
+        """The entries that contain the last one not above ``target``, if there is any, and the number of the first.
 
-        What was appended lately is looked at first. In the rest keys ascend evenly, mostly: a block is read where the
-        entry should be, and only then, and in between, the middle is tried.
+        Recently appended entries are searched first. In the rest, keys mostly ascend evenly: first a block is read
+        where the entry should be, and later attempts alternate with the middle.
         """
         size = self.entry_bytes
         per_block = _BLOCK_BYTES // size

@@ -1,11 +1,11 @@
-"""What storage raises, each with Kafka's error code, so that a caller can answer without a table of its own.
+"""The errors that storage raises, each with Kafka's error code, so that a caller can answer without a table of its own.
 
 Not here: bytes that are not what they claim to be (:class:`kpywire.errors.Malformed`).
 """
 
 
 class StorageError(Exception):
-    """Something a log refuses or cannot do. ``error_code`` is Kafka's number for it."""
+    """An action that a log refuses or cannot do. ``error_code`` is Kafka's number for it."""
 
     error_code = -1
 
@@ -23,7 +23,7 @@ class CorruptRecord(StorageError):
 
 
 class RecordBatchTooLarge(StorageError):
-    """One append is larger than a segment may be (Kafka's RECORD_LIST_TOO_LARGE)."""
+    """An append that is larger than a segment may be (Kafka's RECORD_LIST_TOO_LARGE)."""
 
     error_code = 18
 
@@ -81,7 +81,7 @@ class UnexpectedAppendOffset(StorageError):
 
 
 class CorruptFile(StorageError):
-    """A small file (checkpoint, snapshot, properties) cannot be read as what it is. The message names the file."""
+    """A small file (checkpoint, snapshot, properties) does not have its format. The message names the file."""
 
 
 class DirectoryLocked(StorageError):

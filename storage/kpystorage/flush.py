@@ -1,15 +1,19 @@
 """Making what a log has written durable: planned by the log's thread, done in any thread, noted by the log's thread.
 
 Invariant: when :meth:`Flush.run` returns, everything appended before the flush began survives the machine's crash, with
-the names of its files, its leader epochs and its topic id. An error means that this can never be said any more: the
-directory goes offline, an fsync is never repeated.
+the names of its files, its leader epochs and its topic id. After an error this can never be known again: the directory
+goes offline, and an fsync is never repeated. An fsync counts for the descriptor that was written through; bytes that
+were written through another one, which is closed, are read back.
 """
 
+import errno
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from kpystorage import names
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.disk import Descriptor, Disk, File, failing_for_good
+from kpystorage.read_back import ReadBack, read_backs
 from kpystorage.segment import Segment
 
 if TYPE_CHECKING:
@@ -17,13 +21,15 @@ if TYPE_CHECKING:
 
 
 class Unflushed:
-    """What of a log's files, beside the active segment's batches, has not been made durable yet."""
+    """The parts of a log's files, beside the active segment's batches, that have not been made durable yet."""
 
-    __slots__ = ("new_directory", "new_files", "removed_files", "sealed")
+    __slots__ = ("given_up", "new_directory", "new_files", "removed_files", "sealed")
 
     def __init__(self, new_files: Iterable[str] = (), *, new_directory: bool = False) -> None:
         self.sealed: list[Segment] = []
         """Segments that were completed."""
+        self.given_up: list[File] = []
+        """Files that a flush has begun to read back."""
         self.new_files = list(new_files)
         """Paths of other files."""
         self.new_directory = new_directory
@@ -35,40 +41,31 @@ class Unflushed:
         return bool(self.sealed or self.new_files or self.new_directory or self.removed_files)
 
     def forget(self, segment: Segment) -> None:
-        """A segment goes, or is written to again."""
+        """Forget a segment that is removed, or that is written to again."""
         if segment in self.sealed:
             self.sealed.remove(segment)
 
     def forget_file(self, path: str) -> None:
-        """A file goes."""
+        """Forget a file that is removed."""
         if path in self.new_files:
             self.new_files.remove(path)
 
     def take_back(self, other: "Unflushed") -> None:
-        """A flush of ``other`` no longer counts."""
+        """Take back what a flush of ``other`` took: it no longer counts."""
         self.sealed += other.sealed
+        for file in other.given_up:
+            file.is_given_up = True
         self.new_files += other.new_files
         self.new_directory |= other.new_directory
         self.removed_files |= other.removed_files
 
-    def descriptors(self, disk: Disk, snapshots: Iterable[str], active: File) -> list[Descriptor]:
-        """What there is to be flushed, the active segment last. OSError.
-
-        What only a path is known of is open for as long as the flush holds it: nobody else would close it.
-        """
-        opened = [file.descriptor() for segment in self.sealed for file in segment.files() if file is not active]
-        for path in (*self.new_files, *snapshots):
-            if path != active.path:
-                file = disk.file(path)
-                opened.append(file.descriptor())
-                file.release()
-        return [*opened, active.descriptor()]
-
 
 class Flush:
-    """One flush of one log. ``end_offset`` is what the recovery point becomes when it is noted."""
+    """One flush of one log. ``end_offset`` is the recovery point once the flush is noted."""
 
-    __slots__ = ("covered", "descriptors", "directories", "disk", "end_offset", "epochs", "size_bytes")
+    __slots__ = (
+        "covered", "descriptors", "directories", "disk", "end_offset", "epochs", "is_void", "read_backs", "size_bytes",
+    )  # fmt: skip
 
     def __init__(self, disk: Disk, end_offset: int, size_bytes: int, covered: Unflushed) -> None:
         self.disk = disk
@@ -76,28 +73,106 @@ class Flush:
         self.size_bytes = size_bytes
         self.covered = covered
         self.descriptors: list[Descriptor] = []
+        self.read_backs: list[ReadBack] = []
+        self.is_void = False
+        """Whether the log was cut in the meantime: its files no longer hold what this flush is about."""
         self.directories: list[str] = []
         self.epochs: tuple[str, bytes] | None = None
 
     def run(self) -> None:
-        """Do it. OSError if any of it fails. May run in a thread."""
+        """Do the flush. OSError if any of it fails. May run in a thread."""
         with failing_for_good():
             self.attempt()
 
     def attempt(self) -> None:
-        """Do it, in a thread; after DescriptorsExhausted it may be tried again, after any other OSError not."""
+        """Do the flush, in a thread. After DescriptorsExhausted it may be tried again, after any other OSError not."""
         for descriptor in self.descriptors:
             descriptor.fsync()
+        self._read_back()
         if self.epochs is not None:
             write_atomically(self.disk, *self.epochs)
         for directory in self.directories:
             self.disk.synchronize_directory(directory)
 
+    def confirm(self) -> None:
+        """Do the rest of the flush after ``synchronize_all`` did nearly all of it: files and names are on the disk, if
+        no write failed."""
+        with failing_for_good():
+            for descriptor in self.descriptors:
+                descriptor.confirm()
+            self._read_back()
+
+    def _read_back(self) -> None:
+        for each in self.read_backs:
+            if not each.is_on_disk() and not self.is_void:
+                raise OSError(errno.EIO, "writes were lost without an error", each.path)
+
+
+def begin_flush(log: "Log") -> Flush | None:
+    """A flush of everything that a log has appended, with the names of its files.
+
+    None while another flush of this log is under way, if there is nothing to do, and in an offline directory.
+    """
+    if log.directory.failure is not None or log.flushing is not None:
+        return None
+    if log.recovery_point >= log.end.offset and not log.unflushed and not log.snapshots.unflushed:
+        return None
+    covered = log.unflushed
+    snapshots = [log.snapshots.path(offset) for offset in log.snapshots.unflushed]
+    flush = Flush(log.directory.disk, log.end.offset, log.unflushed_bytes, covered)
+    with log.directory.failing():
+        _add_files(flush, log, snapshots)
+    if log.epochs.dirty:
+        flush.epochs = (log.epochs_path, render_epochs(log.epochs.entries()))
+        log.epochs.dirty = False
+    if covered or snapshots:
+        flush.directories.append(log.path)
+    if covered.new_directory:
+        flush.directories.append(log.directory.path)
+    log.unflushed = Unflushed()
+    log.snapshots.unflushed = []
+    log.flushing = flush
+    return flush
+
+
+def _add_files(flush: Flush, log: "Log", snapshots: Iterable[str]) -> None:
+    """Add everything that is to be flushed, the active segment last. OSError.
+
+    A file known only by its path is open for as long as the flush holds it: no other code would close it.
+    """
+    covered, active = flush.covered, log.active
+    files = [file for segment in covered.sealed for file in segment.files() if file is not active.log]
+    flush.descriptors = [file.descriptor() for file in files]
+    for path in (*covered.new_files, *snapshots):
+        if path != active.log.path:
+            flush.descriptors.append(_descriptor_of(log, path))
+    flush.descriptors.append(active.log.descriptor())
+    for segment in dict.fromkeys((*covered.sealed, active)):
+        is_sealed = segment in covered.sealed
+        given_up = [file for file in (segment.files() if is_sealed else [segment.log]) if file.is_given_up]
+        if given_up:
+            flush.read_backs += read_backs(segment, log.recovery_point, sealed=is_sealed)
+            covered.given_up += given_up
+
+
+def _descriptor_of(log: "Log", path: str) -> Descriptor:
+    """The descriptor that was written through, where there is one."""
+    base_offset, suffix = names.parse_segment_file(path.rpartition("/")[2]) or (-1, "")
+    for segment in log.segments if suffix in names.SEGMENT_FILES else ():
+        if segment.base_offset == base_offset:
+            for own in segment.files():
+                if own.path == path:
+                    return own.descriptor()
+    file = log.directory.disk.file(path)
+    descriptor = file.descriptor()
+    file.release()
+    return descriptor
+
 
 def begin_flush_of_epochs(log: "Log") -> Flush | None:
-    """A flush of a log's leader epochs alone: where they are on disk, to begin a segment waits for no disk.
+    """A flush of a log's leader epochs alone: where they are on disk, beginning a segment waits for no disk.
 
-    None while another flush of this log is under way, if they are there, and in an offline directory.
+    None while another flush of this log is under way, if they are on disk already, and in an offline directory.
     """
     if log.directory.failure is not None or log.flushing is not None or not log.epochs.dirty:
         return None

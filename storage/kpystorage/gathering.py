@@ -1,11 +1,11 @@
 """Appends to many logs that are written together: one system call per file instead of one per batch.
 
-Who serves many requests in one turn begins to gather, and settles before anybody is told that something is in a log.
-Every other use of a file writes what waits for it first, so that nobody else can tell whether appends are gathered.
+Code that serves many requests in one turn begins to gather, and settles before any client hears that its records are
+in a log. Any other use of a file first writes the appends that wait for it, so gathering is invisible to others.
 
-Not here: who is told, and what becomes of the log directory, when a write fails.
+Not here: the replies, and taking the log directory offline, when a write fails.
 
-Invariant: what waits for a file belongs right behind its end, in one piece.
+Invariant: the bytes that wait for a file belong right behind its end, in one piece.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Gathering:
-    """Whether appends to the files of a disk wait, which files have some, and where writing them failed."""
+    """The gathered appends of a disk: whether appends wait, which files have some, and where writing them failed."""
 
     __slots__ = ("failures", "files", "is_on")
 
@@ -28,10 +28,11 @@ class Gathering:
         self.is_on = False
         self.files: list[GatheredFile] = []
         self.failures: list[tuple[str, OSError]] = []
-        """(path, error) of the files that lost what waited for them."""
+        """(path, error) of the files that lost the appends that waited for them."""
 
     def settle(self) -> list[tuple[str, OSError]]:
-        """Write whatever waits; the failures since the last call, also of files that were written before."""
+        """Write everything that waits. Return the failures since the last call, also of files that were written
+        before."""
         files, self.files = self.files, []
         for file in files:
             with suppress(OSError):
@@ -41,8 +42,8 @@ class Gathering:
 
 
 class GatheredFile:
-    """A file whose appends may wait for each other. What waited and could not be written is lost, and no part of it
-    stays in the file."""
+    """A file whose appends may wait for each other. Waiting bytes that could not be written are lost, and no part of
+    them stays in the file."""
 
     __slots__ = ("_begin", "_file", "_gathering", "_held", "_pieces", "_whole_bytes")
 
@@ -52,9 +53,9 @@ class GatheredFile:
         self._pieces: list[bytes] = []
         self._begin = 0
         self._held: Descriptor | None = None
-        """Open for what waits, so that it does not fail for want of a descriptor."""
+        """A descriptor for the waiting bytes, held open so that writing them does not fail for want of a descriptor."""
         self._whole_bytes = -1
-        """What is left of a file that lost something: it is never made longer again."""
+        """The size that is left of a file that lost appends: it is never made longer again."""
 
     @property
     def path(self) -> str:
@@ -64,8 +65,16 @@ class GatheredFile:
     def path(self, path: str) -> None:
         self._file.path = path
 
+    @property
+    def is_given_up(self) -> bool:
+        return self._file.is_given_up
+
+    @is_given_up.setter
+    def is_given_up(self, is_given_up: bool) -> None:
+        self._file.is_given_up = is_given_up
+
     def append(self, data: Buffer, position: int) -> None:
-        """Write at ``position``, where the file ends: now, or before anything else is done with it. OSError."""
+        """Write at ``position``, where the file ends: now, or before the file is next used. OSError."""
         gathering = self._gathering
         if gathering.is_on:
             pieces = self._pieces
@@ -79,13 +88,13 @@ class GatheredFile:
 
     @property
     def file(self) -> File:
-        """The file, with all that was appended. OSError."""
+        """The file, with everything that was appended. OSError."""
         if self._pieces:
             self.settle()
         return self._file
 
     def settle(self) -> None:
-        """Write what waits. OSError, which the `Gathering` learns too."""
+        """Write the waiting bytes. OSError, which is also reported to the `Gathering`."""
         pieces, self._pieces = self._pieces, []
         if not pieces:
             return
@@ -122,7 +131,7 @@ class GatheredFile:
         self.file.fsync()
 
     def release(self) -> None:
-        """Give the descriptor back; the next use opens it again. Where writing failed, the `Gathering` tells it."""
+        """Give the descriptor back; the next use opens it again. If writing failed, the `Gathering` reports it."""
         with suppress(OSError):
             self.settle()
         self._file.release()

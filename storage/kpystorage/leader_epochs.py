@@ -1,4 +1,4 @@
-"""Which leader epoch began at which offset of a log (Kafka's LeaderEpochFileCache). Pure: the file is the log's.
+"""A log's leader epochs and the offsets where they began (Kafka's LeaderEpochFileCache). Pure: the log writes the file.
 
 Invariant: epochs and start offsets both ascend strictly.
 """
@@ -11,7 +11,7 @@ UNDEFINED_OFFSET = -1
 
 
 class LeaderEpochs:
-    """The epochs of one log. ``dirty`` says that the checkpoint on disk is behind."""
+    """The epochs of one log. ``dirty`` means that the checkpoint on disk is behind."""
 
     __slots__ = ("_epochs", "_start_offsets", "dirty", "latest")
 
@@ -30,9 +30,9 @@ class LeaderEpochs:
         return list(zip(self._epochs, self._start_offsets, strict=True))
 
     def assign(self, epoch: int, start_offset: int) -> bool:
-        """Note that ``epoch`` begins at ``start_offset``; whether that was news.
+        """Note that ``epoch`` begins at ``start_offset``. Return whether that was news.
 
-        Entries that contradict it (not below in both) go: they belong to records that were truncated.
+        Entries that contradict it (not below in both) are removed: they belong to records that were truncated.
         """
         if epoch < 0 or start_offset < 0:
             raise ValueError(f"epoch {epoch} and its start offset {start_offset} must not be negative")
@@ -61,7 +61,7 @@ class LeaderEpochs:
         return (self._epochs[following - 1] if following else epoch), end_offset
 
     def epoch_for(self, offset: int) -> int:
-        """The epoch whose records lie at ``offset``; -1 below the first known one."""
+        """The epoch of the records at ``offset``; -1 below the first known one."""
         following = bisect_right(self._start_offsets, offset)
         return self._epochs[following - 1] if following else UNDEFINED_EPOCH
 

@@ -3,11 +3,11 @@
 Not here: who may append and up to where readers may see (the partition's role object), when things are flushed,
 deleted and checkpointed (the broker), how a log is brought up after a start (:mod:`kpystorage.recovery`).
 
-A ``Log`` begins unopened and costs nothing then; whoever wants more of it than its name and configuration opens it. It
-belongs to one thread; what other threads may run is a :class:`LogSlice` and a :class:`Flush`.
+A ``Log`` begins unopened and costs nothing then. To use more than its name and configuration, it has to be opened. It
+belongs to one thread; other threads may use a :class:`LogSlice` and a :class:`Flush`.
 
 Invariants: ``end`` is where the next batch goes, in the active segment, and everything before it is in the files.
-Offsets ascend. ``log_start_offset <= end.offset``. After an error nothing half-written is visible.
+Offsets ascend. ``log_start_offset <= local_log_start_offset <= end.offset``. After an error no half write is visible.
 """
 
 from bisect import bisect_right
@@ -21,7 +21,7 @@ from kpystorage.boundaries import Boundaries
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.control_batches import apply_producer, note_ended
 from kpystorage.errors import OffsetOutOfRange, RecordBatchTooLarge, UnexpectedAppendOffset
-from kpystorage.flush import Flush, Unflushed
+from kpystorage.flush import Flush, Unflushed, begin_flush
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 _new: Final = tuple.__new__
 _WARM_TAIL_BYTES = 64 << 20
-"""How much of the active segment's end is taken to be in the page cache."""
+"""Bytes at the end of the active segment that are assumed to be in the page cache."""
 _SNAPSHOT_INTERVAL_BYTES = 16 << 20
 
 
@@ -58,27 +58,28 @@ class Log:
     )  # fmt: skip
 
     topic_id: bytes | None
-    """None where it was not told: ``directory.read_topic_id`` finds it."""
+    """The topic id; None if it was not passed: ``directory.read_topic_id`` finds it."""
     active: Segment
     """The segment that is written to, the last of ``segments``."""
     base_offsets: list[int]
-    """Of ``segments``."""
+    """The base offsets of ``segments``."""
     end: LogOffset
-    """Where the next batch goes."""
+    """The place of the next batch."""
     epochs: LeaderEpochs
     log_start_offset: int
-    """The first offset that may be read."""
+    """The first offset that may be read: the start that clients see. See `local_log_start_offset`."""
     producers: ProducerStates
     recovery_point: int
-    """Everything below is known to be durable."""
+    """The recovery point: everything below it is known to be durable."""
     segments: list[Segment]
-    """Ascending, at least one; none while the log is not open, and then nothing of this list but the id counts."""
+    """The segments, ascending, at least one. Empty while the log is not open; then of these attributes only the id is
+    valid."""
     snapshots: SnapshotFiles
     """The producer snapshots on disk."""
     stop_compacting: Callable[[], object] | None
-    """While the log is compacted: what has to be called before it is cut, moved or let go of."""
+    """A callable while the log is compacted. It has to be called before the log is cut, moved or closed."""
     unflushed_bytes: int
-    """Bytes appended since the last flush that has finished began."""
+    """Bytes appended since the beginning of the last finished flush."""
 
     def __init__(
         self, directory: "LogDirectory", topic: str, partition: int, topic_id: bytes | None, config: LogConfig
@@ -104,25 +105,26 @@ class Log:
         return bool(self.segments)
 
     def open(self) -> Self:
-        """Read what the files say, if it has not happened yet. DiskFailure (CorruptLog if only this log is broken)."""
+        """Read the files, if that has not happened yet. DiskFailure (CorruptLog if only this log is broken)."""
         if not self.is_open:
             self.directory.load(self)
         return self
 
     def adopt(self, loaded: LoadedLog) -> None:
-        """Take over what loading or creating found; the log is open then."""
+        """Take over the result of loading or creating. The log is open then."""
         segments = loaded.segments
         self.base_offsets = [segment.base_offset for segment in segments]
         self._boundaries = Boundaries()
         self._ended: list[EndedTransaction] = []
-        # Whoever wrote it and did not stop cleanly may have died before its names were durable, or gone.
+        # A process that wrote it and did not stop cleanly may have died before its names were durable, or gone.
         self.unflushed = Unflushed(loaded.new_files, new_directory=loaded.new_directory or not loaded.is_complete)
-        self.unflushed.removed_files = loaded.log_start_offset > 0 and not (loaded.is_complete or loaded.new_directory)
         self.flushing: Flush | None = None
         self.active = segments[-1]
         self.active.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self.end = LogOffset(loaded.end_offset, self.active.base_offset, self.active.size)
         self.log_start_offset = loaded.log_start_offset
+        is_sure_of_names = loaded.is_complete or loaded.new_directory
+        self.unflushed.removed_files = self.local_log_start_offset > 0 and not is_sure_of_names
         self.recovery_point = loaded.recovery_point
         self.epochs = loaded.epochs
         self.producers = loaded.producers
@@ -132,13 +134,20 @@ class Log:
         for segment, following in pairwise(segments):
             if following.base_offset > loaded.recovery_point:
                 self.unflushed.sealed.append(segment)
+                self.unflushed_bytes += segment.size
         self._complete_end = loaded.end_offset if loaded.is_complete else -1
         if loaded.recovery_point < loaded.end_offset:
-            self.unflushed_bytes = self.active.size
+            self.unflushed_bytes += self.active.size
         self.segments = segments
 
+    def distrust_cache(self) -> None:
+        """Note that another process wrote the unflushed bytes, so that it is not known whether the disk has them
+        all."""
+        for segment in dict.fromkeys((*self.unflushed.sealed, self.active)):
+            segment.distrust()
+
     def configure(self, config: LogConfig) -> None:
-        """Go on with another configuration."""
+        """Use another configuration from now on."""
         self.config = config
         if self.is_open:
             self.active.configure(config)
@@ -155,7 +164,7 @@ class Log:
                     self.unflushed.sealed.append(self.active)
 
     def abandon(self) -> None:
-        """Let go of the files as they are; the log is unopened again."""
+        """Give the files up as they are. The log is unopened again."""
         self.end_compaction()
         if self.is_open:
             for segment in self.segments:
@@ -163,10 +172,15 @@ class Log:
             self.segments = []
 
     def end_compaction(self) -> None:
-        """If the log is being compacted, that is over: what is not swapped in never will be."""
+        """End the compaction of the log, if there is one: segments that are not swapped in yet never will be."""
         if self.stop_compacting is not None:
             self.stop_compacting()
             self.stop_compacting = None
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """The first readable offset on this disk: the log start, as no part of a log is kept elsewhere."""
+        return max(self.log_start_offset, self.base_offsets[0])
 
     # Appending.
 
@@ -234,7 +248,7 @@ class Log:
     def append_batch(self, data: Buffer, max_timestamp: int, next_offset: int, epoch: int, now_ms: int) -> bool:
         """:meth:`append` of one batch at the log end, without a producer, which leaders do all the time.
 
-        False, and nothing is done, where it takes more than a write.
+        False, and nothing is done, where more than a write is needed.
         """
         segment, size = self.active, len(data)
         if self.directory.failure is not None or epoch != self.epochs.latest:
@@ -273,7 +287,8 @@ class Log:
             note_ended(self.producers, transaction, segment.transaction_index)
 
     def _take_back(self, segment: Segment, end: LogOffset) -> None:
-        """A write failed: cut what part of it is in the file. The directory goes offline, whether or not this works."""
+        """Undo a failed write: cut off the part of it that is in the file. The directory goes offline, whether or not
+        this works."""
         with suppress(OSError):
             segment.cut(end.position if segment.base_offset == end.segment_base_offset else 0)
 
@@ -281,6 +296,7 @@ class Log:
         """Begin a new segment at the log end (or at ``base_offset`` beyond it) and complete the files of the last one.
 
         An active segment that is still empty and starts there already is kept. A snapshot of the producers is written.
+        The last segment is to be flushed soon: the directory notes it.
         OSError is the caller's to answer with ``directory.fail``.
         """
         base_offset = self.end.offset if base_offset is None else base_offset
@@ -292,6 +308,7 @@ class Log:
         segment.jitter_ms = self.directory.draw_jitter_ms(self.config)
         self.unflushed.sealed.append(self.active)
         self.unflushed.new_files.append(segment.log.path)
+        self.directory.rolled[self] = None
         self.segments.append(segment)
         self.base_offsets.append(base_offset)
         self._boundaries.clear()
@@ -304,10 +321,11 @@ class Log:
     # Reading.
 
     def read(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
-        """From the batch that holds ``offset`` on, at most ``max_bytes``, nothing at or beyond ``end``.
+        """Read from the batch that holds ``offset`` on, at most ``max_bytes``, nothing at or beyond ``end``.
 
-        With ``min_one_batch`` the first batch comes whole whatever its size, without it a first batch that does not
-        fit gives None, as does an ``offset`` at or beyond ``end``. A later batch may be cut off at the slice's end.
+        With ``min_one_batch`` the first batch is returned whole whatever its size. Without it the result is None if the
+        first batch does not fit, as for an ``offset`` at or beyond ``end``. A later batch may be cut off at the slice's
+        end.
 
         Raises:
             OffsetOutOfRange: ``offset`` is below the log start or above the log end.
@@ -322,12 +340,13 @@ class Log:
                     return LogSlice(self.active.log.descriptor(), position, length)
                 except OSError as error:
                     raise self.directory.fail(error) from error
-        return self._find_slice(offset, max_bytes, end, min_one_batch)
+        return self._find_slice(offset, max_bytes, end, min_one_batch=min_one_batch)
 
-    def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, min_one_batch: bool) -> LogSlice | None:
+    def _find_slice(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
         if self.directory.failure is not None:
             raise self.directory.offline()
-        if offset < self.log_start_offset or offset > self.end.offset:
+        # `local_log_start_offset`, written out.
+        if offset < self.log_start_offset or offset < self.base_offsets[0] or offset > self.end.offset:
             raise self._out_of_range(offset)
         with self.directory.failing():
             if end.position < 0:
@@ -365,28 +384,28 @@ class Log:
         return None
 
     def _out_of_range(self, offset: int) -> OffsetOutOfRange:
-        start, end = self.log_start_offset, self.end.offset
+        start, end = self.local_log_start_offset, self.end.offset
         return OffsetOutOfRange(f"offset {offset} of {self.name} is not in {start} to {end}")
 
     def position_of(self, offset: int) -> LogOffset:
-        """Where the batch that holds ``offset`` begins; the log end for offsets no batch reaches.
+        """The position of the batch that holds ``offset``; the log end for offsets that no batch reaches.
 
         Raises:
-            OffsetOutOfRange: ``offset`` is below the log start or above the log end.
+            OffsetOutOfRange: ``offset`` is below the local log start or above the log end.
         """
         end = self.end
         if offset == end.offset:
             return end
-        if offset < self.log_start_offset or offset > end.offset:
+        if offset < self.log_start_offset or offset < self.base_offsets[0] or offset > end.offset:
             raise self._out_of_range(offset)
         with self.directory.failing():
             found = self._find(offset, end)
         return end if found is None else LogOffset(offset, found[0].base_offset, found[1])
 
     def offset_for_timestamp(self, timestamp: int) -> OffsetForTimestamp | None:
-        """The first record at or behind the log start that is not older than ``timestamp``; None if all are older."""
+        """The first record from the local log start on that is not older than ``timestamp``; None if all are older."""
         with self.directory.failing():
-            return lookups.offset_for_timestamp(self.segments, timestamp, self.log_start_offset)
+            return lookups.offset_for_timestamp(self.segments, timestamp, self.local_log_start_offset)
 
     def max_timestamp_offset(self) -> OffsetForTimestamp | None:
         """The first record with the largest timestamp of all; None in an empty log."""
@@ -400,14 +419,15 @@ class Log:
             return lookups.aborted_transactions(self.segments[first:], offset, end_offset)
 
     def aborted_within(self, offset: int, records: LogSlice) -> list[AbortedTransaction]:
-        """The aborted transactions a reader of ``records`` has to know, read at ``offset``, as Kafka finds them."""
+        """The aborted transactions that a reader of ``records`` needs, read at ``offset``, as Kafka finds them."""
         first = max(bisect_right(self.base_offsets, offset) - 1, 0)
         end_position = records.position + records.length
         with self.directory.failing():
             return lookups.aborted_within(self.segments[first:], offset, end_position, self.end.offset)
 
     def last_stable_offset(self, high_watermark: LogOffset) -> LogOffset:
-        """How far a reader of committed transactions may see: the first unstable offset or the high watermark."""
+        """The offset up to which a reader of committed transactions may read: the first unstable one or the high
+        watermark."""
         unstable = self.producers.first_unstable
         if unstable is None or unstable.offset >= high_watermark.offset:
             return high_watermark
@@ -422,9 +442,10 @@ class Log:
     # Letting go of the oldest and of the newest.
 
     def advance_log_start(self, offset: int) -> bool:
-        """Records below ``offset`` may no longer be read (DeleteRecords, KIP-107); whether that changed anything.
+        """Make the records below ``offset`` unreadable (DeleteRecords, KIP-107). Return whether that changed anything.
 
-        Segments wholly below it go with the next :meth:`delete_old_segments`. OffsetOutOfRange above the log end.
+        Segments wholly below it are deleted by the next :meth:`delete_old_segments`. OffsetOutOfRange above the log
+        end.
         """
         if offset > self.end.offset:
             raise self._out_of_range(offset)
@@ -437,18 +458,18 @@ class Log:
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Delete the oldest segments that retention gives up, none during compaction; how many went. DiskFailure."""
+        """Delete the oldest segments as retention demands, none during compaction. Return how many. DiskFailure."""
         if self.stop_compacting is not None:
             return 0
         with self.directory.failing():
             self.directory.delete_due_files(now_ms)
-            bounds = self.end.offset, self.log_start_offset, high_watermark
+            bounds = self.end.offset, self.local_log_start_offset, high_watermark
             gone = expendable(self.segments, *bounds, self.config, now_ms)
             set_aside_oldest(self, gone, now_ms)
         return gone
 
     def truncate_to(self, offset: int, now_ms: int) -> bool:
-        """Remove every batch that reaches ``offset`` or beyond; whether there was any.
+        """Remove every batch that reaches ``offset`` or beyond. Return whether there was any.
 
         The log then ends behind its last batch, which may be below ``offset``. Slices stay valid. DiskFailure.
         """
@@ -478,7 +499,8 @@ class Log:
         return True
 
     def truncate_fully_and_start_at(self, offset: int, now_ms: int, *, log_start_offset: int | None = None) -> None:
-        """Remove everything; go on at ``offset``, flushed as appends are. Readers may begin above it. DiskFailure."""
+        """Remove everything and continue at ``offset``, flushed as appends are. Readers may begin above it.
+        DiskFailure."""
         with self.directory.failing():
             self._forget_flushed(offset)
             set_aside(self, self.segments[::-1], now_ms)
@@ -495,11 +517,12 @@ class Log:
             self.flush()
 
     def _forget_flushed(self, offset: int) -> None:
-        """What is behind ``offset`` counts as not flushed, on disk too: before the next batch overwrites it."""
+        """Count everything behind ``offset`` as not flushed, on disk too, before the next batch overwrites it."""
         self.end_compaction()
         self._boundaries.clear()
         self._complete_end = -1
         if self.flushing is not None:
+            self.flushing.is_void = True
             self.unflushed.take_back(self.flushing.covered)
             self.flushing = None
         if offset < self.recovery_point:
@@ -512,10 +535,10 @@ class Log:
     def take_snapshot(self, *, passing: bool = False) -> None:
         """Write a snapshot of the producers at their end offset, unless there is one, unflushed. May raise OSError.
 
-        One that is ``passing`` goes when the next one is written.
+        A ``passing`` one is removed when the next one is written.
         """
         offset = self.producers.end_offset
-        if offset > self.snapshots.last_or(self.log_start_offset):
+        if offset > self.snapshots.last_or(self.local_log_start_offset):
             self.write_epochs()  # replay begins at the snapshot: what came before must be known without it
             self.snapshots.write(offset, self.producers.snapshot(), passing=passing)
             self._unsnapshotted_bytes = 0
@@ -531,30 +554,12 @@ class Log:
             self.epochs.dirty = False
 
     def begin_flush(self) -> Flush | None:
-        """What has to be made durable, to be run in any thread and then given to :meth:`finish_flush`.
+        """The flush of everything that has to be made durable, to be run in any thread and then given to
+        :meth:`finish_flush`.
 
         None while another flush of this log is under way, if there is nothing to do, and in an offline directory.
         """
-        if self.directory.failure is not None or self.flushing is not None:
-            return None
-        if self.recovery_point >= self.end.offset and not self.unflushed and not self.snapshots.unflushed:
-            return None
-        covered = self.unflushed
-        snapshots = [self.snapshots.path(offset) for offset in self.snapshots.unflushed]
-        flush = Flush(self.directory.disk, self.end.offset, self.unflushed_bytes, covered)
-        with self.directory.failing():
-            flush.descriptors = covered.descriptors(flush.disk, snapshots, self.active.log)
-        if self.epochs.dirty:
-            flush.epochs = (self.epochs_path, render_epochs(self.epochs.entries()))
-            self.epochs.dirty = False
-        if covered or snapshots:
-            flush.directories.append(self.path)
-        if covered.new_directory:
-            flush.directories.append(self.directory.path)
-        self.unflushed = Unflushed()
-        self.snapshots.unflushed = []
-        self.flushing = flush
-        return flush
+        return begin_flush(self)
 
     @property
     def has_unflushed_removals(self) -> bool:
@@ -563,7 +568,7 @@ class Log:
 
     @property
     def is_flushing(self) -> bool:
-        """Whether a flush is under way: its thread goes by the names that the log's files have now."""
+        """Whether a flush is under way: its thread uses the present names of the log's files."""
         return self.is_open and self.flushing is not None
 
     def finish_flush(self, flush: Flush) -> None:
@@ -576,15 +581,8 @@ class Log:
                 with self.directory.failing():
                     self.take_snapshot(passing=True)
 
-    def note_synchronized(self) -> None:
-        """Everything on the disk has been made durable."""
-        self.flushing = None
-        self.unflushed = Unflushed()
-        self.recovery_point = self.end.offset
-        self.unflushed_bytes = 0
-
     def flush(self) -> None:
-        """All of a flush at once: everything appended is durable when this returns. DiskFailure if it cannot be."""
+        """Do a whole flush at once: everything appended is durable when this returns. DiskFailure if that fails."""
         if self.directory.failure is not None:
             raise self.directory.offline()
         under_way, self.flushing = self.flushing, None

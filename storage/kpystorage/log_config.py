@@ -1,4 +1,4 @@
-"""What a topic's configuration says about its logs, as numbers. Names and defaults are Kafka's topic configs."""
+"""The part of a topic's configuration for its logs, as numbers. Names and defaults are Kafka's topic configs."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""A stretch of a segment file: what a read answers, and what goes to the socket without passing through Python."""
+"""A stretch of a segment file: the result of a read, sent to the socket without passing through Python."""
 
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 class LogSlice:
     """``length`` bytes of a file from ``position`` on. Valid while held, whatever becomes of the file's name.
 
-    ``fileno()`` is for ``os.sendfile``; -1 means that there is no such file and :meth:`read` is the way.
+    ``fileno()`` is for ``os.sendfile``; -1 means that there is no descriptor, and :meth:`read` must be used.
     ``cold``: it lies so far behind the log's end that reading it may have to wait for the disk. It is checked then.
     """
 
@@ -47,7 +47,8 @@ class LogSlice:
         return self.descriptor.pread(self.length, self.position)
 
     def whole_until(self, position: int) -> int:
-        """Up to where the file is known to be undamaged from ``position`` on, which lies not beyond what was known."""
+        """The position up to which the file is known to be undamaged from ``position`` on, which must be in the known
+        part."""
         if self._checks is None:
             return self.position + self.length
         if position == self._whole_end:
@@ -55,11 +56,11 @@ class LogSlice:
         return max(self._whole_end, position)
 
     def check(self, position: int, most_bytes: int) -> Checked:
-        """Read what lies behind ``position``, where a batch begins. May run in a thread. OSError."""
+        """Read the bytes behind ``position``, where a batch begins. May run in a thread. OSError."""
         return check(self.descriptor, position, self.position + self.length, most_bytes)
 
     def note(self, position: int, checked: tuple[int, str, int]) -> None:
-        """Remember what :meth:`check` has found from ``position`` on, not in a thread."""
+        """Remember the result of a :meth:`check` from ``position`` on. Not in a thread."""
         if self._checks is not None:
             self._whole_end = max(self._whole_end, checked[2])
             self._checks.note(self._path, position, *checked)

@@ -8,7 +8,7 @@ from kpystorage.transaction_index import AbortedTransaction
 
 
 class OffsetForTimestamp(NamedTuple):
-    """Where a record of a time is: its timestamp, offset and leader epoch (-1 if its batch has none)."""
+    """The place of a record found by time: its timestamp, offset and leader epoch (-1 if its batch has none)."""
 
     timestamp: int
     offset: int
@@ -16,12 +16,12 @@ class OffsetForTimestamp(NamedTuple):
 
 
 def offset_for_timestamp(
-    segments: Sequence[Segment], timestamp: int, log_start_offset: int
+    segments: Sequence[Segment], timestamp: int, local_log_start_offset: int
 ) -> OffsetForTimestamp | None:
-    """The first record at or behind ``log_start_offset`` that is not older than ``timestamp``."""
+    """The first record at or behind ``local_log_start_offset`` that is not older than ``timestamp``."""
     for segment in segments:
         if segment.largest_timestamp >= timestamp:
-            found = segment.find_timestamp(timestamp, log_start_offset)
+            found = segment.find_timestamp(timestamp, local_log_start_offset)
             return OffsetForTimestamp(*found) if found else None
     return None
 
@@ -48,8 +48,8 @@ def aborted_within(
 ) -> list[AbortedTransaction]:
     """The aborted transactions of a read at ``offset`` that ends at ``end_position`` of the first segment it found.
 
-    How far the read came says the offset index, so a few that begin behind it may be listed, and where there is no
-    entry all of the segment's are (Kafka: ``LocalLog.addAbortedTransactions``).
+    The offset index gives the end of the read, so a few transactions that begin behind it may be listed, and
+    where there is no entry all of the segment's are (Kafka: ``LocalLog.addAbortedTransactions``).
     """
     if all(segment.transaction_index.file is None for segment in segments):
         return []

@@ -26,7 +26,7 @@ class Inode:
         self.data = bytearray()
 
     def read(self, length: int, position: int) -> bytes:
-        """At most ``length`` bytes from ``position`` on; refused as by the operating system if that is negative."""
+        """At most ``length`` bytes from ``position`` on. A negative position is refused, as by the operating system."""
         if position < 0:
             raise OSError(errno.EINVAL, "Invalid argument")
         return bytes(self.data[position : position + length])
@@ -75,14 +75,21 @@ class MemoryDescriptor:
     def fsync(self) -> None:
         self._disk.synchronize(self._inode)
 
+    def confirm(self) -> None:
+        """Do nothing: no write fails silently here."""
+
+    def drop_cache(self, position: int, end: int) -> None:
+        """Do nothing: there is no cache."""
+
 
 class MemoryFile:
     """A file in memory by its path."""
 
-    __slots__ = ("_disk", "_inode", "path")
+    __slots__ = ("_disk", "_inode", "is_given_up", "path")
 
     def __init__(self, disk: "MemoryDisk", path: str, inode: Inode | None = None) -> None:
         self.path = path
+        self.is_given_up = False
         self._disk = disk
         self._inode = inode
 
@@ -132,7 +139,7 @@ class MemoryDisk:
     """A file system in memory. ``capacity_bytes`` is what it says it has; nothing enforces it."""
 
     reserves = False
-    """Whether room that is taken beforehand makes a file longer, as on a real disk: here it would only cost memory."""
+    """Whether reserving space makes a file longer, as on a real disk: here it would only cost memory."""
 
     def __init__(self, capacity_bytes: int = 1 << 40) -> None:
         self.capacity_bytes = capacity_bytes
@@ -294,6 +301,10 @@ class MemoryDisk:
         return self.capacity_bytes
 
     def boot_id(self) -> str:
+        return ""
+
+    def mount_id(self, path: str) -> str:
+        del path
         return ""
 
     def _inodes(self, folder: Folder) -> Iterator[Inode]:

@@ -1,6 +1,7 @@
-"""``meta.properties``: whose log directory this is (Kafka's MetaProperties), as a Java properties file.
+"""``meta.properties``: the owner of this log directory (Kafka's MetaProperties), as a Java properties file.
 
-Version 1 has ``cluster.id``, ``node.id`` and ``directory.id``; version 0, of ZooKeeper times, had ``broker.id``.
+Version 1 has ``cluster.id``, ``node.id`` and ``directory.id``; version 0, from the time of ZooKeeper, had
+``broker.id``.
 """
 
 from typing import NamedTuple
@@ -15,7 +16,8 @@ VERSION = 1
 
 
 class MetaProperties(NamedTuple):
-    """Whose directory this is. ``directory_id`` is 16 bytes, None where a Kafka before 3.7 formatted it."""
+    """The owner of a log directory. ``directory_id`` is 16 bytes, None where a Kafka before 3.7 formatted the
+    directory."""
 
     cluster_id: str | None
     node_id: int | None
@@ -24,7 +26,7 @@ class MetaProperties(NamedTuple):
 
 
 def render(properties: MetaProperties) -> bytes:
-    """The file's bytes. Kafka adds a comment with the date, which no reader looks at."""
+    """The file's bytes. Kafka adds a comment with the date, which no reader uses."""
     lines = []
     if properties.node_id is not None:
         lines.append(f"{'node.id' if properties.version else 'broker.id'}={properties.node_id}")
@@ -37,7 +39,7 @@ def render(properties: MetaProperties) -> bytes:
 
 
 def parse(data: bytes, path: str) -> MetaProperties:
-    """The properties of a file's bytes. CorruptFile, naming ``path``, if they are none."""
+    """Parse the bytes of the file. CorruptFile, naming ``path``, if they are not such properties."""
     found: dict[str, str] = {}
     for line in data.decode("latin-1").splitlines():
         text = line.strip()

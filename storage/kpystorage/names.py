@@ -34,7 +34,7 @@ _MARKED_DIRECTORY = re.compile(r"(.+)-(\d+)\.([0-9a-f]{32})(-delete|-stray|-futu
 
 
 def segment_file(base_offset: int, suffix: str) -> str:
-    """``00000000000000000042.log`` and the like."""
+    """The name of a segment's file, such as ``00000000000000000042.log``."""
     return f"{base_offset:020d}{suffix}"
 
 
@@ -45,7 +45,7 @@ def parse_segment_file(name: str) -> tuple[int, str] | None:
 
 
 def parse_temporary_file(name: str) -> tuple[int, str, str] | None:
-    """(offset, suffix, what it waits for) of a file on its way out or in; None for any other file."""
+    """(offset, suffix, temporary suffix) of a file that is being removed or added; None for any other file."""
     match = _TEMPORARY_FILE.fullmatch(name)
     return (int(match[1]), match[2], match[3]) if match else None
 
@@ -73,6 +73,6 @@ def marked_directory(topic: str, partition: int, unique: int, mark: str, *, cut:
 
 
 def parse_marked_directory(name: str) -> tuple[str, int, str] | None:
-    """(topic as far as it was kept, partition, mark) of such a directory; None for any other name."""
+    """(the part of the topic that was kept, partition, mark) of such a directory; None for any other name."""
     match = _MARKED_DIRECTORY.fullmatch(name)
     return (match[1], int(match[2]), match[4]) if match else None

@@ -1,15 +1,19 @@
-"""``.index``: which batch of a segment lies where in its file. Entries of 8 bytes: relative offset i32, position i32.
+"""``.index``: the positions of a segment's batches in its file. Entries of 8 bytes: relative offset i32, position i32.
 
-An entry's offset is the last one of the batch at its position (Kafka's OffsetIndex). Files have the entries that are
-valid and nothing behind them: the room Kafka preallocates while a segment is active is not taken here, its limit is.
+An entry's offset is the last one of the batch at its position (Kafka's OffsetIndex). Files have the valid entries and
+nothing behind them: the space that Kafka preallocates while a segment is active is not allocated here, but its limit
+applies.
 
 Invariant: offsets and positions ascend strictly.
 """
 
 from struct import Struct
+from struct import error as struct_error
 
 from kpystorage.disk import File
 from kpystorage.entry_file import ENTRIES_PER_WRITE, EntryFile
+from kpystorage.scan import Readable
+from kpywire.batch import HEADER, HEADER_BYTES, MAGIC, BatchHeader
 
 _ENTRY = Struct(">ii")
 ENTRY_BYTES = _ENTRY.size
@@ -56,9 +60,10 @@ class OffsetIndex:
         return self._base_offset + relative_offset, position
 
     def append(self, offset: int, position: int) -> bool:
-        """Add an entry in memory; whether enough have gathered to be written.
+        """Add an entry in memory. Return whether enough have gathered to be written.
 
-        What no entry can say, in a file that Kafka would not have written, is left out: it is found by reading on.
+        A batch that no entry can describe, in a file that Kafka would not have written, is left out: it is found by
+        reading on.
         """
         if offset - self._base_offset > MOST_IN_ENTRY or position > MOST_IN_ENTRY:
             return False
@@ -87,12 +92,12 @@ class OffsetIndex:
         self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _key, 0)[0] + 1)
 
     def rebuild(self) -> None:
-        """Remove all entries, in memory alone: others follow, and then :meth:`settle`."""
+        """Remove all entries, in memory only. Others follow, and then :meth:`settle`."""
         self._entries.rebuild()
         self._read_last()
 
     def settle(self) -> None:
-        """The file then says what this does."""
+        """Make the file equal to this index."""
         self._entries.settle()
 
     def keep(self, count: int) -> None:
@@ -102,3 +107,29 @@ class OffsetIndex:
     def _keep(self, count: int) -> None:
         self._entries.truncate(count)
         self._read_last()
+
+
+def position_near(index: File, log: Readable, log_bytes: int, base_offset: int, offset: int) -> int:
+    """The position of a batch at or before ``offset``, by an index that has another owner and is not believed.
+
+    0 if there is none before it, if the index is not there or is being changed, and if it points at no batch.
+    """
+    try:
+        entries = EntryFile(index, ENTRY_BYTES)
+        entry = entries.last_not_above(min(offset - base_offset, MOST_IN_ENTRY), _key_unless_space, 0)[1]
+    except (FileNotFoundError, struct_error):
+        return 0
+    finally:
+        index.release()
+    relative_offset, position = _ENTRY.unpack(entry) if entry else (0, 0)
+    head = log.pread(HEADER_BYTES, position) if 0 < position < log_bytes else b""
+    if len(head) < HEADER_BYTES:
+        return 0
+    header = BatchHeader._make(HEADER.unpack(head))
+    is_there = header.magic == MAGIC and header.last_offset == base_offset + relative_offset
+    return position if is_there else 0
+
+
+def _key_unless_space(entries: bytes, position: int) -> int:
+    """The key of an entry. The zeros that Kafka preallocates behind the entries of an active segment are above all."""
+    return _key(entries, position) if any(entries[position : position + ENTRY_BYTES]) else MOST_IN_ENTRY + 1

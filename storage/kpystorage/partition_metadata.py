@@ -1,4 +1,4 @@
-"""``partition.metadata``: the id of the topic a log belongs to (KIP-516). Two lines, no newline behind the last."""
+"""``partition.metadata``: the id of the topic a log belongs to (KIP-516). Two lines, no newline after the second."""
 
 from kpystorage.errors import CorruptFile
 from kpywire import uuid

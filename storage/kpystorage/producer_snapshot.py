@@ -4,7 +4,7 @@ Version i16, CRC-32C u32 of everything behind it, count i32, then per producer 4
 last sequence i32, last offset i64, offset delta i32, timestamp i64, coordinator epoch i32, first offset of the open
 transaction i64 (-1: none). Only the last batch of a producer is kept, as in Kafka.
 
-Producers are written by ascending id; Kafka writes them in the order of its hash map, which nobody reads.
+Producers are written by ascending id; Kafka writes them in the order of its hash map, which no reader relies on.
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ def render(entries: Iterable[SnapshotEntry]) -> bytes:
 
 
 def parse(data: bytes, path: str) -> list[SnapshotEntry]:
-    """The producers of a snapshot file. CorruptFile, naming ``path``, if it is none."""
+    """The producers of a snapshot file. CorruptFile, naming ``path``, if it is not one."""
     if len(data) < _HEADER.size:
         raise CorruptFile(f"{path}: cut off")
     version, crc, count = _HEADER.unpack_from(data)

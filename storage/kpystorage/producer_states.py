@@ -1,12 +1,12 @@
-"""What a log knows of its producers: last batches, epochs, open transactions (Kafka's ProducerStateManager). Pure.
+"""The producers of a log: their last batches, epochs and open transactions (Kafka's ProducerStateManager). Pure.
 
 Not here: the snapshot files (the log writes them), the verification of a transaction with its coordinator.
 
-A leader asks :meth:`ProducerStates.check` before an append; every append, and every replay after a start, then goes
-through :meth:`ProducerStates.apply`, which believes the log.
+A leader asks :meth:`ProducerStates.check` before an append; every append, and every replay after a start, then passes
+through :meth:`ProducerStates.apply`, which trusts the log.
 
-Invariant: the state equals what applying the log's batches up to ``end_offset`` in order gives, but for producers that
-have expired and for batches older than the last one at the snapshot the replay began with.
+Invariant: the state equals the result of applying the log's batches up to ``end_offset`` in order, except for producers
+that have expired and for batches older than the last one at the snapshot the replay began with.
 """
 
 from collections.abc import Iterable
@@ -29,7 +29,7 @@ _MAX_SEQUENCE: Final = 0x7FFF_FFFF
 _MAX_EPOCH: Final = 0x7FFF
 _NO_OFFSET: Final = -1
 UNKNOWN_TRANSACTION_VERSION: Final = -1
-"""What no marker may have (Kafka: ``TransactionVersion.TV_UNKNOWN``)."""
+"""A transaction version that no marker may have (Kafka: ``TransactionVersion.TV_UNKNOWN``)."""
 
 
 class AppendedBatch(NamedTuple):
@@ -43,7 +43,7 @@ class AppendedBatch(NamedTuple):
 
 
 class TransactionMarker(NamedTuple):
-    """The end of a transaction as its control record tells it."""
+    """The end of a transaction, as its control record describes it."""
 
     committed: bool
     coordinator_epoch: int
@@ -59,7 +59,7 @@ class EndedTransaction(NamedTuple):
 
 
 class ProducerState:
-    """One producer in one log. ``transaction_first_offset`` is -1 while it has no transaction open."""
+    """The state of one producer in one log. ``transaction_first_offset`` is -1 while it has no transaction open."""
 
     __slots__ = ("batches", "coordinator_epoch", "epoch", "last_timestamp", "producer_id", "transaction_first_offset")
 
@@ -98,7 +98,7 @@ class ProducerStates:
     # Deciding whether a client's batch may be appended.
 
     def check(self, header: BatchHeader) -> AppendedBatch | None:
-        """Whether a client's batch continues its producer's; a batch that was appended before is returned.
+        """Check that a client's batch continues its producer's batches. A batch that was appended before is returned.
 
         Raises:
             InvalidProducerEpoch, OutOfOrderSequence, InvalidTxnState: as Kafka's ProducerAppendInfo.
@@ -142,7 +142,7 @@ class ProducerStates:
         return state is not None and state.transaction_first_offset >= 0 and state.epoch == epoch
 
     def check_epoch(self, header: BatchHeader) -> None:
-        """Whether the producer of a batch is not fenced. Raises InvalidProducerEpoch."""
+        """Check that the producer of a batch is not fenced. Raises InvalidProducerEpoch."""
         state = self.producers.get(header.producer_id)
         if state is not None and header.producer_epoch < state.epoch:
             self._check_new_epoch(state, header)
@@ -150,11 +150,11 @@ class ProducerStates:
     def check_marker(
         self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, transaction_version: int = 0
     ) -> None:
-        """Whether a coordinator may end this producer's transaction; from version 2 on epochs must rise (KIP-890).
+        """Check that a coordinator may end this producer's transaction. From version 2 on epochs must rise (KIP-890).
 
         Raises:
             InvalidProducerEpoch, TransactionCoordinatorFenced
-            StorageError: the coordinator does not say by which version the transaction works
+            StorageError: the coordinator does not give the version of the transaction
         """
         state = self.producers.get(producer_id)
         rises = transaction_version >= 2
@@ -198,7 +198,7 @@ class ProducerStates:
     # Following the log.
 
     def apply(self, header: BatchHeader, place: LogOffset) -> None:
-        """Take in a batch with a producer id that holds users' records. ``place`` is its first offset's."""
+        """Apply a batch with a producer id that holds users' records. ``place`` is its first offset's."""
         producer_id = header.producer_id
         state = self.producers.get(producer_id)
         if state is None:
@@ -220,14 +220,15 @@ class ProducerStates:
             self._open[first_offset] = (producer_id, place)
 
     def apply_marker(self, header: BatchHeader, marker: TransactionMarker, timestamp: int) -> EndedTransaction | None:
-        """Take in a marker; the transaction it ended, None if there was nothing of it in this log.
+        """Apply a marker. Return the transaction it ended, None if none of it is in this log.
 
         The transaction still counts as open until :meth:`complete`.
         """
         return self._end(header.producer_id, header.producer_epoch, marker, header.base_offset, timestamp)
 
     def commit(self, producer_id: int, epoch: int, coordinator_epoch: int, offset: int, timestamp: int) -> None:
-        """Take in the marker at ``offset`` that commits a transaction, and complete it; no other batch goes with it."""
+        """Apply the marker at ``offset`` that commits a transaction, and complete it. It is the only batch of its
+        append."""
         marker = _new(TransactionMarker, (True, coordinator_epoch))
         ended = self._end(producer_id, epoch, marker, offset, timestamp)
         if ended is not None:
@@ -256,7 +257,7 @@ class ProducerStates:
         return ended.last_offset + 1
 
     def complete(self, ended: EndedTransaction) -> None:
-        """A transaction is over; it keeps the last stable offset back until its marker is below the high watermark."""
+        """Complete a transaction. It holds the last stable offset back until its marker is below the high watermark."""
         opened = self._open.pop(ended.first_offset, None)
         if opened is not None:
             self._unreplicated[ended.first_offset] = (ended.last_offset, opened[1])
@@ -264,7 +265,8 @@ class ProducerStates:
                 self._unreplicated = dict(sorted(self._unreplicated.items()))
 
     def replicated_to(self, high_watermark: int) -> None:
-        """The high watermark has moved: transactions whose marker lies below it no longer hold readers back."""
+        """Note that the high watermark has moved: transactions whose marker lies below it no longer hold readers
+        back."""
         if self._unreplicated:
             gone = [first for first, (marker_offset, _) in self._unreplicated.items() if marker_offset < high_watermark]
             for first in gone:
@@ -272,14 +274,15 @@ class ProducerStates:
 
     @property
     def first_unstable(self) -> LogOffset | None:
-        """Where the oldest transaction begins that is open or whose marker is not yet replicated."""
+        """The start of the oldest transaction that is open or whose marker is not yet replicated."""
         if not self._open and not self._unreplicated:
             return None
         return min([place for _, place in [*_first(self._open), *_first(self._unreplicated)]])
 
     @property
     def oldest_transaction_timestamp(self) -> int:
-        """The last timestamp of the producer with the oldest open transaction, -1 without any: finds hanging ones."""
+        """The last timestamp of the producer with the oldest open transaction, -1 without any. It reveals hanging
+        transactions."""
         for producer_id, _ in self._open.values():
             state = self.producers.get(producer_id)
             return state.last_timestamp if state is not None else NO_TIMESTAMP
@@ -288,7 +291,7 @@ class ProducerStates:
     # Forgetting.
 
     def expire(self, now_ms: int, expiration_ms: int) -> int:
-        """Forget producers without an open transaction that wrote nothing for ``expiration_ms``; how many."""
+        """Forget producers without an open transaction that wrote nothing for ``expiration_ms``. Return how many."""
         gone = [
             producer_id
             for producer_id, state in self.producers.items()
@@ -299,7 +302,7 @@ class ProducerStates:
         return len(gone)
 
     def clear(self, end_offset: int) -> None:
-        """Forget everything and go on at ``end_offset``."""
+        """Forget everything and continue at ``end_offset``."""
         self.producers.clear()
         self._open.clear()
         self._unreplicated.clear()

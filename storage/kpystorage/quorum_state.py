@@ -1,6 +1,6 @@
 """``quorum-state``: the vote and the leader a raft replica has promised to remember (Kafka's FileQuorumStateStore).
 
-Version 1 (``kraft.version`` 1) names the directory voted for; version 0 the voters, who were fixed by configuration.
+Version 1 (``kraft.version`` 1) names the directory voted for; version 0 the voters, which were fixed by configuration.
 """
 
 import json
@@ -16,7 +16,7 @@ _NUMBERS = ("leaderId", "leaderEpoch", "votedId")
 
 
 class QuorumState(NamedTuple):
-    """What a replica knew of its epoch. ``leader_id`` and ``voted_id`` are -1 where there was none."""
+    """The state of a replica in its epoch. ``leader_id`` and ``voted_id`` are -1 where there was none."""
 
     leader_id: int = NO_ID
     leader_epoch: int = 0
@@ -52,7 +52,7 @@ def render(state: QuorumState) -> bytes:
 
 
 def parse(data: bytes, path: str) -> QuorumState:
-    """The state in a file's bytes. CorruptFile, naming ``path``, if there is none."""
+    """The state in a file's bytes. CorruptFile, naming ``path``, if they hold none."""
     try:
         content = json.loads(data)
     except ValueError:

@@ -1,9 +1,11 @@
 """The operating system's files behind the file protocol, with a bound on how many are open at once.
 
-Not a cache of data: the page cache is. Files are opened at first use; when more than ``limit`` are open, those not
+This is no cache of data; the page cache is. Files are opened at first use. When more than ``limit`` are open, those not
 used lately give up their descriptor and get a new one at their next use.
 
-Invariant: a descriptor is closed exactly once, by the last of its holders letting go.
+Invariants: a descriptor is closed exactly once, when its last holder releases it. A file whose descriptor was closed
+before an fsync had confirmed its writes is marked (`is_given_up`): the system reports a failed write only to
+descriptors that were open at that time.
 """
 
 import ctypes
@@ -13,12 +15,15 @@ import os
 import sys
 import weakref
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
+from itertools import islice
 from threading import Lock
 from typing import Final, TypeVar
 
 from kpystorage.disk import DescriptorsExhausted, FileStatus
 from kpystorage.gathering import Gathering
+from kpystorage.mounts import mount_id
 from kpywire.varint import Buffer
 
 T = TypeVar("T")
@@ -28,12 +33,22 @@ FILE_MODE = 0o644
 DIRECTORY_MODE = 0o755
 DEFAULT_DESCRIPTOR_LIMIT = 512
 _SMALL_FILE_BYTES = 1 << 16
+_CACHE_BYTES = 1 << 16
+"""A multiple of all page sizes: parts of a page are not dropped from the cache."""
+_GIVEN_UP_AT_ONCE = 16
+"""The number of files closed at once, as a part (1 in ...), where no file can be spared: finding that out took a look
+at each of them."""
 _FULL_FSYNC = getattr(fcntl, "F_FULLFSYNC", 0)
+_WAIT_BEFORE = 1
+"""``SYNC_FILE_RANGE_WAIT_BEFORE``: wait for the writes in progress, and report failed ones, as fsync does (both end
+in ``file_check_and_advance_wb_err`` of the kernel's ``mm/filemap.c``), without a flush of the drive for every file."""
+_NOT_THERE = (errno.ENOSYS, errno.EPERM, errno.EINVAL, errno.ESPIPE, errno.EOPNOTSUPP)
 _UNSUPPORTED = (errno.EINVAL, errno.ENOTSUP, errno.ENOTTY)
 
 
 def _synchronize(fd: int) -> None:
-    """fsync down to the medium. On macOS fsync itself ends at the drive's cache, and F_FULLFSYNC goes on."""
+    """Make a file durable down to the medium. On macOS fsync itself ends at the drive's cache, so F_FULLFSYNC is
+    used."""
     if _FULL_FSYNC:
         try:
             fcntl.fcntl(fd, _FULL_FSYNC)
@@ -45,14 +60,24 @@ def _synchronize(fd: int) -> None:
     os.fsync(fd)
 
 
-class RealDescriptor:
-    """An open file of the operating system. Usable from any thread; closed when nobody holds it any more."""
+@cache
+def _library_call(name: str) -> Callable[..., int] | None:
+    """A system call of Linux that the standard library does not have; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    library = ctypes.CDLL(None, use_errno=True)
+    return getattr(library, name, None)
 
-    __slots__ = ("__weakref__", "_fd", "used")
+
+class RealDescriptor:
+    """An open file of the operating system. Usable from any thread. It is closed when its last holder releases it."""
+
+    __slots__ = ("__weakref__", "_fd", "dirty", "used")
 
     def __init__(self, fd: int) -> None:
         self._fd = fd
         self.used = True  # since the sweep last looked
+        self.dirty = False  # written through since its last fsync began
 
     def fileno(self) -> int:
         return self._fd
@@ -69,14 +94,39 @@ class RealDescriptor:
         return b"".join(pieces)
 
     def fsync(self) -> None:
+        self.dirty = False  # first: what is written meanwhile may not be covered
         _synchronize(self._fd)
 
+    def confirm(self) -> None:
+        confirm = _library_call("sync_file_range")
+        self.dirty = False
+        if confirm is None:
+            _synchronize(self._fd)
+        elif confirm(self._fd, ctypes.c_int64(0), ctypes.c_int64(0), ctypes.c_uint(_WAIT_BEFORE)):
+            error = ctypes.get_errno()
+            if error not in _NOT_THERE:
+                raise OSError(error, os.strerror(error))
+            _synchronize(self._fd)
+
+    def drop_cache(self, position: int, end: int) -> None:
+        if sys.platform == "linux":
+            begin = position - position % _CACHE_BYTES
+            with suppress(OSError):  # a file system may not know it
+                os.posix_fadvise(self._fd, begin, end - begin + _CACHE_BYTES, os.POSIX_FADV_DONTNEED)
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether its last holder has released it. Weak references still lead to it while it is being closed."""
+        return self._fd < 0
+
     def __del__(self, close: Callable[[int], None] = os.close) -> None:
-        close(self._fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
+        fd, self._fd = self._fd, -1  # first: other threads go on while it is being closed
+        if fd >= 0:
+            close(fd)  # bound early: at the interpreter's end the module may be gone before the last descriptor
 
 
 class Descriptors:
-    """The open files that may be closed for others: a ring swept for those not used since the sweep before."""
+    """The open files that may be closed for others: a ring that is swept for those not used since the last sweep."""
 
     def __init__(self, limit: int = DEFAULT_DESCRIPTOR_LIMIT) -> None:
         self.limit = limit
@@ -87,11 +137,11 @@ class Descriptors:
         return len(self._ring)
 
     def admit(self, file: "RealFile") -> None:
-        """Count ``file`` among the open ones and close others beyond the limit."""
+        """Count ``file`` among the open ones and close others for it beyond the limit."""
         with self._lock:
-            self._ring[file] = None
-            while len(self._ring) > self.limit:
+            while self._ring and len(self._ring) >= self.limit:
                 self._drop_one()
+            self._ring[file] = None
 
     def forget(self, file: "RealFile") -> None:
         with self._lock:
@@ -106,7 +156,8 @@ class Descriptors:
         return count > 0
 
     def with_room(self, call: Callable[[], T], path: str) -> T:
-        """A call that needs a descriptor, again after others were closed for it. DescriptorsExhausted, OSError."""
+        """Make a call that needs a descriptor, and repeat it after others were closed for it. DescriptorsExhausted,
+        OSError."""
         while True:
             try:
                 return call()
@@ -121,26 +172,27 @@ class Descriptors:
         return self.with_room(lambda: os.open(path, flags | os.O_CLOEXEC, FILE_MODE), path)
 
     def _drop_one(self) -> None:
-        for _ in range(len(self._ring)):
+        for _ in range(2 * len(self._ring)):  # all may have been used since the last time
             file = next(iter(self._ring))
             del self._ring[file]
             if file.spare():
                 return
             self._ring[file] = None
-        file = next(iter(self._ring))  # all were in use: the oldest goes
-        del self._ring[file]
-        file.drop()
+        for file in list(islice(self._ring, len(self._ring) // _GIVEN_UP_AT_ONCE + 1)):  # the oldest go
+            del self._ring[file]
+            file.drop()
 
 
 class RealFile:
-    """A file by its path, opened on demand. Belongs to one thread; what other threads need is its ``descriptor()``."""
+    """A file by its path, opened on demand. It belongs to one thread; other threads use its ``descriptor()``."""
 
-    __slots__ = ("_descriptor", "_descriptors", "_last", "path")
+    __slots__ = ("_descriptor", "_descriptors", "_last", "is_given_up", "path")
 
     descriptor_class = RealDescriptor
 
     def __init__(self, path: str, descriptors: Descriptors) -> None:
         self.path = path
+        self.is_given_up = False
         self._descriptors = descriptors
         self._descriptor: RealDescriptor | None = None
         self._last: weakref.ref[RealDescriptor] | None = None
@@ -159,29 +211,35 @@ class RealFile:
         descriptor = self._descriptor
         if descriptor is None:
             descriptor = self._open(0)
-        descriptor.used = True
+        descriptor.used = descriptor.dirty = True
         written = os.pwrite(descriptor._fd, data, position)
         length = len(data)
         while written < length:  # a signal, or the disk is full: the next call says which
             written += os.pwrite(descriptor._fd, memoryview(data)[written:], position + written)
+        if self._descriptor is not descriptor:  # a thread that needed one took it meanwhile
+            self.is_given_up = True
 
     def size(self) -> int:
         descriptor = self._descriptor
         return os.stat(self.path).st_size if descriptor is None else os.fstat(descriptor._fd).st_size
 
     def truncate(self, length: int) -> None:
-        os.ftruncate(self.descriptor()._fd, length)
+        descriptor = self.descriptor()
+        descriptor.dirty = True
+        os.ftruncate(descriptor._fd, length)
+        if self._descriptor is not descriptor:
+            self.is_given_up = True
 
     def reserve(self, length: int) -> None:
         self.truncate(length)
 
     def fsync(self) -> None:
-        _synchronize(self.descriptor()._fd)
+        self.descriptor().fsync()
 
     def release(self) -> None:
         if self._descriptor is not None:
             self._descriptors.forget(self)
-            self._descriptor = None
+            self.drop()
 
     def create(self) -> None:
         """Make the file, empty."""
@@ -189,20 +247,24 @@ class RealFile:
         self._open(os.O_CREAT | os.O_TRUNC)
 
     def spare(self) -> bool:
-        """Give up the descriptor unless it was used since the last call; whether it was given up."""
+        """Give up the descriptor unless it was used since the last call, or written through. Return whether it was
+        given up."""
         descriptor = self._descriptor
-        if descriptor is not None and descriptor.used:
+        if descriptor is not None and (descriptor.used or descriptor.dirty):
             descriptor.used = False
             return False
         self._descriptor = None
         return True
 
     def drop(self) -> None:
+        """Give up the descriptor."""
+        if self._descriptor is not None and self._descriptor.dirty:
+            self.is_given_up = True
         self._descriptor = None
 
     def _open(self, flags: int) -> RealDescriptor:
         held = self._last() if self._last is not None and not flags else None
-        if held is None:
+        if held is None or held.is_closed:
             held = self.descriptor_class(self._descriptors.open(self.path, flags | os.O_RDWR))
             self._last = weakref.ref(held)
         held.used = True
@@ -212,7 +274,8 @@ class RealFile:
 
 
 _LOCKED_HERE: set[str] = set()
-"""Locks of this process: to the system they all have one owner, so a second node in it would not be kept out."""
+"""The locks of this process. To the system they all have one owner, so a second node in this process would not be kept
+out."""
 
 
 class RealLock:
@@ -228,15 +291,6 @@ class RealLock:
             os.close(self._fd)
             self._fd = -1
             _LOCKED_HERE.discard(self._path)
-
-
-@cache
-def _syncfs() -> Callable[[int], int] | None:
-    """Linux's syncfs, which the standard library leaves out; None elsewhere."""
-    if sys.platform != "linux":
-        return None
-    library = ctypes.CDLL(None, use_errno=True)
-    return getattr(library, "syncfs", None)
 
 
 class RealDisk:
@@ -275,6 +329,8 @@ class RealDisk:
                 rest = rest[os.write(fd, rest) :]
             if synchronize:
                 _synchronize(fd)
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, path) from error
         finally:
             os.close(fd)
 
@@ -312,7 +368,7 @@ class RealDisk:
             os.close(fd)
 
     def synchronize_all(self, path: str) -> bool:
-        syncfs = _syncfs()
+        syncfs = _library_call("syncfs")
         if syncfs is None:
             return False
         fd = self.descriptors.open(path, os.O_RDONLY)
@@ -351,3 +407,6 @@ class RealDisk:
             return self.read(BOOT_ID_PATH).decode().strip()
         except OSError:
             return ""
+
+    def mount_id(self, path: str) -> str:
+        return mount_id(path)

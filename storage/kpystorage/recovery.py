@@ -1,15 +1,15 @@
 """Bringing a log up from its files: after a clean stop, after the death of the process alone, after the machine's.
 
-* Clean: the files are believed; a missing index is built anew.
-* The process died, the page cache did not: sealed segments are complete; of the active one what lies behind its last
-  index entry is checked.
-* Otherwise every segment from the recovery point on is read in full, its indexes built anew (Kafka's LogLoader).
+* Clean: the files are trusted; a missing index is rebuilt.
+* The process died, the page cache did not: sealed segments are complete; the active one is checked behind its last
+  index entry.
+* Otherwise every segment from the recovery point on is read in full and its indexes are rebuilt (Kafka's LogLoader).
 
-What lies behind the first batch that is not whole and valid is removed, with all later segments: it was never flushed.
-What lies below the recovery point was flushed; it is never removed here. A batch there whose checksum is wrong stays
-(its readers find out), and a file whose framing breaks there takes the log offline (:class:`CorruptLog`).
+Everything behind the first batch that is not whole and valid is removed, with all later segments: it was never flushed.
+Everything below the recovery point was flushed, and is never removed here. A batch there whose checksum is wrong stays
+(its readers find it), and a file whose framing breaks there takes the log offline (:class:`CorruptLog`).
 
-Invariant: the offsets, producers, epochs and indexes of a loaded log are what its batches say.
+Invariant: the offsets, producers, epochs and indexes of a loaded log agree with its batches.
 """
 
 from collections.abc import Callable
@@ -24,6 +24,7 @@ from kpystorage.errors import CorruptFile, CorruptLog
 from kpystorage.leader_epochs import LeaderEpochs
 from kpystorage.log_config import LogConfig
 from kpystorage.log_offset import LogOffset
+from kpystorage.losses import Loss
 from kpystorage.producer_states import ProducerStates
 from kpystorage.scan import is_old_message
 from kpystorage.segment import Segment
@@ -40,7 +41,7 @@ MAX_OFFSET = (1 << 63) - 1
 
 
 class Shutdown(Enum):
-    """How the last writer of a log directory ended."""
+    """The way in which the last writer of a log directory ended."""
 
     CLEAN = "clean stop"
     PROCESS_DIED = "the process died"
@@ -48,7 +49,7 @@ class Shutdown(Enum):
 
 
 class LoadedLog(NamedTuple):
-    """What loading (or creating) a log gives it to start with."""
+    """The state that loading (or creating) a log gives it to start with."""
 
     segments: list[Segment]
     log_start_offset: int
@@ -64,7 +65,7 @@ class LoadedLog(NamedTuple):
 
 
 class LogLoader:
-    """Loads one log. ``report`` takes a line for each thing found wrong and mended.
+    """Loads one log. ``report`` receives a line for each fault that was found and mended.
 
     Below ``cleaned_to`` compaction may have left gaps between batches.
     """
@@ -91,8 +92,10 @@ class LogLoader:
         self.epochs_known = True
         self.new_files: list[str] = []
         self.replayed_bytes = 0
-        """Bytes of batches that were walked to find out about the producers."""
+        """Bytes of batches that were read to find the producers."""
         self.recovered: ProducerStates | None = None
+        self.loss: Loss | None = None
+        """The records that were removed behind a gap."""
         self._epoch_seen = -1
         self._writes_may_be_lost = True
         self._believed_epochs: dict[int, int] = {}
@@ -100,9 +103,9 @@ class LogLoader:
         self._unindexed_from = MAX_OFFSET  # where the replay has to note aborted transactions
 
     def load(self, shutdown: Shutdown, log_start_offset: int, recovery_point: int) -> LoadedLog:
-        """Read, check and mend the log's files as far as ``shutdown`` calls for.
+        """Read, check and mend the log's files as far as ``shutdown`` requires.
 
-        ``log_start_offset`` and ``recovery_point`` are what the directory's checkpoints say, 0 if nothing.
+        ``log_start_offset`` and ``recovery_point`` are those of the directory's checkpoints, 0 if they have none.
 
         Raises:
             OSError: a file cannot be read or mended.
@@ -129,6 +132,7 @@ class LogLoader:
             end_offset = max(end_offset, log_start_offset)
             self.segments.append(self._create_segment(end_offset))
         self.segments[-1].restart_index()
+        # No part of the log is kept elsewhere: it begins where its segments do.
         log_start_offset = max(log_start_offset, self.segments[0].base_offset)
         producers = self.producers_at(log_start_offset, end_offset, shutdown)
         if self._unindexed_from < MAX_OFFSET:
@@ -143,11 +147,11 @@ class LogLoader:
         flushed = end_offset if shutdown is Shutdown.CLEAN else min(recovery_point, end_offset)
         return LoadedLog(
             self.segments, log_start_offset, end_offset, flushed, self.epochs, producers, self.snapshots,
-            self.new_files, False, shutdown is Shutdown.CLEAN,
+            self.new_files, new_directory=False, is_complete=shutdown is Shutdown.CLEAN,
         )  # fmt: skip
 
     def _end_offset(self, shutdown: Shutdown) -> int:
-        """Behind the last batch. CorruptLog if something else follows it that a clean stop has left."""
+        """The offset behind the last batch. CorruptLog if it is followed by other bytes that a clean stop has left."""
         segment = self.segments[-1]
         offset, end = segment.tail()
         if shutdown is Shutdown.CLEAN and end < segment.size and any(segment.log.pread(HEADER_BYTES, end)):
@@ -188,10 +192,10 @@ class LogLoader:
             self.segments.append(segment)
             if base_offset not in files.indexed:
                 if shutdown is Shutdown.CLEAN or base_offset < recovery_point:
-                    self.report(f"{self.name}: segment {base_offset} has no index; it is built anew")
+                    self.report(f"{self.name}: segment {base_offset} has no index; it is rebuilt")
                 self._rebuild(segment)
             elif not segment.transaction_index.is_sane(base_offset):
-                self.report(f"{self.name}: segment {base_offset} has a corrupt transaction index; it is built anew")
+                self.report(f"{self.name}: segment {base_offset} has a corrupt transaction index; it is rebuilt")
                 if base_offset >= recovered_from:
                     continue  # it is checked with all before it; these may be torn, and cannot be replayed yet
                 producers = self._replayed(log_start_offset, base_offset)
@@ -211,7 +215,8 @@ class LogLoader:
         return segment
 
     def _remove_segments(self, first: int) -> None:
-        """Remove the segments from number ``first`` on, the last one first, so that the rest is always whole."""
+        """Remove the segments from number ``first`` on, beginning with the last one, so that the rest is always
+        whole."""
         for segment in reversed(self.segments[first:]):
             for file in reversed(segment.files()):
                 file.release()
@@ -230,10 +235,10 @@ class LogLoader:
     # Checking batches.
 
     def _recover_from(self, offset: int, recovery_point: int, log_start_offset: int) -> None:
-        """Read every segment from the one before ``offset`` on; cut at the first batch that is not valid.
+        """Read every segment from the one before ``offset`` on. Cut at the first batch that is not valid.
 
         A segment that ends at ``offset`` is read too: its indexes, and a truncation of it, may be younger than the
-        flush that its batches had.
+        flush of its batches.
         """
         if not self.segments:
             return
@@ -250,7 +255,11 @@ class LogLoader:
             if following < MAX_OFFSET and (
                 end_offset > following or self._is_loss(end_offset, following, recovery_point)
             ):
-                self.report(f"{self.name}: it ends at {end_offset}; the segments from {following} on are removed")
+                self.loss = self._loss(end_offset, following)
+                self.report(
+                    f"{self.name}: {self.loss}, which were never flushed; it ends at {end_offset} now, and what "
+                    f"followed them, up to offset {self.loss.end_offset}, is removed"
+                )
                 self._remove_segments(number + 1)
                 break
         bases = {segment.base_offset for segment in self.segments}
@@ -259,8 +268,16 @@ class LogLoader:
                 self.snapshots.drop(offset)
         self.recovered = producers
 
+    def _loss(self, end_offset: int, following: int) -> Loss:
+        """The loss that removing the segments behind a gap causes."""
+        last_offset, last_epoch = following, -1
+        for _, header in scan.headers(self.segments[-1].log, 0, self.segments[-1].size):
+            last_offset, last_epoch = header.next_offset, header.partition_leader_epoch
+        first, last = sorted((end_offset, following))
+        return Loss(first, last, max(last_offset, last), last_epoch, is_cut=True)
+
     def _correct_snapshot(self, offset: int, producers: ProducerStates) -> None:
-        """Replace a snapshot that is of before a truncation: after the death of this process it would be believed."""
+        """Replace a snapshot made before a truncation: after the death of this process it would be trusted."""
         if offset in self.snapshots.offsets:
             try:
                 is_right = self.snapshots.read(offset) == producers.snapshot()
@@ -282,7 +299,7 @@ class LogLoader:
     def _recover_segment(
         self, segment: Segment, producers: ProducerStates, recovery_point: int, limit_offset: int = MAX_OFFSET
     ) -> int:
-        """Check all batches of a segment and build its indexes anew; the offset it ends at."""
+        """Check all batches of a segment and rebuild its indexes. Return the offset it ends at."""
         segment.offset_index.rebuild()
         segment.time_index.rebuild()
         segment.transaction_index.reset()
@@ -316,8 +333,8 @@ class LogLoader:
 
         Batches may not reach beyond ``limit_offset``. Returns the offset that the segment ends at.
 
-        A replica of a compacted log has gaps too. What a lost write was to overwrite may be there still, and end just
-        where the next one begins; that one is of another epoch then, since only for another leader a log is cut.
+        A replica of a compacted log has gaps too. Bytes that a lost write was to overwrite may still be there, and end
+        just where the next batch begins. That batch then has another epoch, since a log is cut only for a new leader.
         """
         epoch_before = -1
         for at, header, data in scan.batches(segment.log, position, segment.size):
@@ -383,15 +400,16 @@ class LogLoader:
     # Producers and epochs.
 
     def _correct_epochs(self) -> None:
-        """Replace a checkpoint that says what is not so: after the death of this process it would be believed."""
+        """Replace a checkpoint that is wrong: after the death of this process it would be trusted."""
         written = self._written_epochs
         if self.epochs.entries()[: len(written)] != written:
             path = f"{self.path}/{names.LEADER_EPOCHS}"
             write_atomically(self.disk, path, render_epochs(self.epochs.entries()))
 
     def _complete_epochs(self, log_start_offset: int) -> None:
-        """Learn from the batches what the checkpoint has forgotten, as it does with a log start that did not last:
-        what an older epoch has in another log would pass for what it has here, up to the first that is known."""
+        """Learn from the batches the epochs that the checkpoint has forgotten, as it does with a log start that did not
+        last. Otherwise the records of an older epoch in another log would pass for those of this log, up to the first
+        known epoch."""
         known = self.epochs.entries()
         if not known or known[0][1] <= log_start_offset:
             return
@@ -404,7 +422,7 @@ class LogLoader:
             self.epochs.assign(epoch, start_offset)
 
     def _note_epoch(self, header: BatchHeader, previous_end: int) -> None:
-        """A batch shows that an epoch has begun: with it, or where the checkpoint says if no batch is between."""
+        """Note that a batch begins an epoch: with the batch, or where the checkpoint says if no batch is in between."""
         epoch = header.partition_leader_epoch
         believed = self._believed_epochs.get(epoch, header.base_offset)
         is_possible = previous_end <= believed <= header.base_offset
@@ -413,7 +431,7 @@ class LogLoader:
     def _apply(
         self, header: BatchHeader, data: memoryview, segment: Segment, position: int, producers: ProducerStates
     ) -> bool:
-        """Apply a batch that has a producer id, and note the transaction it aborts; False if it cannot be read."""
+        """Apply a batch that has a producer id, and note the transaction it aborts. False if it cannot be read."""
         try:
             place = LogOffset(header.base_offset, segment.base_offset, position)
             ended = apply_producer(producers, header, data, 0, place)
@@ -495,4 +513,4 @@ def rebuild_producers(log: "Log", now_ms: int) -> ProducerStates:
     directory = log.directory
     loader = LogLoader(directory.disk, log.path, log.config, now_ms, directory.report)
     loader.segments, loader.snapshots, loader.epochs = log.segments, log.snapshots, log.epochs
-    return loader.producers_at(log.log_start_offset, log.end.offset, Shutdown.UNCLEAN)
+    return loader.producers_at(log.local_log_start_offset, log.end.offset, Shutdown.UNCLEAN)

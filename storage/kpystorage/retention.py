@@ -1,6 +1,6 @@
-"""Which of a log's oldest segments may go (Kafka's UnifiedLog.deleteOldSegments). Pure.
+"""The choice of a log's oldest segments that are deleted (Kafka's UnifiedLog.deleteOldSegments). Pure.
 
-Invariant: nothing at or above the high watermark goes, and what goes is always the oldest.
+Invariant: nothing at or above the high watermark is deleted, and the oldest segments are always deleted first.
 """
 
 from collections.abc import Callable, Sequence
@@ -10,7 +10,7 @@ from kpystorage.log_config import LogConfig
 
 
 class Deletable(Protocol):
-    """What retention asks of a segment."""
+    """The facts about a segment that retention needs."""
 
     @property
     def base_offset(self) -> int: ...
@@ -23,16 +23,16 @@ class Deletable(Protocol):
 def expendable(
     segments: Sequence[Deletable],
     end_offset: int,
-    log_start_offset: int,
+    local_log_start_offset: int,
     high_watermark: int,
     config: LogConfig,
     now_ms: int,
 ) -> int:
-    """How many of the oldest segments may go, the active one included if all may.
+    """The number of oldest segments that may be deleted, the active one included if all may.
 
-    First those wholly below the log start, then, where ``cleanup.policy`` says ``delete``, those beyond
+    First those wholly below the local log start, then, where ``cleanup.policy`` says ``delete``, those beyond
     ``retention.bytes`` and those whose records are all older than ``retention.ms``. A segment without any record is
-    never deleted for itself.
+    never deleted on its own account.
     """
     count = len(segments)
 
@@ -46,7 +46,7 @@ def expendable(
             gone += 1
         return gone
 
-    gone = advance(0, lambda number: number + 1 < count and upper_bound(number) <= log_start_offset)
+    gone = advance(0, lambda number: number + 1 < count and upper_bound(number) <= local_log_start_offset)
     if config.cleanup_delete and config.retention_bytes >= 0:
         spare_bytes = sum([segment.size for segment in segments[gone:]]) - config.retention_bytes
 

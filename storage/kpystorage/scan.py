@@ -13,7 +13,8 @@ from kpywire.batch import HEADER, HEADER_BYTES, LENGTH_END, MAGIC, BatchHeader
 
 HEADER_WINDOW_BYTES = 1 << 14
 LARGEST_HEADER_WINDOW_BYTES = 1 << 18
-"""Where a walk meets one small batch after the other: it reads twice as much each time, up to here."""
+"""The largest window for headers. Where a walk meets many small batches in a row, it reads twice as much each time, up
+to this."""
 BATCH_WINDOW_BYTES = 1 << 20
 _MIN_BATCH_LENGTH = HEADER_BYTES - LENGTH_END
 _OLD_MESSAGE = Struct(">qiIb")  # offset, length, CRC-32 of what follows it, magic
@@ -27,7 +28,7 @@ class Readable(Protocol):
 
 
 def headers(file: Readable, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
-    """(position, header) of the batches from ``position`` up to ``end``; bodies are read only where they are small."""
+    """(position, header) of the batches from ``position`` up to ``end``. Bodies are read only where they are small."""
     window = b""
     start = position
     ahead_bytes = HEADER_WINDOW_BYTES // 2

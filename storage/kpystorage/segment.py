@@ -32,13 +32,14 @@ _new: Final = tuple.__new__
 
 
 class Segment:
-    """One segment of a log. Files other than the active one's are looked at only when something is asked of them."""
+    """One segment of a log. Files other than the active one's are examined only when they are needed."""
 
     __slots__ = (
         "_first_timestamp",
         "_full",
         "_index_bytes",
         "_index_interval_bytes",
+        "_is_inherited",
         "_max",
         "_offset_index",
         "_reserved",
@@ -65,7 +66,7 @@ class Segment:
         config: LogConfig,
         has_transactions: bool = False,
     ) -> None:
-        """The segment of files that exist in ``directory``. ``created_ms`` stands in where no record has a time."""
+        """Open the segment whose files exist in ``directory``. ``created_ms`` is used where no record has a time."""
         stem = f"{directory}/{base_offset:020d}"
         self.disk = disk
         self.base_offset = base_offset
@@ -84,6 +85,7 @@ class Segment:
         self._max: TimestampOffset | None = None
         self._first_timestamp: int | None = None
         self._since_index_bytes = 0
+        self._is_inherited = False
         self._reserved = False
         """Whether the ``.log`` file has zeros behind its batches: ``preallocate``, as long as it is written to."""
 
@@ -105,7 +107,7 @@ class Segment:
         config: LogConfig,
         log: File | None = None,
     ) -> "Segment":
-        """A new empty segment, whose files are there. ``log`` is that of the batches, if it is open."""
+        """A new empty segment whose files exist. ``log`` is the open file of the batches, if it is open."""
         segment = cls(disk, directory, base_offset, created_ms=created_ms, config=config)
         if log is not None:
             segment.log = GatheredFile(log, disk.gathering)
@@ -119,7 +121,8 @@ class Segment:
         return segment
 
     def configure(self, config: LogConfig) -> None:
-        """Go on with another configuration. What it says of indexes and of jitter counts for the next segment only."""
+        """Use another configuration from now on. Its settings for indexes and jitter take effect in the next
+        segment."""
         self.config = config
 
     # What is known of it; the first question may cost a system call.
@@ -135,13 +138,16 @@ class Segment:
     def offset_index(self) -> OffsetIndex:
         if self._offset_index is None:
             file = self.disk.file(self._path(names.OFFSET_INDEX))
+            file.is_given_up = self._is_inherited
             self._offset_index = OffsetIndex(file, self.base_offset)
         return self._offset_index
 
     @property
     def time_index(self) -> TimeIndex:
         if self._time_index is None:
-            self._time_index = TimeIndex(self.disk.file(self._path(names.TIME_INDEX)), self.base_offset)
+            file = self.disk.file(self._path(names.TIME_INDEX))
+            file.is_given_up = self._is_inherited
+            self._time_index = TimeIndex(file, self.base_offset)
         return self._time_index
 
     @property
@@ -153,7 +159,8 @@ class Segment:
 
     @property
     def largest_timestamp(self) -> int:
-        """What retention goes by, in ms: the largest timestamp of a record, else when the file was last written."""
+        """The time that retention uses, in ms: the largest timestamp of a record, else the time when the file was last
+        written."""
         timestamp = self.max_timestamp.timestamp
         if timestamp >= 0:
             return timestamp
@@ -197,7 +204,7 @@ class Segment:
         return self._full
 
     def append(self, headers: Sequence[BatchHeader], data: Buffer) -> int:
-        """Write batches at the end, or leave them to the `Gathering`; the position they begin at.
+        """Write batches at the end, or leave them to the `Gathering`. Return the position where they begin.
 
         Raises:
             OSError: any part may have been written; :meth:`cut` takes it back.
@@ -212,7 +219,7 @@ class Segment:
         return begin
 
     def append_batch(self, data: Buffer, size: int, max_timestamp: int, last_offset: int, now_ms: int) -> int:
-        """:meth:`append` of one batch; -1, and nothing is written, if it belongs in a new segment."""
+        """:meth:`append` one batch. Return -1, and write nothing, if it belongs in a new segment."""
         if self.must_roll(size, max_timestamp, last_offset, now_ms):
             return -1
         begin = self._size
@@ -222,7 +229,8 @@ class Segment:
         return begin
 
     def note(self, timestamp: int, last_offset: int, position: int, size: int) -> None:
-        """Account for a batch that is in the file: largest timestamp and, every so many bytes, index entries."""
+        """Account for a batch that is in the file: the largest timestamp and, at intervals of some bytes, index
+        entries."""
         largest = self._max
         if largest is None:
             largest = self.max_timestamp
@@ -240,32 +248,34 @@ class Segment:
             self._first_timestamp = timestamp
 
     def flush_indexes(self) -> None:
-        """Write index entries that are only in memory. Times first: recovery goes by the offsets in the file."""
+        """Write index entries that are only in memory. The time index is first, since recovery relies on the offset
+        index in the file."""
         self.time_index.flush()
         self.offset_index.flush()
 
     def seal(self) -> None:
-        """Nothing more will be written: the largest timestamp enters the time index, both index files are complete."""
+        """Complete both index files, with the largest timestamp in the time index: the segment is no longer written
+        to."""
         self.complete_indexes()
         self.settle_indexes()
 
     def complete_indexes(self) -> None:
-        """The first half of :meth:`seal`, which writes nothing."""
+        """Do the first half of :meth:`seal`, which writes nothing."""
         if self._max is not None or self.size:
             self.time_index.append_if_later(*self.max_timestamp)
 
     def settle_indexes(self) -> None:
-        """The second half."""
+        """Do the second half of :meth:`seal`."""
         self.time_index.settle()
         self.offset_index.settle()
 
     def trim(self) -> None:
-        """Give back the room that was taken beforehand."""
+        """Give back the space that was reserved."""
         if self._reserved:
             self.cut(self.size)
 
     def cut(self, position: int) -> None:
-        """Cut the ``.log`` file to ``position``; the indexes are the caller's to mend."""
+        """Cut the ``.log`` file to ``position``. The caller has to mend the indexes."""
         self.log.truncate(position)
         self._size = position
         if self.checks is not None:
@@ -273,7 +283,7 @@ class Segment:
         self._reserved = False
 
     def truncate_to(self, offset: int, now_ms: int) -> None:
-        """Remove the batches that reach ``offset`` or beyond, and what the indexes say of them."""
+        """Remove the batches that reach ``offset`` or beyond, and their index entries."""
         found = self.find(offset, self.size)
         self._full = None
         self.flush_indexes()
@@ -305,7 +315,8 @@ class Segment:
         return None
 
     def slice(self, position: int, length: int, report: Callable[[str], None], *, cold: bool) -> LogSlice:
-        """From the batch at ``position`` on. CorruptRecord if that is damaged; it ends before another one that is."""
+        """A slice from the batch at ``position`` on. CorruptRecord if that batch is damaged; the slice ends before
+        another damaged one."""
         if not cold:
             return LogSlice(self.log.descriptor(), position, length)
         if self.checks is None:
@@ -317,7 +328,7 @@ class Segment:
         return LogSlice(self.log.descriptor(), position, length, path=self.log.path, checks=self.checks)
 
     def refuse_broken(self, offset: int, limit: int) -> None:
-        """CorruptRecord if the batches around ``offset`` end before byte ``limit``: what follows cannot be read."""
+        """Raise CorruptRecord if the batches around ``offset`` end before byte ``limit``: the rest cannot be read."""
         end = self.offset_index.lookup(offset)[1]
         for at, header in self._from_index(offset, limit):
             end = at + header.size
@@ -325,7 +336,7 @@ class Segment:
             raise CorruptRecord(f"{self.log.path}, byte {end}: no batch begins here, though the segment goes on")
 
     def _from_index(self, offset: int, limit: int) -> Iterator[tuple[int, BatchHeader]]:
-        """The batches from the index entry at or below ``offset`` on; an index that points elsewhere is built anew."""
+        """The batches from the index entry at or below ``offset`` on. An index that points elsewhere is rebuilt."""
         indexed_offset, position = self.offset_index.lookup(offset)
         is_possible = 0 <= position <= self.size
         walk = scan.headers(self.log, position if is_possible else limit, limit)
@@ -340,7 +351,7 @@ class Segment:
             yield from walk
 
     def rebuild_indexes(self) -> None:
-        """Make the offset and time index say what the batches say."""
+        """Make the offset and time index agree with the batches."""
         self.offset_index.rebuild()
         self.time_index.rebuild()
         self.restart_index()
@@ -349,7 +360,7 @@ class Segment:
         self.seal()
 
     def restart_index(self, indexed_bytes: int = 0) -> None:
-        """Indexing goes on behind the last entry; ``indexed_bytes`` is the size of the batch it points at."""
+        """Continue indexing behind the last entry. ``indexed_bytes`` is the size of the batch it points at."""
         self._full = None
         self._max = self.time_index.last
         self._since_index_bytes = indexed_bytes
@@ -359,7 +370,7 @@ class Segment:
         return self.tail()[0]
 
     def tail(self) -> tuple[int, int]:
-        """(offset, position) behind the last batch that can be made out."""
+        """(offset, position) behind the last batch that can be recognised."""
         following, end = self.base_offset, 0
         for at, header in self._from_index(self.offset_index.last_offset, self.size):
             following, end = header.next_offset, at + header.size
@@ -387,7 +398,8 @@ class Segment:
     def _first_not_older(
         self, header: BatchHeader, position: int, timestamp: int, start_offset: int
     ) -> tuple[int, int] | None:
-        """Of the batch at ``position``. CorruptRecord if its records cannot be read."""
+        """The first record of the batch at ``position`` that is not older. CorruptRecord if its records cannot be
+        read."""
         try:
             return first_not_older(self.log.pread(header.size, position), header, timestamp, start_offset)
         except Malformed as error:
@@ -396,14 +408,21 @@ class Segment:
     # Files.
 
     def files(self) -> list[File]:
-        """The files that are there."""
+        """The files that exist."""
         files: list[File] = [self.log, self.offset_index.file, self.time_index.file]
         if self.transaction_index.file is not None:
             files.append(self.transaction_index.file)
         return files
 
+    def distrust(self) -> None:
+        """Note that another process wrote the files: errors reported to its descriptors are not known."""
+        self._is_inherited = self.log.is_given_up = True
+        for index in (self._offset_index, self._time_index, self.transaction_index):
+            if index is not None and index.file is not None:
+                index.file.is_given_up = True
+
     def moved(self, directory: str) -> None:
-        """The log's directory has another path now."""
+        """Use another path of the log's directory."""
         for index, suffix in ((self._offset_index, names.OFFSET_INDEX), (self._time_index, names.TIME_INDEX)):
             if index is not None:
                 index.file.path = f"{directory}/{self.base_offset:020d}{suffix}"

@@ -1,7 +1,7 @@
-"""What a log's directory holds: its segments and snapshots, after everything half-done in it has been finished.
+"""The contents of a log's directory: its segments and snapshots, after everything half-done in it has been finished.
 
-A segment on its way out is ``.deleted``, one being compacted ``.cleaned``, a finished compaction ``.swap``; a stop in
-between is completed here as Kafka's LogLoader does it.
+A segment that is being removed has the suffix ``.deleted``, one being compacted ``.cleaned``, a finished compaction
+``.swap``. Work that a stop interrupted is completed here as Kafka's LogLoader does it.
 """
 
 from collections.abc import Callable
@@ -13,8 +13,8 @@ from kpystorage.disk import Disk
 
 
 class SegmentFiles(NamedTuple):
-    """Base offsets of segments, ascending; which have both indexes, which a transaction index; snapshot offsets;
-    whether there is a ``partition.metadata``."""
+    """The base offsets of segments, ascending; those with both indexes, those with a transaction index; snapshot
+    offsets; whether there is a ``partition.metadata``."""
 
     base_offsets: list[int]
     indexed: frozenset[int]
@@ -24,7 +24,7 @@ class SegmentFiles(NamedTuple):
 
 
 def survey(disk: Disk, path: str, report: Callable[[str], None]) -> SegmentFiles:
-    """Finish or undo what is half-done in the directory, then say what it holds. May raise OSError."""
+    """Finish or undo everything half-done in the directory, then list its contents. May raise OSError."""
     listed = disk.list_directory(path)
     if any(names.parse_temporary_file(name) or name.endswith(TEMPORARY) for name in listed):
         _finish(disk, path, listed, report)
@@ -69,7 +69,8 @@ def _finish(disk: Disk, path: str, listed: list[str], report: Callable[[str], No
 
 
 def _span(disk: Disk, path: str, base_offset: int) -> tuple[int, int]:
-    """(base offset, next offset) of a segment file; what begins at its own base offset goes even if it is empty."""
+    """(base offset, next offset) of a segment file. A segment with the same base offset is replaced even if this one is
+    empty."""
     file = disk.file(path)
     next_offset = base_offset + 1
     for _, header in scan.headers(file, 0, file.size()):

@@ -1,12 +1,17 @@
-"""How the last writer of a log directory ended, and with it how much of the directory has to be checked.
+"""The end of the last writer of a log directory, which decides how much of the directory has to be checked.
 
-``.kafka_cleanshutdown`` (Kafka's) says that everything was flushed and closed. ``.kpybroker_session`` (our own, unknown
-to Kafka, which ignores it) is there while a node of ours writes: the boot of the machine, the directory's identity and
-path, and its time of change, which follows every change this node makes to its list of names. If all of that still
-holds at the next start, then the machine has not been down, nobody moved, copied or restored the directory, no other
-program (Apache Kafka among them) has worked in it since, and the page cache holds every write that was finished.
+``.kafka_cleanshutdown`` (Kafka's) says that everything was flushed and closed. ``.kpybroker_session`` (unknown to
+Kafka, which ignores it) exists while a kpybroker node writes: the boot of the machine, the time that the file system
+has been up, the directory's identity and path, and its time of change, which follows every change this node makes to
+its list of names. If all of that still holds at the next start, then neither the machine nor the file system has been
+down, the directory was not moved, copied or restored, no other program (Apache Kafka among them) has worked in it
+since, and the page cache holds every write that was finished.
 
-Invariant: whatever is not certain counts as unclean.
+A directory that fails loses the file at once, since the kernel may have dropped what it could not write. If the file
+cannot be removed either, the file system accepts no changes any more; when it accepts changes again, it has been
+remounted.
+
+Invariant: everything uncertain counts as unclean.
 """
 
 import json
@@ -24,7 +29,7 @@ _TIME_DIGITS = 20
 
 
 def read_broker_epoch(disk: Disk, directory: str) -> int | None:
-    """The broker epoch in the clean shutdown file, -1 if it tells none; None without such a file."""
+    """The broker epoch in the clean shutdown file, -1 if it has none; None without such a file."""
     try:
         data = disk.read(f"{directory}/{names.CLEAN_SHUTDOWN}")
     except FileNotFoundError:
@@ -42,7 +47,7 @@ def render_clean_shutdown(broker_epoch: int) -> bytes:
 
 
 class Session:
-    """This node's time with a log directory, from taking it over to a clean stop."""
+    """The time in which this node uses a log directory, from taking it over to a clean stop."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         self._disk = disk
@@ -54,7 +59,7 @@ class Session:
         self._is_trusted = False
 
     def last_shutdown(self) -> Shutdown:
-        """How the session before this one ended. May raise OSError."""
+        """The way in which the session before this one ended. May raise OSError."""
         try:
             left = self._disk.read(self._path)
         except FileNotFoundError:
@@ -63,7 +68,8 @@ class Session:
         if self._is_ended():
             return Shutdown.CLEAN
         identity, _, modified = left.rpartition(b"\n")
-        if self._disk.boot_id() and identity == self._identity() and modified == self._modified():
+        is_known = self._disk.boot_id() and self._disk.mount_id(self._directory)
+        if is_known and identity == self._identity() and modified == self._modified():
             return Shutdown.PROCESS_DIED
         return Shutdown.UNCLEAN
 
@@ -74,9 +80,9 @@ class Session:
         return marker is not None and left is not None and marker.modified_ns > left.modified_ns
 
     def begin(self, *, trusted: bool) -> None:
-        """Take the directory over: from here on a stop counts as a death. Flushed. May raise OSError.
+        """Take the directory over: from now on a stop counts as a death. Flushed. May raise OSError.
 
-        Unless what lies in it can be ``trusted``, the death of this process leaves as much to check as there is now.
+        Unless its contents can be ``trusted``, the death of this process leaves as much to check as there is now.
         """
         identity = self._identity() + b"\n"
         self._time_position = len(identity)
@@ -89,18 +95,31 @@ class Session:
             self.trust()
 
     def trust(self) -> None:
-        """Everything has been checked by now. May raise OSError."""
+        """Note that everything has been checked by now. May raise OSError."""
         self._is_trusted = True
         self.changed()
 
     def changed(self) -> None:
-        """This node has just made, renamed or removed a name in the directory. From any thread. May raise OSError."""
+        """Note that this node has just made, renamed or removed a name in the directory. From any thread. May raise
+        OSError."""
         with self._lock:
             if self._file is not None and self._is_trusted:
                 self._file.pwrite(self._modified(), self._time_position)
 
+    def distrust(self) -> None:
+        """Note that the directory has failed: what this node wrote to it may be lost. From any thread."""
+        with self._lock:
+            file, self._file = self._file, None
+            self._is_trusted = False
+            with suppress(OSError):
+                self._disk.unlink(self._path)
+                return
+            with suppress(OSError):  # less certain: this may never reach the disk, and the old content come back
+                if file is not None:
+                    file.pwrite(b"?" * _TIME_DIGITS, self._time_position)
+
     def end(self, broker_epoch: int) -> None:
-        """A clean stop: everything is flushed and closed. May raise OSError."""
+        """Note a clean stop: everything is flushed and closed. May raise OSError."""
         with self._lock:
             if self._file is not None:
                 self._file.release()
@@ -115,7 +134,13 @@ class Session:
     def _identity(self) -> bytes:
         status = self._disk.status(self._directory)
         where = (status.device, status.inode) if status is not None else (-1, -1)
-        fields = {"bootId": self._disk.boot_id(), "device": where[0], "inode": where[1], "path": self._directory}
+        fields = {
+            "bootId": self._disk.boot_id(),
+            "mount": self._disk.mount_id(self._directory),
+            "device": where[0],
+            "inode": where[1],
+            "path": self._directory,
+        }
         return json.dumps(fields).encode()
 
     def _modified(self) -> bytes:

@@ -1,7 +1,7 @@
 """Taking a log's segments off the disk: their files are renamed at once and removed ``file.delete.delay.ms`` later.
 
-Slices of them that are held stay valid, whatever becomes of the names. Invariant: a file with the suffix ``.deleted``
-is never read again, so that a stop at any point leaves either a segment or something that the next start removes.
+Slices that are still held stay valid, whatever happens to the names. Invariant: a file with the suffix ``.deleted``
+is never read again, so that a stop at any point leaves either a segment or files that the next start removes.
 """
 
 from collections.abc import Iterable
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snapshots: Iterable[int] = ()) -> None:
-    """Rename the files of segments that go, in the order given, each with its producer snapshot. OSError.
+    """Rename the files of segments to be removed, in the order given, each with its producer snapshot. OSError.
 
-    Snapshots at ``kept_snapshots`` stay. The list of segments is the caller's to change.
+    Snapshots at ``kept_snapshots`` stay. The caller has to change the list of segments.
     """
     kept = frozenset(kept_snapshots)
     log.unflushed.removed_files = True
@@ -39,10 +39,11 @@ def set_aside(log: "Log", segments: Iterable[Segment], now_ms: int, *, kept_snap
 
 
 def set_aside_oldest(log: "Log", count: int, now_ms: int) -> None:
-    """So many of the oldest segments go, all of them if need be: the log begins behind them then. OSError."""
+    """Set aside the ``count`` oldest segments, all of them if need be: the log then begins behind them. OSError."""
     if count == len(log.segments):
         log.roll(now_ms)
     if count:
+        # No part of the log is kept elsewhere: what is gone from this disk is gone for readers.
         log.advance_log_start(log.segments[count].base_offset)
         set_aside(log, log.segments[:count], now_ms)
         del log.segments[:count], log.base_offsets[:count]

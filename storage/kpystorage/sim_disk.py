@@ -1,9 +1,11 @@
-"""A simulated disk: it can fail or lose power at any call, and then keeps only what was promised, plus what luck adds.
+"""A simulated disk: it can fail or lose power at any call, and then keeps what was promised and a random part of the
+rest.
 
-Promised is: the content of a file as of its last fsync, the names in a directory as of its last fsync. What luck adds
-after a power failure: of each directory the changes of names since then up to some point; of each file any selection
-of the writes and cuts since then, a write possibly in part. After the death of the process alone everything stays, but
-the call in progress may have been done in part.
+Promised are the content of a file as of its last fsync, and the names in a directory as of its last fsync. After a
+power failure, or a remount of the file system under a running machine, chance adds: for each directory the changes of
+names since then up to some point; for each file any selection of the writes and cuts since then, a write possibly in
+part. After the death of the process alone everything stays, but the call in progress may have been done in part. A
+failed fsync of a file loses for good what was written since the last one, except for a random part.
 
 Invariant: the same random numbers give the same faults.
 """
@@ -17,14 +19,14 @@ from kpywire.varint import Buffer
 
 
 class Randomness(Protocol):
-    """What of ``random.Random`` is needed."""
+    """The methods of ``random.Random`` that are needed."""
 
     def random(self) -> float: ...
     def randint(self, a: int, b: int, /) -> int: ...
 
 
 class SimulatedCrash(BaseException):
-    """The machine or the process died at this call. Nothing that storage catches."""
+    """The machine or the process died at this call. Storage code never catches it."""
 
 
 class SimDisk(MemoryDisk):
@@ -32,15 +34,18 @@ class SimDisk(MemoryDisk):
 
     reserves = True
 
-    def __init__(self, rng: Randomness, boot: int = 1) -> None:
+    def __init__(self, rng: Randomness, boot: int = 1, mount: int = 1) -> None:
         super().__init__()
         self._rng = rng
         self._boot = boot
+        self._mount = mount
         self.calls = 0
-        """How many changing calls there have been."""
+        """The number of changing calls so far."""
         self.crash_at = 0
         self.fail_at = 0
         self.failure: Callable[[], OSError] = lambda: OSError(errno.EIO, "simulated")
+        self.loses_pages: Callable[[], bool] = lambda: False
+        """Asked at each fsync of a file that was written to: whether it fails."""
         self._dead = False
         self._names: dict[int, tuple[dict[str, Inode | Folder], list[dict[str, Inode | Folder | None]]]] = {}
         self._contents: dict[int, tuple[bytes, list[tuple[bytes | None, int]]]] = {}
@@ -48,7 +53,7 @@ class SimDisk(MemoryDisk):
     # Faults.
 
     def _fault(self) -> str:
-        """Count a call: what happens to it, ``""`` if nothing."""
+        """Count a call. Return what happens to it, ``""`` if nothing."""
         if self._dead:
             raise SimulatedCrash
         self.calls += 1
@@ -83,6 +88,10 @@ class SimDisk(MemoryDisk):
         self._raise(self._fault())
         if isinstance(node, Folder):
             self._names[node.number] = (dict(node.entries), [])
+        elif self._contents.get(node.number, (b"", []))[1] and self.loses_pages():
+            node.data = self._surviving_file(node, self._rng.random()).data
+            self._contents[node.number] = (bytes(node.data), [])
+            raise OSError(errno.EIO, "simulated")
         else:
             self._contents[node.number] = (bytes(node.data), [])
 
@@ -102,18 +111,28 @@ class SimDisk(MemoryDisk):
     def boot_id(self) -> str:
         return f"boot {self._boot}"
 
+    def mount_id(self, path: str) -> str:
+        del path
+        return f"mount {self._mount}"
+
     # What is left.
 
     def after_process_death(self) -> "SimDisk":
         """The disk as the next process finds it: nothing that was written is lost."""
-        disk = SimDisk(self._rng, self._boot)
+        disk = SimDisk(self._rng, self._boot, self._mount)
         disk.root, disk._numbers, disk._time_ns = self.root, self._numbers, self._time_ns
         disk._names, disk._contents = self._names, self._contents
         return disk
 
     def after_power_failure(self) -> "SimDisk":
         """The disk as the machine finds it when it is back."""
-        disk = SimDisk(self._rng, self._boot + 1)
+        return self._survivor(SimDisk(self._rng, self._boot + 1))
+
+    def after_remount(self) -> "SimDisk":
+        """The disk as the next process finds it when the file system went down and was remounted in between."""
+        return self._survivor(SimDisk(self._rng, self._boot, self._mount + 1))
+
+    def _survivor(self, disk: "SimDisk") -> "SimDisk":
         disk._numbers, disk._time_ns = self._numbers, self._time_ns
         luck = self._rng.random()
         kept: dict[int, Inode | Folder] = {}
@@ -160,5 +179,5 @@ class SimDisk(MemoryDisk):
         return survivor
 
     def _lucky(self, count: int, luck: float) -> int:
-        """How many of ``count`` changes of names survive."""
+        """The number of ``count`` changes of names that survive."""
         return count if self._rng.random() < luck else self._rng.randint(0, count)

@@ -1,6 +1,6 @@
 """Snapshots of the metadata log: ``<20-digit end offset>-<10-digit epoch>.checkpoint`` files of record batches.
 
-Not here: what is in the batches (a SNAPSHOT_HEADER control batch first, a SNAPSHOT_FOOTER last; Kafka's
+Not here: the contents of the batches (a SNAPSHOT_HEADER control batch first, a SNAPSHOT_FOOTER last; Kafka's
 RecordsSnapshotWriter) and when a snapshot is made. ``bootstrap.checkpoint`` has the same content under its own name.
 
 Invariant: a file with a snapshot's name is complete and flushed; one being written ends in ``.part``.
@@ -44,7 +44,7 @@ def list_snapshots(disk: Disk, directory: str) -> list[SnapshotId]:
 
 
 def remove_unfinished(disk: Disk, directory: str) -> None:
-    """At start: remove what a stop left half-written or half-removed. May raise OSError."""
+    """Remove the files that a stop left half-written or half-removed. Called at start. May raise OSError."""
     for name in disk.list_directory(directory):
         if _UNFINISHED.fullmatch(name):
             disk.unlink(f"{directory}/{name}")
@@ -69,7 +69,7 @@ def read(disk: Disk, directory: str, snapshot: SnapshotId) -> bytes:
 
 
 def open_snapshot(disk: Disk, directory: str, snapshot: SnapshotId) -> File:
-    """The file of a snapshot, to be sent piece by piece."""
+    """The file of a snapshot, to be sent in pieces."""
     return disk.file(f"{directory}/{snapshot_name(snapshot)}")
 
 
@@ -79,12 +79,13 @@ def remove(disk: Disk, directory: str, snapshot: SnapshotId) -> None:
 
 
 class SnapshotWriter:
-    """A file of batches that is being written, by the leader's own state or as pieces of it come from a leader."""
+    """A file of batches that is being written, from the leader's own state or from pieces that a leader sends."""
 
     def __init__(self, disk: Disk, path: str) -> None:
         self._disk = disk
         self._path = path
         self._file = disk.create(path + PARTIAL)
+        self._descriptor = self._file.descriptor()  # it stays open until its fsync tells of all writes
         self.size = 0
 
     def append(self, data: Buffer) -> None:
@@ -93,17 +94,17 @@ class SnapshotWriter:
         self.size += len(data)
 
     def read(self) -> bytes:
-        """What was written so far. OSError."""
+        """The bytes written so far. OSError."""
         return self._disk.read(self._path + PARTIAL)
 
     def freeze(self) -> None:
-        """It is complete: flush it and give it its name. OSError."""
-        self._file.fsync()
+        """Complete the file: flush it and give it its name. OSError."""
+        self._descriptor.fsync()
         self._file.release()
         self._disk.rename(self._path + PARTIAL, self._path)
         self._disk.synchronize_directory(self._path.rpartition("/")[0])
 
     def abandon(self) -> None:
-        """It will not be completed: remove it. OSError."""
+        """Give up and remove the file. OSError."""
         self._file.release()
         self._disk.unlink(self._path + PARTIAL)

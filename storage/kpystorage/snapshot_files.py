@@ -1,7 +1,7 @@
-"""The producer snapshots of one log on disk: which there are, writing, reading and removing them.
+"""The producer snapshots of one log on disk: listing, writing, reading and removing them.
 
 One belongs to every segment (of its base offset), so that a truncation or a rebuild need not begin at the log's start;
-one more may lie behind them all. A snapshot that is not whole is told by its checksum.
+one more may lie behind them all. A snapshot that is not whole is recognised by its checksum.
 
 Invariant: ``offsets`` are those of the files there are, ascending.
 """
@@ -30,7 +30,7 @@ class SnapshotFiles:
         return f"{self._directory}/{names.segment_file(offset, names.PRODUCER_SNAPSHOT)}"
 
     def moved(self, directory: str) -> None:
-        """The log's directory has another path now."""
+        """Use another path of the log's directory."""
         self._directory = directory
 
     def last_or(self, default: int) -> int:
@@ -38,7 +38,7 @@ class SnapshotFiles:
         return self.offsets[-1] if self.offsets else default
 
     def write(self, offset: int, entries: Iterable[SnapshotEntry], *, passing: bool = False) -> None:
-        """Write a snapshot behind all others, unflushed; one that was ``passing`` before it goes."""
+        """Write a snapshot behind all others, unflushed. A ``passing`` one before it is removed."""
         self._disk.write(self.path(offset), producer_snapshot.render(entries), synchronize=False)
         self.offsets.append(offset)
         self.unflushed.append(offset)
@@ -57,15 +57,15 @@ class SnapshotFiles:
             self._disk.unlink(self.path(offset))
 
     def forget(self, offset: int) -> None:
-        """The file at this offset is no longer one of ours."""
+        """Forget the file at this offset: it is no longer one of this log's."""
         self.offsets.remove(offset)
         if offset in self.unflushed:
             self.unflushed.remove(offset)
 
-    def drop_outside(self, log_start_offset: int, end_offset: int) -> None:
-        """Remove what no replay of this log can begin with."""
+    def drop_outside(self, local_log_start_offset: int, end_offset: int) -> None:
+        """Remove the snapshots that no replay of this log can begin with."""
         for offset in self.offsets[::-1]:
-            if offset > end_offset or offset <= log_start_offset:
+            if offset > end_offset or offset <= local_log_start_offset:
                 self.drop(offset)
 
     def drop_strays(self, base_offsets: Collection[int]) -> None:

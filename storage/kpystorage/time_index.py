@@ -1,4 +1,4 @@
-"""``.timeindex``: where in a segment records of a time begin. Entries of 12 bytes: timestamp i64, relative offset i32.
+"""``.timeindex``: the places in a segment by time. Entries of 12 bytes: timestamp i64, relative offset i32.
 
 An entry says: up to this offset (the last one of its batch) no record is later than this (Kafka's TimeIndex).
 
@@ -65,7 +65,8 @@ class TimeIndex:
         return TimestampOffset(timestamp, self._base_offset + relative_offset)
 
     def append_if_later(self, timestamp: int, offset: int) -> None:
-        """Add an entry in memory if its timestamp is above the last one's, and its offset not too far for one."""
+        """Add an entry in memory if its timestamp is above the last one's, and its offset not too far from the base for
+        one."""
         if timestamp > self.last.timestamp and offset - self._base_offset <= MOST_IN_ENTRY:
             self._entries.append(_ENTRY.pack(timestamp, offset - self._base_offset))
             self.last = TimestampOffset(timestamp, offset)
@@ -85,12 +86,12 @@ class TimeIndex:
         self._keep(self._entries.last_not_above(offset - self._base_offset - 1, _offset_key, 0)[0] + 1)
 
     def rebuild(self) -> None:
-        """Remove all entries, in memory alone: others follow, and then :meth:`settle`."""
+        """Remove all entries, in memory only. Others follow, and then :meth:`settle`."""
         self._entries.rebuild()
         self._read_last()
 
     def settle(self) -> None:
-        """The file then says what this does."""
+        """Make the file equal to this index."""
         self._entries.settle()
 
     def _keep(self, count: int) -> None:

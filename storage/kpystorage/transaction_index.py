@@ -94,7 +94,7 @@ class TransactionIndex:
             return False
 
     def moved(self, path: str) -> None:
-        """The file has another path now."""
+        """Use another path of the file."""
         self.path = path
         if self._file is not None:
             self._file.path = path

@@ -6,8 +6,8 @@ Layout, big-endian: baseOffset i64, batchLength i32 (bytes after this field), pa
 crc u32, attributes i16, lastOffsetDelta i32, baseTimestamp i64, maxTimestamp i64, producerId i64, producerEpoch i16,
 baseSequence i32, recordCount i32, records. The CRC covers everything from attributes on.
 
-Invariant: base offset and leader epoch lie outside the CRC, so stamping them never touches it; every other stamp
-computes it anew.
+Invariant: base offset and leader epoch lie outside the CRC, so stamping them never changes it; every other stamp
+recomputes it.
 """
 
 from collections.abc import Iterator
@@ -55,7 +55,8 @@ _CRC_AND_ATTRIBUTES: Final = Struct(">Ih")
 
 
 class BatchHeader(NamedTuple):
-    """The fields of a batch header, in their order on the wire. From a peer, any of them may hold any value."""
+    """The fields of a batch header, in their order on the wire. In a header from a peer, any of them may hold any
+    value."""
 
     base_offset: int
     batch_length: int
@@ -106,7 +107,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When the cleaner may drop tombstones and markers of this batch; kept in ``base_timestamp`` (KIP-534)."""
+        """The time when the cleaner may drop tombstones and markers of this batch; kept in ``base_timestamp``
+        (KIP-534)."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_MASK else None
 
     @property
@@ -122,7 +124,7 @@ class BatchHeader(NamedTuple):
 
 
 Fields = tuple[int, ...]
-"""The same as a plain tuple, for callers that count tuples; these are places in it."""
+"""The same as a plain tuple, for callers where the number of tuples matters; these are places in it."""
 BATCH_LENGTH: Final = 1
 LEADER_EPOCH: Final = 2
 ATTRIBUTES: Final = 5
@@ -184,9 +186,9 @@ def stamp_offset_and_epoch(
 def stamp_max_timestamp(
     buffer: bytearray | memoryview, header: BatchHeader, max_timestamp: int, timestamp_type: int, position: int = 0
 ) -> BatchHeader:
-    """Write the largest timestamp, its type and the new CRC of the batch at ``position``; the header as it now reads.
+    """Write the largest timestamp, its type and the new CRC of the batch at ``position``. Return the new header.
 
-    ``header`` is the header before; the whole batch must lie in ``buffer``. Attributes without a meaning are cleared,
+    ``header`` is the header so far; the whole batch must lie in ``buffer``. Attributes without a meaning are cleared,
     as Kafka does whenever it writes the field.
     """
     attributes = header.attributes & KNOWN_ATTRIBUTES & ~TIMESTAMP_TYPE_MASK | timestamp_type << 3

@@ -35,7 +35,7 @@ _struct_encoders: dict[tuple[type, type, int], Any] = {}
 
 
 def decoder(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]]:
-    """A function from a buffer of bytes and a start position to the message there and the position after it.
+    """Return a function from a buffer of bytes and a start position to the message there and the position after it.
 
     Strings and bytes are copied out; records stay memoryviews of the buffer. Unknown tagged fields are dropped. The
     function raises `Malformed`; asking for a version that the message does not have raises `UnsupportedVersion`.
@@ -48,7 +48,7 @@ def decoder(cls: type[T], version: int) -> Callable[[Buffer, int], tuple[T, int]
 
 
 def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
-    """A function that appends a message to a list of buffers; records are appended as the object they are.
+    """Return a function that appends a message to a list of buffers. Records are appended as the object they are.
 
     The function raises `UnsupportedVersion` if the message holds a value that the version cannot carry and Kafka does
     not declare ignorable, ValueError if a number or a string does not fit its type.
@@ -57,12 +57,13 @@ def encoder(cls: type[T], version: int) -> Callable[[T, list[Any]], None]:
     if found is None:
         _check(cls, version)
         flexible = version in cls.FLEXIBLE  # type: ignore[attr-defined]
-        found = _encoders[cls, version] = compile_encoder(cls, version, flexible)
+        found = _encoders[cls, version] = compile_encoder(cls, version, flexible=flexible)
     return found
 
 
 def decoder_in_steps(cls: type[T], version: int) -> Callable[[Buffer, int], Generator[None, None, tuple[T, int]]]:
-    """As `decoder`, of what may have many elements: it yields now and then, and returns what a decoder returns."""
+    """Like `decoder`, for messages that may have many elements: it yields now and then, and returns what a decoder
+    returns."""
     found: Any = _decoders_in_steps.get((cls, version))
     if found is None:
         _check(cls, version)
@@ -71,12 +72,12 @@ def decoder_in_steps(cls: type[T], version: int) -> Callable[[Buffer, int], Gene
 
 
 def encoder_in_steps(cls: type[T], version: int) -> Callable[[T, list[Any]], Generator[None, None, None]]:
-    """As `encoder`, of what may have many elements: it yields now and then."""
+    """Like `encoder`, for messages that may have many elements: it yields now and then."""
     found: Any = _encoders_in_steps.get((cls, version))
     if found is None:
         _check(cls, version)
         flexible = version in cls.FLEXIBLE  # type: ignore[attr-defined]
-        found = _encoders_in_steps[cls, version] = compile_encoder(cls, version, flexible, in_steps=True)
+        found = _encoders_in_steps[cls, version] = compile_encoder(cls, version, flexible=flexible, in_steps=True)
     return found  # type: ignore[no-any-return]
 
 
@@ -98,7 +99,7 @@ def encode_struct(struct: object, message: Any, version: int) -> bytes:
 
 
 def encode_with_records(struct: object, message: Any, version: int) -> bytes | list[Any]:
-    """The same of a struct with one field of records, which stay the object they are unless they are empty."""
+    """The bytes of a struct with one field of records, which stay the object they are unless they are empty."""
     parts = _parts_of(struct, message, version)
     return bytes(parts[0]) if len(parts) == 1 else parts
 
@@ -108,7 +109,7 @@ def _parts_of(struct: object, message: Any, version: int) -> list[Any]:
     found = _struct_encoders.get(key)
     if found is None:
         _check(message, version)
-        found = _struct_encoders[key] = compile_encoder(key[0], version, version in message.FLEXIBLE)
+        found = _struct_encoders[key] = compile_encoder(key[0], version, flexible=version in message.FLEXIBLE)
     parts: list[Any] = []
     found(struct, parts)
     return parts

@@ -1,11 +1,12 @@
 """The codecs of record sections: gzip, snappy, lz4, zstd, framed as Kafka's Java client and librdkafka frame them.
 
-Not for whole batches: a batch's header is never compressed. Codec numbers are those of the batch attributes.
+It is not for whole batches: a batch's header is never compressed. Codec numbers are those of the batch attributes.
 
 Invariant: :func:`decompress` never holds more than its cap of output, which is enforced while inflating, and raises
-:class:`~kpywire.errors.Malformed` for whatever the codec rejects; nothing else leaves it.
+:class:`~kpywire.errors.Malformed` for input that the codec rejects; it raises nothing else.
 
-- gzip: members back to back; what follows them and is no member is ignored, as in ``java.util.zip.GZIPInputStream``.
+- gzip: members back to back; bytes behind them that are not a member are ignored, as in
+  ``java.util.zip.GZIPInputStream``.
 - snappy: written and read in snappy-java's framing (an 8-byte magic, two versions, then length and raw block); raw
   blocks without framing, as librdkafka writes them, are read too.
 - lz4: one frame of independent blocks. Kafka rejects linked blocks and ignores the checksum of the whole content.
@@ -81,7 +82,7 @@ def compress(codec: int, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int) -> bytes:
-    """What ``data`` inflates to, at most ``max_bytes`` of it.
+    """Inflate ``data`` to at most ``max_bytes``.
 
     Raises:
         TooLarge: it would be more than ``max_bytes``.
@@ -183,7 +184,8 @@ def _decompress_snappy_block(block: memoryview, left: int, max_bytes: int) -> by
 
 
 def _compress_lz4(data: Buffer, level: int) -> bytes:
-    """A frame of independent 64 KB blocks; Kafka's default level is the fast compressor, every other the slow one."""
+    """A frame of independent 64 KB blocks. Kafka's default level is the fast compressor, every other level the slow
+    one."""
     lz4 = _cramjam().lz4
     if level != DEFAULT_LEVELS[LZ4]:
         compressor = lz4.Compressor(level=level, content_checksum=False, block_linked=False)
@@ -276,7 +278,7 @@ def _decompress_zstd(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _grow_into(codec: int, data: Buffer, possible_bytes: int, max_bytes: int) -> bytes:
-    """Inflate into a buffer that starts small and is made larger until all fits: the library has no cap of its own."""
+    """Inflate into a buffer that starts small and grows until everything fits: the library has no cap of its own."""
     cramjam = _cramjam()
     module = cramjam.zstd if codec == ZSTD else cramjam.lz4
     limit = min(possible_bytes, max_bytes)

@@ -1,6 +1,6 @@
-"""Control records: what Kafka itself writes between users' records. The ends of transactions, and a quorum's own notes.
+"""Control records, which Kafka writes between users' records: the ends of transactions, and a quorum's own notes.
 
-Not here: what any of them means (:mod:`kpystorage.producer_states`, :mod:`kpybroker.raft`).
+Not here: the meaning of any of them (:mod:`kpystorage.producer_states`, :mod:`kpybroker.raft`).
 
 The key is a version i16 and the type i16, the value a message. A batch of control records holds nothing else, has the
 control bit and is never compressed; a marker's batch is transactional and carries the producer whose transaction ends.
@@ -31,12 +31,12 @@ KRAFT_VERSION: Final = 5
 KRAFT_VOTERS: Final = 6
 
 VERSION: Final = 0
-"""The version Kafka 4.3 writes of every control record and its key; it reads later ones as this one."""
+"""The version that Kafka 4.3 writes for every control record and its key. It reads later versions as this one."""
 
 _KEY = Struct(">hh")
 _MARKER_VERSION = Struct(">h")
 _MARKER = Struct(">5shhBhiB")
-"""The record of a marker: key and value as versions, type and coordinator epoch, what is before each, no headers."""
+"""The record of a marker: key and value as versions, type and coordinator epoch, the bytes before each, no headers."""
 _BEFORE_KEY = b"\x20\0\0\0\x08"
 _BEFORE_VALUE = 0x0C
 _MARKER_ATTRIBUTES = TRANSACTIONAL_MASK | CONTROL_MASK
@@ -54,14 +54,14 @@ _MESSAGES: Final[dict[int, type]] = {
 
 
 class ControlRecord(NamedTuple):
-    """One control record: its type and its message, such as ``COMMIT`` and an ``EndTxnMarker``."""
+    """A control record: its type and its message, such as ``COMMIT`` and an ``EndTxnMarker``."""
 
     type: int
     message: Any
 
 
 def end_transaction(*, commit: bool, coordinator_epoch: int) -> ControlRecord:
-    """The marker by which a transaction ends in a partition."""
+    """The marker that ends a transaction in a partition."""
     return ControlRecord(COMMIT if commit else ABORT, EndTxnMarker(coordinator_epoch=coordinator_epoch))
 
 
@@ -74,7 +74,7 @@ def control_batch(
     producer_id: int = NO_PRODUCER_ID,
     producer_epoch: int = NO_PRODUCER_EPOCH,
 ) -> bytes:
-    """One batch of control records; with a producer id it is that producer's, and transactional."""
+    """A batch of control records. With a producer id it belongs to that producer, and is transactional."""
     return build_batch(
         [Record(timestamp=timestamp_ms, key=_KEY.pack(VERSION, kind), value=_value(kind, m)) for kind, m in records],
         base_offset=base_offset,
@@ -96,8 +96,8 @@ def marker_batch(
     producer_id: int,
     producer_epoch: int,
 ) -> bytearray:
-    """The batch that ends a transaction; between partitions it differs only in what no checksum covers."""
-    batch = bytearray(_marker_batch(timestamp_ms, commit, coordinator_epoch, producer_id, producer_epoch))
+    """The batch that ends a transaction. Between partitions it differs only in bytes that no checksum covers."""
+    batch = bytearray(_marker_batch(timestamp_ms, coordinator_epoch, producer_id, producer_epoch, commit=commit))
     _PLACE.pack_into(batch, 0, base_offset)
     _LEADER_EPOCH.pack_into(batch, LENGTH_END, partition_leader_epoch)
     return batch
@@ -105,7 +105,7 @@ def marker_batch(
 
 @lru_cache(256)
 def _marker_batch(
-    timestamp_ms: int, commit: bool, coordinator_epoch: int, producer_id: int, producer_epoch: int
+    timestamp_ms: int, coordinator_epoch: int, producer_id: int, producer_epoch: int, *, commit: bool
 ) -> bytes:
     kind = COMMIT if commit else ABORT
     record = _MARKER.pack(_BEFORE_KEY, VERSION, kind, _BEFORE_VALUE, VERSION, coordinator_epoch, 0)
@@ -118,10 +118,10 @@ def _value(kind: int, message: object) -> bytes:
 
 
 def control_type(record: Record) -> int:
-    """The type of a control record, which may be one that did not exist yet.
+    """The type of a control record, which may be one that is not known here.
 
     Raises:
-        Malformed: its key is none.
+        Malformed: its key is not a control record's.
     """
     key = record.key
     if key is None or len(key) < _KEY.size:
@@ -133,7 +133,7 @@ def control_type(record: Record) -> int:
 
 
 def read_control_record(record: Record) -> ControlRecord | None:
-    """What a record of a control batch says; None for a type that is not known.
+    """The contents of a record of a control batch; None for a type that is not known.
 
     Raises:
         Malformed: its key or its value is not what the type demands.

@@ -33,11 +33,11 @@ class RecordFormat:
         return key, value
 
     def encode_key(self, key: object) -> bytes:
-        """A record's key."""
+        """The bytes of a record's key."""
         return _NUMBER.pack(key.KEY) + encode(key, 0)  # type: ignore[attr-defined]
 
     def encode_value(self, value: object, version: int) -> bytes:
-        """A record's value at a version. UnsupportedVersion if the version cannot carry what the value says."""
+        """The bytes of a record's value at a version. UnsupportedVersion if the version cannot hold the value."""
         return _NUMBER.pack(version) + encode(value, version)
 
     def decode_key(self, buffer: Buffer) -> Any:

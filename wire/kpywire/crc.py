@@ -1,7 +1,7 @@
 """CRC-32C (Castagnoli), the checksum of record batches. Not the CRC-32 of zlib, which message formats before v2 had.
 
-The package reads its own metadata when it is imported, with half of the standard library: a tenth of a broker's start.
-So its extension module is loaded alone, where it is found where it was.
+When the package is imported, it reads its own metadata with half of the standard library, which takes a tenth of a
+broker's start. So its extension module is loaded alone, if it is found in its usual place.
 """
 
 from collections.abc import Callable
@@ -33,4 +33,4 @@ def _whole() -> Callable[[Buffer], int]:
 crc32c: Callable[[Buffer], int] = _extension() or _whole()
 """The CRC-32C of a buffer; the name is the C function itself, and it releases the GIL on long input."""
 continued_crc32c = cast(Callable[[Buffer, int], int], crc32c)
-"""The CRC-32C of a buffer behind another, whose CRC-32C is the second argument."""
+"""The CRC-32C of two buffers in a row: of the first argument behind a buffer whose CRC-32C is the second argument."""

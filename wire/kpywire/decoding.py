@@ -2,7 +2,7 @@
 
 Adjacent fields of fixed size, and the length that follows them, are read by one `struct.Struct`. Reads beyond the end
 raise by themselves, except slices, which come out short: so no slice is checked, and the position is checked once at
-the end. Counts are checked before anything is made of them: against the bytes that remain, and against a budget.
+the end. Counts are checked before any element is made: against the bytes that remain, and against a budget.
 
 Invariant: decoding makes no element that the bytes at hand could not hold, and of all elements together no more than
 `MAX_OBJECT_BYTES` (`kpywire.sizes`).
@@ -31,7 +31,7 @@ from kpywire.varint import decode_unsigned_varint
 class DecoderSource(Source):
     """The source of one decoder. ``run``: fields of fixed size that wait to be read together, format and target."""
 
-    def __init__(self, cls: Any, version: int, in_steps: bool = False) -> None:
+    def __init__(self, cls: Any, version: int, *, in_steps: bool = False) -> None:
         super().__init__()
         self.in_steps = in_steps
         self.cls, self.version, self.flexible = cls, version, version in cls.FLEXIBLE
@@ -158,28 +158,28 @@ class DecoderSource(Source):
         flexible = self.flexible and not each.never_flexible
         nullable = self.version in each.nullable
         if each.shape.kind == "struct":
-            self.nested(each.shape, each.name, target, nullable, tagged=each.tag is not None)
+            self.nested(each.shape, each.name, target, nullable=nullable, tagged=each.tag is not None)
         else:
-            self.value(each.shape, each.name, target, flexible, nullable)
+            self.value(each.shape, each.name, target, flexible=flexible, nullable=nullable)
 
-    def value(self, shape: Shape, name: str, target: str, flexible: bool, nullable: bool) -> None:
+    def value(self, shape: Shape, name: str, target: str, *, flexible: bool, nullable: bool) -> None:
         if shape.kind in FORMATS:
             self.run.append((FORMATS[shape.kind], target))
         elif shape.kind == "struct":
-            self.nested(shape, name, target, nullable, tagged=False)
+            self.nested(shape, name, target, nullable=nullable, tagged=False)
         else:
-            self.length(shape, flexible)
+            self.length(shape, flexible=flexible)
             if nullable or shape.kind != "array":
-                self.null(name, target, flexible, nullable)
+                self.null(name, target, flexible=flexible, nullable=nullable)
             if shape.kind == "array":
-                self.array(shape, name, target, flexible)
+                self.array(shape, name, target, flexible=flexible)
             else:
-                self.sized(shape.kind, target, flexible)
+                self.sized(shape.kind, target, flexible=flexible)
             if nullable:
                 self.indentation -= 1
 
-    def length(self, shape: Shape, flexible: bool) -> None:
-        """Read the length, or the count of elements, into ``n``: compact ones are one more than they say."""
+    def length(self, shape: Shape, *, flexible: bool) -> None:
+        """Read the length, or the count of elements, into ``n``. The compact form is one more than the value."""
         if not flexible:
             self.run.append(("h" if shape.kind == "string" else "i", "n"))
             self.flush()
@@ -189,7 +189,7 @@ class DecoderSource(Source):
         self.add("if n > 0x7F:")
         self.add(f"    n, pos = {'long_string_length' if shape.kind == 'string' else 'long_number'}(buffer, pos, n)")
 
-    def null(self, name: str, target: str, flexible: bool, nullable: bool) -> None:
+    def null(self, name: str, target: str, *, flexible: bool, nullable: bool) -> None:
         is_null = "not n" if flexible else "n < 0"
         if not nullable:
             self.fail(is_null, f"{name} is null")
@@ -199,18 +199,18 @@ class DecoderSource(Source):
         self.add("else:")
         self.indentation += 1
 
-    def sized(self, kind: str, target: str, flexible: bool) -> None:
+    def sized(self, kind: str, target: str, *, flexible: bool) -> None:
         self.add(f"end = pos + n{' - 1' if flexible else ''}")
         part = {"string": "str(buffer[pos:end], 'utf-8', 'replace')", "bytes": "bytes(buffer[pos:end])"}
         self.add(f"{target} = {part.get(kind, 'view[pos:end]')}")
         self.add("pos = end")
 
-    def array(self, shape: Shape, name: str, target: str, flexible: bool) -> None:
+    def array(self, shape: Shape, name: str, target: str, *, flexible: bool) -> None:
         assert shape.element is not None
         if flexible:
             self.add("n -= 1")
         element = shape.element
-        least = max(1, least_bytes(element, self.version, flexible))
+        least = max(1, least_bytes(element, self.version, flexible=flexible))
         self.add(f"budget -= n * {element_price(element, self.version)}")
         self.fail(
             f"n < 0 or n * {least} > limit - pos or budget < 0", f"{name} is null, or has more than its bytes hold"
@@ -232,19 +232,19 @@ class DecoderSource(Source):
         self.indentation += 1
         if self.in_steps:
             self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
-        self.value(element, name, item, flexible, False)
+        self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.add(f"{items}.append({item})")
         self.indentation -= 1
         self.depth -= 1
 
-    def nested(self, shape: Shape, name: str, target: str, nullable: bool, tagged: bool) -> None:
+    def nested(self, shape: Shape, name: str, target: str, *, nullable: bool, tagged: bool) -> None:
         """Read a struct in a struct. Null is a byte below zero, except that it is 0 in a tagged field."""
         assert shape.struct is not None
         if nullable:
             self.run.append(("B" if tagged else "b", "n"))
             self.flush()
-            self.null(name, target, tagged, True)
+            self.null(name, target, flexible=tagged, nullable=True)
         self.depth += 1
         if "." in target:
             part = f"{name}_{self.depth}"
@@ -261,4 +261,4 @@ class DecoderSource(Source):
 
 def compile_decoder(cls: type, version: int, *, in_steps: bool = False) -> Any:
     """A decoder of ``cls`` at ``version``, freshly compiled; ``in_steps``: one that yields between elements."""
-    return DecoderSource(cls, version, in_steps).compile()
+    return DecoderSource(cls, version, in_steps=in_steps).compile()

@@ -1,7 +1,7 @@
 """Writes the source of an encoder: one flat function for one message class at one version.
 
 Adjacent fields of fixed size, and the length that follows them, are written by one `struct.Struct` into ``out``. A
-buffer of records is not copied: what was written before it becomes one part, the buffer the next.
+buffer of records is not copied: the bytes written before it become one part, the buffer the next.
 
 Invariant: a value that the version cannot carry raises, unless Kafka declares it ignorable.
 """
@@ -28,8 +28,9 @@ def long_string(length: int) -> bytes:
 class EncodedStructs(list[Any]):
     """Takes the place of a list of structs: the bytes of each at the version in question (`codec.encode_struct`).
 
-    For answers put together from parts that seldom change, such as the topics of a large cluster's metadata. A struct
-    with records may also be a list, as encoders make it: what is before its records, the records, what is behind.
+    It is for answers put together from parts that seldom change, such as the topics of a large cluster's metadata. A
+    struct with records may also be a list, as encoders make it: the bytes before its records, the records, the bytes
+    behind.
     """
 
     __slots__ = ()
@@ -38,7 +39,7 @@ class EncodedStructs(list[Any]):
 class EncoderSource(Source):
     """The source of one encoder. ``run``: values of fixed size that wait to be written together, format and value."""
 
-    def __init__(self, cls: type, version: int, flexible: bool, in_steps: bool = False) -> None:
+    def __init__(self, cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> None:
         super().__init__()
         self.in_steps = in_steps
         self.cls, self.version, self.flexible = cls, version, flexible
@@ -149,21 +150,21 @@ class EncoderSource(Source):
         flexible = self.flexible and not each.never_flexible
         nullable = self.version in each.nullable
         if each.shape.kind == "struct":
-            self.nested(each.shape, each.name, value, nullable, tagged=each.tag is not None)
+            self.nested(each.shape, each.name, value, nullable=nullable, tagged=each.tag is not None)
         else:
-            self.value(each.shape, each.name, value, flexible, nullable)
+            self.value(each.shape, each.name, value, flexible=flexible, nullable=nullable)
 
-    def value(self, shape: Shape, name: str, value: str, flexible: bool, nullable: bool) -> None:
+    def value(self, shape: Shape, name: str, value: str, *, flexible: bool, nullable: bool) -> None:
         if shape.kind in FORMATS:
             self.run.append((FORMATS[shape.kind], value))
         elif shape.kind == "struct":
-            self.nested(shape, name, value, nullable, tagged=False)
+            self.nested(shape, name, value, nullable=nullable, tagged=False)
         elif shape.kind == "array":
-            self.array(shape, name, value, flexible, nullable)
+            self.array(shape, name, value, flexible=flexible, nullable=nullable)
         else:
-            self.sized(shape.kind, value, flexible, nullable)
+            self.sized(shape.kind, value, flexible=flexible, nullable=nullable)
 
-    def counted(self, variable: str, value: str, flexible: bool, nullable: bool) -> None:
+    def counted(self, variable: str, value: str, *, flexible: bool, nullable: bool) -> None:
         """Set ``variable`` to the value, empty for null, and ``n`` to the number that goes on the wire."""
         number = f"len({variable}) + 1" if flexible else f"len({variable})"
         self.add(f"{variable} = {value}")
@@ -175,8 +176,8 @@ class EncoderSource(Source):
         self.add("else:")
         self.add(f"    n = {number}")
 
-    def number(self, kind: str, flexible: bool) -> None:
-        """Write what waits, followed by ``n``, a length or count."""
+    def number(self, kind: str, *, flexible: bool) -> None:
+        """Write the waiting values, followed by ``n``, a length or count."""
         if not flexible:
             self.run.append(("h" if kind == "string" else "i", "n"))
             self.flush()
@@ -195,12 +196,12 @@ class EncoderSource(Source):
         self.add(f"    {self.out} += {waiting}{long}(n)")
         self.run.clear()
 
-    def sized(self, kind: str, value: str, flexible: bool, nullable: bool) -> None:
+    def sized(self, kind: str, value: str, *, flexible: bool, nullable: bool) -> None:
         if kind == "string":
             encoded = f"{value}.encode()"
             value = f"None if {value} is None else {encoded}" if nullable else encoded
-        self.counted("part", value, flexible, nullable)
-        self.number(kind, flexible)
+        self.counted("part", value, flexible=flexible, nullable=nullable)
+        self.number(kind, flexible=flexible)
         if kind != "record_batches":
             self.add(f"{self.out} += part")
             return
@@ -210,22 +211,22 @@ class EncoderSource(Source):
         self.add("    parts.append(part)")
         self.add("    out = bytearray()")
 
-    def array(self, shape: Shape, name: str, value: str, flexible: bool, nullable: bool) -> None:
+    def array(self, shape: Shape, name: str, value: str, *, flexible: bool, nullable: bool) -> None:
         assert shape.element is not None
         self.depth += 1
         items, item = f"{name}_{self.depth}", f"each_{self.depth}"
-        self.counted(items, value, flexible, nullable)
-        self.number("array", flexible)
+        self.counted(items, value, flexible=flexible, nullable=nullable)
+        self.number("array", flexible=flexible)
         layout = FORMATS.get(shape.element.kind)
         if shape.element.struct is not None:
             self.add(f"if type({items}) is EncodedStructs:")
             self.encoded(shape.element.struct, items, item)
             self.add("else:")
             self.indentation += 1
-            self.elements(shape.element, name, items, item, flexible)
+            self.elements(shape.element, name, items, item, flexible=flexible)
             self.indentation -= 1
         elif layout is None or layout == "16s":
-            self.elements(shape.element, name, items, item, flexible)
+            self.elements(shape.element, name, items, item, flexible=flexible)
         else:
             self.names[f"write_many_{layout}"] = [array.pack for array in short_arrays(layout)]
             self.add(f"n = len({items})")
@@ -236,7 +237,7 @@ class EncoderSource(Source):
         self.depth -= 1
 
     def encoded(self, struct: type, items: str, item: str) -> None:
-        """Write structs that are bytes already."""
+        """Write structs that are already encoded."""
         self.indentation += 1
         if self.out == "out" and holds_records(struct):
             self.add(f"for {item} in {items}:")
@@ -251,17 +252,17 @@ class EncoderSource(Source):
             self.add(f"{self.out} += b''.join({items})")
         self.indentation -= 1
 
-    def elements(self, element: Shape, name: str, items: str, item: str, flexible: bool) -> None:
+    def elements(self, element: Shape, name: str, items: str, item: str, *, flexible: bool) -> None:
         step = f"step_{self.depth}"
         self.add(f"for {step}, {item} in enumerate({items}):" if self.in_steps else f"for {item} in {items}:")
         self.indentation += 1
         if self.in_steps:
             self.add(f"if {step} % {STEP_ELEMENTS} == {STEP_ELEMENTS - 1}: yield")
-        self.value(element, name, item, flexible, False)
+        self.value(element, name, item, flexible=flexible, nullable=False)
         self.flush()
         self.indentation -= 1
 
-    def nested(self, shape: Shape, name: str, value: str, nullable: bool, tagged: bool) -> None:
+    def nested(self, shape: Shape, name: str, value: str, *, nullable: bool, tagged: bool) -> None:
         """Write a struct in a struct. Null is -1 and the rest follows a 1, except that null is 0 in a tagged field."""
         assert shape.struct is not None
         self.depth += 1
@@ -283,6 +284,6 @@ class EncoderSource(Source):
         self.depth -= 1
 
 
-def compile_encoder(cls: type, version: int, flexible: bool, *, in_steps: bool = False) -> Any:
+def compile_encoder(cls: type, version: int, *, flexible: bool, in_steps: bool = False) -> Any:
     """An encoder of a message or a struct at ``version``, freshly compiled; ``in_steps``: a generator."""
-    return EncoderSource(cls, version, flexible, in_steps).compile()
+    return EncoderSource(cls, version, flexible=flexible, in_steps=in_steps).compile()

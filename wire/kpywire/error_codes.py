@@ -394,7 +394,7 @@ def name(code: int) -> str:
 
 
 def message(code: int) -> str:
-    """What Kafka says about an error unless a handler says more."""
+    """The message of an error in Kafka, unless a handler gives a longer one."""
     return _MESSAGES.get(code, _MESSAGES[UNKNOWN_SERVER_ERROR])
 
 

@@ -1,4 +1,4 @@
-"""The errors of the wire format, and nothing of what a broker answers to them (that is `kpywire.error_codes`)."""
+"""The errors of the wire format. Not here: the error codes that a broker answers with (`kpywire.error_codes`)."""
 
 
 class Malformed(ValueError):

@@ -1,8 +1,8 @@
 """Fetch requests of many partitions, without an object for each: clients ask for the same partitions again and again.
 
-The partitions of a topic stay one piece of bytes, all of one size, which a reader that knows them compares or looks up.
-What most never send (forgotten partitions, tagged fields that are no replica's state) is left to the compiled codec,
-malformed bytes too.
+The partitions of a topic stay one piece of bytes, all of one size. A reader that has seen them before compares the
+bytes or looks them up. Rare parts (forgotten partitions, tagged fields other than a replica's state) are left to the
+compiled codec, and so are malformed bytes.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,9 +20,10 @@ from kpywire.uuid import ZERO_UUID
 from kpywire.varint import decode_unsigned_varint
 
 PACKED_FROM_BYTES: Final = 2048
-"""A body of fewer is decoded in full."""
+"""Bytes of a body from which on it stays packed. A smaller one is decoded in full."""
 MOST_PACKED: Final = 100_000
-"""Partitions; what asks for more goes by the compiled codec, which counts what it makes."""
+"""The most partitions of a packed request. A larger one is decoded by the compiled codec, which limits what it
+makes."""
 FLEXIBLE_FROM: Final = 12
 TOPIC_IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
@@ -35,16 +36,17 @@ _LAYOUTS: Final = (
     (5, ">iqqi", ("partition", "fetch_offset", "log_start_offset")),
     (4, ">iqi", ("partition", "fetch_offset")),
 )
-"""First version, the bytes of a partition, its fields; behind them ``partition_max_bytes``, and no tagged fields."""
+"""The first version, the format of a partition's bytes, its fields; behind them ``partition_max_bytes``, and no tagged
+fields."""
 _REPLICA_STATE: Final = Struct(">BBBiqB")
 _ONLY_REPLICA_STATE: Final = (1, 1, 13, 0)
-"""One tagged field, its tag and its size, and no tagged fields in it."""
+"""The end of a request with one tagged field: the count, its tag and its size, and no tagged fields in it."""
 _COUNT: Final = Struct(">i")
 _SIZE: Final = Struct(">h")
 
 
 class Layout:
-    """How a partition without tagged fields lies in the requests of a version."""
+    """The layout of a partition without tagged fields in the requests of a version."""
 
     def __init__(self, version: int) -> None:
         _, pattern, names = next(each for each in _LAYOUTS if version >= each[0])
@@ -54,12 +56,12 @@ class Layout:
         self.pieces = Struct(f"{self.size}s").iter_unpack
 
     def partition(self, piece: bytes) -> FetchPartition:
-        """The partition that lies in ``size`` bytes."""
+        """The partition whose ``size`` bytes these are."""
         return FetchPartition(**dict(zip(self.names, self.unpack(piece), strict=False)))
 
 
 class PackedTopic(FetchTopic):
-    """A topic of a request whose partitions are bytes until somebody asks for them."""
+    """A topic of a request. Its partitions stay bytes until they are asked for."""
 
     __slots__ = ("layout", "packed")
 
@@ -75,11 +77,11 @@ class PackedTopic(FetchTopic):
 
     @property
     def count(self) -> int:
-        """How many partitions it has."""
+        """The number of its partitions."""
         return len(self.packed) // self.layout.size
 
     def each_partition(self) -> Iterator[FetchPartition]:
-        """Its partitions, each made when it is its turn."""
+        """The partitions, each made when it is its turn."""
         return map(self.layout.partition, self.pieces())
 
     def pieces(self) -> Iterable[bytes]:
@@ -88,7 +90,7 @@ class PackedTopic(FetchTopic):
 
 
 class FetchCodec:
-    """Fetch in one version."""
+    """The codec of Fetch in one version."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -100,7 +102,8 @@ class FetchCodec:
         self._head = Struct(f">{with_replica}iiib{'ii' if version >= SESSIONS_FROM else ''}")
 
     def decode(self, frame: memoryview, position: int) -> tuple[FetchRequest, int]:
-        """The request whose body starts at ``position``, and where it ends. Raises Malformed."""
+        """Decode the request whose body starts at ``position``. Return it and the position of its end. Raises
+        Malformed."""
         if len(frame) - position >= PACKED_FROM_BYTES:
             try:
                 found = self._decode_packed(frame, position)
@@ -111,7 +114,7 @@ class FetchCodec:
         return self._decode(frame, position)
 
     def _decode_packed(self, frame: memoryview, position: int) -> tuple[FetchRequest, int] | None:
-        """None for whatever the compiled codec has to look at."""
+        """Like `decode`; None for a request that the compiled codec has to decode."""
         head: Sequence[Any] = self._head.unpack_from(frame, position)
         topic_count, position = self._count(frame, position + self._head.size)
         if topic_count < 0:
@@ -161,8 +164,8 @@ class FetchCodec:
         return PackedTopic(name, topic_id, packed, self.layout), position
 
     def _end(self, frame: memoryview, position: int) -> tuple[str, int, ReplicaState | None] | None:
-        """The rack, the position behind all, and which replica asks if one does (KIP-903); None where topics are
-        forgotten or anything else is tagged."""
+        """The rack, the position behind everything, and the id of the replica that asks, if one does (KIP-903). None
+        where topics are forgotten or anything else is tagged."""
         rack = ""
         if self.version >= SESSIONS_FROM:
             forgotten, position = self._count(frame, position)
@@ -189,7 +192,7 @@ class FetchCodec:
         return _COUNT.unpack_from(frame, position)[0], position + 4
 
     def _string(self, frame: memoryview, position: int) -> tuple[str, int]:
-        """Malformed where it is null: the compiled codec says what that means."""
+        """The string at ``position``. Malformed where it is null: the compiled codec knows what that means."""
         if self.flexible:
             length, position = decode_unsigned_varint(frame, position)
             length -= 1

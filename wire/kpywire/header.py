@@ -1,7 +1,7 @@
-"""Request and response headers: what stands between a frame's size and a message's body (KIP-482, KIP-511).
+"""Request and response headers, which stand between a frame's size and a message's body (KIP-482, KIP-511).
 
 A broker reads one for every request, so these are written by hand instead of compiled from `messages.request_header`; a
-test holds them equal. The version of a header follows from the API key and version in its first bytes.
+test checks that both are equal. The version of a header follows from the API key and version in its first bytes.
 
 Invariant: the first eight bytes and the client id have the same form in every version of every request.
 """
@@ -48,9 +48,10 @@ def response_header_version(api_key: int, api_version: int) -> int:
 
 
 def decode_request_header(buffer: Buffer, position: int = 0) -> RequestHeader:
-    """The header at ``position``. Malformed if it is cut off or has lengths that lie.
+    """The header at ``position``. Malformed if it is cut off or has wrong lengths.
 
-    An API key or version that Kafka does not have is not an error here: the correlation id is needed to say so.
+    An API key or version that Kafka does not have is not an error here: the correlation id is needed to answer with
+    that error.
     """
     try:
         api_key, api_version, correlation_id, size = _FIRST.unpack_from(buffer, position)
@@ -103,7 +104,8 @@ def decode_response_header(api_key: int, api_version: int, buffer: Buffer, posit
 
 
 def _skip_tagged_fields(buffer: Buffer, position: int, count: int) -> int:
-    """The position after them. A header is read before its sender is known, so it may not keep the broker busy."""
+    """The position after the tagged fields. A header is read before its sender is known, so it may not keep the broker
+    busy."""
     if count > MAX_TAGGED_FIELDS:
         raise Malformed("a header with too many tagged fields")
     return skip_tagged_fields(buffer, position, count)

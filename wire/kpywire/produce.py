@@ -1,8 +1,8 @@
-"""Produce by hand: a broker reads and answers tens of thousands of these a second.
+"""A handwritten codec for Produce: a broker reads and answers tens of thousands of these a second.
 
-The same bytes as `kpywire.messages.produce`, a test holds them equal, but as plain tuples: no object per topic and
-partition. Only what nearly every client sends is read here, flexible versions with small counts; whatever else comes is
-left to the compiled codec, malformed bytes among it.
+The bytes are the same as with `kpywire.messages.produce` (a test checks that), but the values are plain tuples: no
+object per topic and partition. Only the usual form of a request is read here: flexible versions with small counts, and
+versions 3 to 8. Anything else is left to the compiled codec, malformed bytes included.
 """
 
 from collections.abc import Sequence
@@ -66,7 +66,7 @@ _NO_TAGS: Final = 0
 
 
 class ProduceCodec:
-    """Produce in one version."""
+    """The codec of Produce in one version."""
 
     def __init__(self, version: int) -> None:
         self.version = version
@@ -77,7 +77,8 @@ class ProduceCodec:
     # The request
 
     def decode(self, frame: memoryview, position: int) -> tuple[Produce, int]:
-        """The request whose body starts at ``position``, and where it ends. Raises Malformed."""
+        """Decode the request whose body starts at ``position``. Return it and the position of its end. Raises
+        Malformed."""
         try:
             found = self._decode_usual(frame, position) if self.flexible else self._decode_fixed(frame, position)
         except (IndexError, StructError, UnicodeDecodeError):
@@ -95,7 +96,7 @@ class ProduceCodec:
         return Produce(request.transactional_id, request.acks, request.timeout_ms, topics), end
 
     def _decode_usual(self, frame: memoryview, position: int) -> tuple[Produce, int] | None:
-        """No tags, counts and names below 127; None for anything else."""
+        """Decode a request without tags, with counts and names below 127; None for anything else."""
         transactional_id: str | None = None
         id_length = frame[position]
         if id_length != _NULL:
@@ -151,7 +152,7 @@ class ProduceCodec:
         return _new(Produce, (transactional_id, acks, timeout_ms, topics)), position + 1
 
     def _decode_fixed(self, frame: memoryview, position: int) -> tuple[Produce, int] | None:
-        """Versions 3 to 8, where lengths have a fixed size; None for lengths that are none."""
+        """Decode a request of versions 3 to 8, where lengths have a fixed size; None if a length is invalid."""
         transactional_id: str | None = None
         (length,) = _length_from(frame, position)
         position += 2
@@ -189,7 +190,7 @@ class ProduceCodec:
     # The response
 
     def success(self, index: int, base_offset: int, log_append_time_ms: int, log_start_offset: int) -> bytes:
-        """The answer of a partition that took its records."""
+        """The answer for a partition whose records were appended."""
         if self.flexible:
             return _pack_success(
                 index, 0, base_offset, log_append_time_ms, log_start_offset, _EMPTY_ARRAY, _NULL, _NO_TAGS
@@ -208,8 +209,8 @@ class ProduceCodec:
         log_start_offset: int = -1,
         leader: tuple[int, int] | None = None,
     ) -> bytes:
-        """The answer of a partition that did not; ``record_errors``: (index in the batch, message); ``leader``: its id
-        and epoch, where the version has room for them."""
+        """The answer for a partition whose records were refused. ``record_errors``: (index in the batch, message);
+        ``leader``: its id and epoch, where the version has room for them."""
         answer = PartitionProduceResponse(
             index=index,
             error_code=error_code,

@@ -1,4 +1,4 @@
-"""Answers to a Produce that say where leaders are that were not found here (KIP-951): not in the fast codec."""
+"""Answers to a Produce that name the leaders of partitions that are not led here (KIP-951): not in the fast codec."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,8 @@ _NO_TOPICS = 1
 
 
 class HintedAnswers(list[Any]):
-    """The answers of `kpywire.produce`, and the nodes that they speak of, which may be added to until they leave."""
+    """The answers of `kpywire.produce`, and the nodes that they mention. Nodes may be added until the answers are
+    sent."""
 
     __slots__ = ("node_endpoints",)
 
@@ -20,6 +21,6 @@ class HintedAnswers(list[Any]):
         self.node_endpoints = node_endpoints
 
     def tail(self, version: int) -> bytes:
-        """What follows the topics in a response of a flexible version."""
+        """The bytes behind the topics in a response of a flexible version."""
         response = ProduceResponse(throttle_time_ms=0, responses=[], node_endpoints=self.node_endpoints)
         return encode(response, version)[_NO_TOPICS:]

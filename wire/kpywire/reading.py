@@ -27,7 +27,7 @@ def long_number(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
 
 
 def long_string_length(buffer: Buffer, position: int, first: int) -> tuple[int, int]:
-    """Like `long_number`, for a string's length plus one. Malformed beyond what Kafka allows."""
+    """Like `long_number`, for a string's length plus one. Malformed beyond Kafka's limit."""
     length, position = long_number(buffer, position, first)
     if length > MAX_STRING_BYTES + 1:
         raise Malformed(f"a string of {length - 1} bytes")

@@ -1,12 +1,12 @@
 """Records as Python objects: for the metadata log, coordinators, the cleaner, command line tools and tests.
 
-Not for the broker's hot path, which keeps batches as slices (:mod:`kpywire.skim`).
+They are not for the broker's hot path, which keeps batches as slices (:mod:`kpywire.skim`).
 
 A record: length varint, attributes i8, timestampDelta varlong, offsetDelta varint, key length varint (-1: null)
 and key, value likewise, header count varint, then per header its key (never null) and value. All varints are zigzag.
 
 Invariant: reading yields exactly as many records as the header counts, which fill the section to its last byte, or
-raises :class:`~kpywire.errors.Malformed`; no length is believed before it is compared with the bytes that are there.
+raises :class:`~kpywire.errors.Malformed`; no length is used before it is compared with the bytes that are there.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -38,25 +38,25 @@ from kpywire.errors import Malformed
 from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong, encode_varint, encode_varlong
 
 MAX_INFLATED_BYTES = 1 << 30
-"""What a compressed record section may grow to when the caller sets no limit of its own."""
+"""The limit for an inflated record section when the caller sets no limit of its own."""
 
 Header = tuple[str, bytes | None]
 
 _LENGTH: Final = Struct(">i")
 _BEFORE: Final = Struct(">qiibI")
 _CHECKED: Final = Struct(">hiqqqhii")
-"""A batch header, up to its CRC and behind it."""
+"""A batch header: `_BEFORE` is the part up to its CRC, `_CHECKED` the part behind it."""
 _CRC: Final = Struct(">I")
 _SMALL: Final = 1024
 _SIZES: Final = tuple(encode_varint(size) for size in range(_SMALL))
-"""What coordinators write is small, and each of their requests writes a record."""
+"""The encoded small sizes: coordinators write small records, and each of their requests writes one."""
 _NULL: Final = b"\x01"
 _FIRST: Final = b"\x00\x00\x00"
-"""How a record begins that is the first of its batch: attributes and both deltas are 0."""
+"""The beginning of the first record of a batch: attributes and both deltas are 0."""
 
 
 class Record(NamedTuple):
-    """One record. ``offset`` and ``sequence`` are filled in by reading; a record to be written may leave them out."""
+    """A record. ``offset`` and ``sequence`` are filled in by reading; a record to be written may leave them out."""
 
     offset: int = -1
     timestamp: int = NO_TIMESTAMP
@@ -136,7 +136,7 @@ def _decode_bytes(section: bytes, position: int, end: int) -> tuple[bytes | None
 def encode_record(
     offset_delta: int, timestamp_delta: int, key: bytes | None, value: bytes | None, headers: Sequence[Header] = ()
 ) -> bytes:
-    """One record as it stands in a record section, its length in front."""
+    """A record as it stands in a record section, with its length in front."""
     if timestamp_delta or offset_delta:
         parts = [b"\x00", encode_varlong(as_int64(timestamp_delta)), encode_varint(offset_delta)]
     else:
@@ -168,7 +168,7 @@ def _encoded_headers(headers: Sequence[Header]) -> Iterator[bytes]:
             yield value
 
 
-def build_batch(
+def build_batch(  # noqa: PLR0913
     records: Iterable[Record],
     *,
     base_offset: int = 0,
@@ -183,7 +183,7 @@ def build_batch(
     transactional: bool = False,
     control: bool = False,
 ) -> bytes:
-    """One batch of ``records`` as Kafka's producer and MemoryRecordsBuilder write it.
+    """Build a batch of ``records`` as Kafka's producer and MemoryRecordsBuilder write it.
 
     A record with offset -1 takes the offset after the one before it (the first: ``base_offset``); others keep theirs,
     which must rise. The base timestamp is the first record's. With ``LOG_APPEND_TIME`` the largest timestamp is
@@ -239,7 +239,7 @@ def plain_batch(
     partition_leader_epoch: int,
     timestamp_ms: int,
 ) -> bytes:
-    """`build_batch` of keys and values, not compressed, of no producer, all of one time."""
+    """`build_batch` for keys and values of one time, not compressed and without a producer."""
     section = b"".join([encode_record(delta, 0, key, value) for delta, (key, value) in enumerate(records)])
     return plain_batch_of(section, len(records), base_offset, partition_leader_epoch, timestamp_ms)
 
@@ -247,14 +247,15 @@ def plain_batch(
 def plain_batch_of(
     section: bytes, count: int, base_offset: int, partition_leader_epoch: int, timestamp_ms: int
 ) -> bytes:
-    """`plain_batch` of so many records that are a section already."""
+    """`plain_batch` for ``count`` records that are already a section."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
     checked = _CHECKED.pack(0, count - 1, timestamp_ms, timestamp_ms, -1, -1, -1, count) + section
     return _BEFORE.pack(base_offset, batch_length, partition_leader_epoch, MAGIC, crc32c(checked)) + checked
 
 
 def assemble(header: BatchHeader, section: Buffer) -> bytes:
-    """``header`` and a record section (compressed, if it says so) as a batch, its length and CRC computed anew."""
+    """A batch from ``header`` and a record section (compressed, if the header says so). Its length and CRC are
+    recomputed."""
     batch_length = HEADER_BYTES - LENGTH_END + len(section)
     batch = bytearray(HEADER.pack(*header))
     batch += section

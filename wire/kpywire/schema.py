@@ -1,10 +1,10 @@
-"""How a message is declared: `message`, `struct`, `field` and the names of Kafka's types.
+"""The declaration of messages: `message`, `struct`, `field` and the names of Kafka's types.
 
 A declaration is a class whose annotations are the fields, in the order of the wire. The decorators turn it into a
 plain ``__slots__`` class with a keyword constructor, ``==`` and ``repr``; nothing about bytes happens here
-(`kpywire.codec`), and nothing is analysed or compiled before it is needed, so that importing declarations stays cheap.
+(`kpywire.codec`), and nothing is analysed or compiled before it is used, so that importing declarations stays cheap.
 
-Invariant: `fields_of` says everything the codecs know about a class.
+Invariant: `fields_of` returns everything that the codecs know about a class.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ _ZEROS: dict[str, object] = {
     "record_batches": None,
 }
 _FEW = 16
-"""Instances of a class that are filled field by field: a start makes a few of many, which no compiled one pays for."""
+"""The number of instances of a class that are filled field by field. A start makes a few of many classes, for which
+compiling does not pay."""
 _NO_VERSION = range(0)
 _ZERO_DEFAULT: Any = object()
 
@@ -57,7 +58,7 @@ class Shape(NamedTuple):
 
 
 class Field(NamedTuple):
-    """One field of a class, as declared. Version ranges are half-open."""
+    """A field of a class, as declared. Version ranges are half-open."""
 
     name: str
     shape: Shape
@@ -69,7 +70,7 @@ class Field(NamedTuple):
     never_flexible: bool  # keeps its classic form in flexible versions
 
     def fresh_default(self) -> Any:
-        """The default value, one that the caller may change."""
+        """The default value, as an object that the caller may change."""
         if isinstance(self.default, list):
             return []
         return self.default() if isinstance(self.default, type) else self.default
@@ -84,7 +85,7 @@ class _Declared(NamedTuple):
     flexible: str
 
 
-_PLAIN = _Declared("0+", None, None, _ZERO_DEFAULT, False, "")
+_PLAIN = _Declared("0+", None, None, _ZERO_DEFAULT, ignorable=False, flexible="")
 
 
 def field(
@@ -96,11 +97,11 @@ def field(
     ignorable: bool = False,
     flexible: str = "",
 ) -> Any:
-    """What a field has beyond its type.
+    """Declare the properties of a field other than its type.
 
-    ``versions`` that have it (all of the message's if not said); ``tag`` if it travels in the tagged section (KIP-482);
+    ``versions`` that have it (all of the message's if not given); ``tag`` if it is in the tagged section (KIP-482);
     ``nullable``: the versions in which ``| None`` holds, if not in all; ``default``: its value where a version lacks it
-    or nobody set it (a struct's default is written as its class); ``ignorable``: set to something else, it is dropped
+    or it was not set (a struct's default is written as its class); ``ignorable``: set to something else, it is dropped
     silently by versions that lack it, instead of raising `UnsupportedVersion`; ``flexible="none"`` keeps its classic
     form everywhere.
     """
@@ -121,7 +122,7 @@ _made: Counter[type] = Counter()
 
 
 class Structure:
-    """What declared classes share. ``FIELDS`` maps each field to its annotation and declaration."""
+    """The common base of declared classes. ``FIELDS`` maps each field to its annotation and declaration."""
 
     __slots__ = ()
     FIELDS: Mapping[str, tuple[str, _Declared]] = {}
@@ -159,7 +160,7 @@ def message(
 ) -> Callable[[type[T]], type[T]]:
     """Declare a message: its versions, those with compact types and tagged fields (KIP-482), its API key or type.
 
-    ``unstable`` is a latest version that Kafka does not serve unless told to.
+    ``unstable`` is a latest version that Kafka does not serve unless configured to.
     """
     facts = {
         "KEY": key,
@@ -217,7 +218,8 @@ def holds_records(cls: type) -> bool:
 
 @cache
 def shared_default(cls: type) -> Any:
-    """One read-only instance with every default, for fields that nobody set; None if it holds a list to be changed."""
+    """A read-only instance with every default, for fields that were not set; None if it holds a list that could be
+    changed."""
     for each in fields_of(cls):
         if isinstance(each.default, list) or (isinstance(each.default, type) and shared_default(each.default) is None):
             return None
@@ -228,7 +230,7 @@ def shared_default(cls: type) -> Any:
 
 
 def _fill(instance: Structure, cls: type, values: dict[str, Any]) -> None:
-    """What a compiled constructor does, field by field."""
+    """Fill an instance field by field, as a compiled constructor does."""
     for each in fields_of(cls):
         setattr(instance, each.name, values.pop(each.name) if each.name in values else _default(each))
     for name in values:
@@ -236,7 +238,7 @@ def _fill(instance: Structure, cls: type, values: dict[str, Any]) -> None:
 
 
 def _default(each: Field) -> Any:
-    """What a new instance has in this field: its own list or struct, or one that nobody can change."""
+    """The value of this field in a new instance: its own list or struct, or an immutable one."""
     shared = shared_default(each.default) if isinstance(each.default, type) else None
     return each.fresh_default() if shared is None else shared
 

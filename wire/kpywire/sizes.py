@@ -1,7 +1,7 @@
-"""How large things are: in bytes on the wire at least, in memory about, and at most.
+"""The sizes of values: the least bytes on the wire, and the memory that they take, about and at most.
 
 A few bytes of a request can ask for a hundred times as many bytes of objects (a compact array of empty structs, two
-bytes each), so a decoder pays for what it makes out of a budget, by the prices here, before it makes it.
+bytes each), so a decoder has a budget, and pays the prices here for each element before it makes it.
 """
 
 from functools import cache
@@ -16,7 +16,7 @@ MAX_OBJECT_BYTES = 1 << 26  # that all elements of arrays in one message may tak
 SHORT_ARRAY_LENGTH = 17
 TAGGED_FIELD_BYTES = 512  # the price of a tagged field: unknown ones take no memory, but time
 
-# What CPython spends on a value, besides the bytes of a string or buffer, rounded up.
+# What CPython spends on a value, in addition to the bytes of a string or buffer, rounded up.
 _OBJECT_BYTES = {"bool": 0, "string": 80, "bytes": 40, "uuid": 56, "record_batches": 200, "array": 100}
 _NUMBER_BYTES = 32
 _STRUCT_BYTES = 40
@@ -25,11 +25,11 @@ _SLOT_BYTES = 8
 
 @cache
 def short_arrays(layout: str) -> tuple[Struct, ...]:
-    """Arrays of numbers of one format, by their length, as far as they are common: replicas, partitions, epochs."""
+    """Arrays of numbers of one format, by their length, for common lengths: replicas, partitions, epochs."""
     return tuple(Struct(f">{length}{layout}") for length in range(SHORT_ARRAY_LENGTH))
 
 
-def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = False) -> int:
+def least_bytes(shape: Shape, version: int, *, flexible: bool, nullable: bool = False) -> int:
     """The fewest bytes that a value of this shape takes."""
     if shape.kind in FORMATS:
         return calcsize(">" + FORMATS[shape.kind])
@@ -38,12 +38,12 @@ def least_bytes(shape: Shape, version: int, flexible: bool, nullable: bool = Fal
     if nullable:
         return 1
     present = [each for each in fields_of(shape.struct) if version in each.versions and each.tag is None]
-    sizes = [least_bytes(each.shape, version, flexible, version in each.nullable) for each in present]
+    sizes = [least_bytes(each.shape, version, flexible=flexible, nullable=version in each.nullable) for each in present]
     return sum(sizes) + flexible
 
 
 def element_price(shape: Shape, version: int) -> int:
-    """About how much memory an element of an array takes, without what depends on the lengths in it.
+    """About how much memory an element of an array takes, apart from what depends on the lengths in it.
 
     Numbers pass through a tuple, other elements through a list with room to grow.
     """

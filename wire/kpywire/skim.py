@@ -1,10 +1,10 @@
-"""The check of a batch's records that a broker makes at every produce, most of it without a step per record.
+"""The check that a broker makes of a batch's records at every produce, most of it without a step per record.
 
 Records of one producer look alike. After one record is taken apart, the others of its size are checked field by field:
 the same byte of each is one strided slice, and one comparison of slices checks all of them. Records of different sizes
-with keys of one size are first lined up into such columns. What fits neither is walked (:mod:`kpywire.walk`).
+with keys of one size are first lined up into such columns. Records that fit neither are walked (:mod:`kpywire.walk`).
 
-Not here: inflating, and what a topic's configs demand (timestamps, keys).
+Not here: inflating, and the demands of a topic's configs (timestamps, keys).
 
 Invariant: the outcome is that of :func:`kpywire.walk.walk` over the whole section, whatever the bytes.
 """
@@ -21,13 +21,15 @@ from kpywire.varint import Buffer, as_int64, decode_varint, decode_varlong
 from kpywire.walk import MOST_STEPS, InvalidRecord, Stretch, TooLaborious, frames, walk
 
 _FEW: Final = 24
-"""Fewer records than this are sooner walked than looked at."""
+"""Fewer records than this are walked sooner than they are compared."""
 _MANY: Final = 128
-"""The same for records of different sizes, and how far the first look at them goes; four times as far after success."""
+"""The same limit for records of different sizes, and the reach of the first attempt with them; four times as far after
+success."""
 _STRETCH: Final = 256
-"""How many records are walked before another look for equal ones."""
+"""The number of records that are walked before the next attempt to find equal ones."""
 _WALKED: Final = _FEW + 1 if isinstance(walk, FunctionType) else 1 << 12
-"""Batches of no more records than this are walked without a look. Where walking is compiled, that takes 13 ns each."""
+"""Batches of at most this many records are walked without an attempt. Where walking is compiled, that takes 13 ns per
+record."""
 
 _INT64_MIN: Final = -(1 << 63)
 _INT64_MAX: Final = (1 << 63) - 1
@@ -51,14 +53,14 @@ _WORDS: Final[dict[int, tuple[int, Literal["H", "I", "Q"]]]] = {
     7: (8, "Q"),
     8: (8, "Q"),
 }
-"""By the bytes of a timestamp delta: the machine word that holds them, in bytes and as ``struct`` calls it."""
+"""The machine word that holds a timestamp delta, by its number of bytes: its own bytes, and its ``struct`` format."""
 
 _Column = Callable[[int], bytes]
 """The byte at one place of each record, in the order of the records."""
 
 
 class Skim(NamedTuple):
-    """What the records of a batch say."""
+    """The facts about the records of a batch."""
 
     min_timestamp: int
     max_timestamp: int
@@ -69,7 +71,7 @@ class Skim(NamedTuple):
 
 
 class _Layout(NamedTuple):
-    """Where the fields of one record lie, counted from its start. Other records of a run may differ in ``size``."""
+    """The places of the fields of one record, counted from its start. Other records of a run may differ in ``size``."""
 
     size: int
     timestamp: int
@@ -85,7 +87,7 @@ class _Layout(NamedTuple):
 
 
 class _Run(NamedTuple):
-    """Records that were checked together: how many, what they say, and where they end."""
+    """Records that were checked together: their number, the facts about them, and where they end."""
 
     taken: int
     lowest: int
@@ -105,7 +107,7 @@ def skim(header: BatchHeader, section: Buffer) -> Skim:
 
 
 def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int, int, bool, bool]:
-    """As :func:`skim`, for callers that count tuples."""
+    """Like :func:`skim`, for callers where the number of tuples matters."""
     if type(section) is not bytes:
         section = bytes(section)
     look = _look if count > _WALKED else walk
@@ -129,7 +131,7 @@ def skim_section(section: Buffer, count: int, base_timestamp: int) -> tuple[int,
 
 
 def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
-    """The same as :func:`walk`, in runs of records that look alike and stretches of others."""
+    """Do the same as :func:`walk`, in runs of records that look alike and stretches of others."""
     lowest: list[int] = []
     highest: list[int] = []
     in_order = keyed = True
@@ -160,7 +162,7 @@ def _look(section: bytes, position: int, index: int, count: int) -> Stretch:
 def _next_run(section: bytes, start: int, index: int, count: int, reach: int) -> _Run | None:
     """The run of records that begins with the one at ``start``, or None if walking is no slower.
 
-    ``reach`` says how many of different sizes to try: none after records were found that are too different.
+    ``reach`` is the number of records of different sizes to try: none after records that were too different.
     """
     most = min(count, _same_offset_width(index)) - index - 1
     if most < _FEW:
@@ -181,7 +183,7 @@ def _next_run(section: bytes, start: int, index: int, count: int, reach: int) ->
 
 
 def _layout(section: bytes, start: int, index: int) -> _Layout | None:
-    """The layout of the record at ``start``, or None if it is one to walk: damaged or out of order."""
+    """The layout of the record at ``start``, or None if the record has to be walked: it is damaged or out of order."""
     headers: list[int] = []
     try:
         length, position = decode_varint(section, start)
@@ -268,10 +270,11 @@ def _equal_run(section: bytes, start: int, index: int, most: int, layout: _Layou
 
 
 def _uneven_run(section: bytes, start: int, index: int, most: int, layout: _Layout) -> _Run | None:
-    """The same for records whose values differ in size, as long as that size takes as many bytes as the first one's.
+    """The run from ``start`` on of records whose values differ in size, as long as that size takes as many bytes as the
+    first one's.
 
-    Each record is sought where the length of the one before it says. Then the heads of all, each with the byte in front
-    of it (the header count that ends the record before), are lined up into columns.
+    Each record is expected where the length of the one before it says. Then the heads of all, each with the byte in
+    front of it (the header count that ends the record before), are lined up into columns.
     """
     length_bytes = layout.timestamp - 1
     if length_bytes > 2 or layout.value_start - layout.value > 2 or section[start + layout.headers[0]]:
@@ -306,7 +309,7 @@ def _uneven_run(section: bytes, start: int, index: int, most: int, layout: _Layo
 
 
 def _starts(section: bytes, start: int, most: int, length_bytes: int) -> list[int]:
-    """Where the records from ``start`` on begin and the last of them ends, going by their lengths alone."""
+    """The beginnings of the records from ``start`` on and the end of the last one, by their lengths alone."""
     starts = [start]
     append = starts.append
     try:
@@ -336,7 +339,7 @@ def _lanes(column: _Column, first: int, after: int, ones: int) -> int:
 
 
 def _same_width(column: _Column, first: int, after: int, count: int) -> int:
-    """How many of ``count`` records have a varint that fills the places from ``first`` to ``after``."""
+    """The number of records, of ``count``, whose varint fills the places from ``first`` to ``after``."""
     same = count
     for place in range(first, after):
         marks = (b"\x00" if place == after - 1 else b"\x01") * count
@@ -345,7 +348,7 @@ def _same_width(column: _Column, first: int, after: int, count: int) -> int:
 
 
 def _alike(column: bytes, expected: bytes) -> int:
-    """How many bytes the two, which are of one length, have in common from the start."""
+    """The number of bytes that the two, which have the same length, have in common from the start."""
     if column == expected:
         return len(column)
     return _lowest_bit(int.from_bytes(column, "little") ^ int.from_bytes(expected, "little")) >> 3
@@ -358,7 +361,7 @@ def _lowest_bit(value: int) -> int:
 def _run(
     column: _Column, index: int, same: int, others: int, layout: _Layout, following: Callable[[int], int]
 ) -> _Run | None:
-    """The run of the record at ``index`` and those of ``same`` more that are also right in offset and timestamp."""
+    """The run of the record at ``index`` and those of the next ``same`` whose offset and timestamp are right too."""
     expected = _offset_columns(index + 1, others)
     for place in range(layout.offset, layout.key):
         same = min(same, _alike(column(place), expected[place - layout.offset]))

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 STEP_ELEMENTS = 32
-"""What codes in steps yields after so many elements of an array."""
+"""The number of elements of an array after which a codec in steps yields."""
 
 _numbers = count()
 

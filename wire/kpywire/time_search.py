@@ -1,7 +1,7 @@
 """The first record of a batch that is not older than a time, without taking apart those before it.
 
-Not a check: the batch passed one when it was produced. Of each record only its length and its timestamp are looked at,
-since a batch may hold a million of them and everybody waits meanwhile.
+This is not a check: the batch passed one when it was produced. Only the length and the timestamp of each record are
+read, since a batch may hold a million records and all clients wait for the search.
 
 Invariant: the outcome is that of :func:`kpywire.record.read_batch` and a comparison with each record, whatever the
 bytes; Malformed only where that raises it, too.

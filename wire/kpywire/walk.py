@@ -1,11 +1,11 @@
-"""The records of a section one by one: the exact check behind :mod:`kpywire.skim`, and what it falls back to.
+"""The records of a section one by one: the exact check behind :mod:`kpywire.skim`, which falls back to it.
 
-Checked is what Kafka's ``DefaultRecord.readFrom`` checks: every length inside a record adds up to the record's own,
+The checks are those of Kafka's ``DefaultRecord.readFrom``: every length inside a record adds up to the record's own,
 header keys are there, and the records fill the section to its last byte. Offset deltas are only reported (Kafka takes
 uncompressed batches with any), attributes of records are ignored, and any negative length of a key or value means null.
 
-Invariant: what passes here, :func:`kpywire.record.read_batch` can read; whatever the bytes, the outcome is a result or
-:class:`InvalidRecord`.
+Invariant: :func:`kpywire.record.read_batch` can read every section that passes here; whatever the bytes, the outcome is
+a result or :class:`InvalidRecord`.
 """
 
 from collections.abc import Iterator
@@ -20,20 +20,21 @@ class InvalidRecord(Malformed):
 
 
 class TooLaborious(Malformed):
-    """A batch has more records or headers that have to be looked at one by one than `MOST_STEPS`."""
+    """A batch has more records or headers that have to be checked one by one than `MOST_STEPS`."""
 
 
 MOST_STEPS = 1 << 19
-"""Records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can inflate to
-millions of them; records that look alike do not count."""
+"""The most records and headers of a batch that are walked, about a second's work. A batch of a few kilobytes can
+inflate to millions of them; records that look alike do not count."""
 
 Stretch = tuple[int, int, bool, bool, int, int]
-"""What some records say: their smallest and largest timestamp delta, whether their offset deltas are their indices in
-the batch, whether every one has a key; the position after them; and how many headers they have, as far as walked."""
+"""The facts about some records: their smallest and largest timestamp delta, whether their offset deltas are their
+indices in the batch, whether every one has a key; the position after them; and how many headers they have, as far as
+walked."""
 
 
 class Frame(NamedTuple):
-    """One record without its bytes. A size of -1 or less is a null."""
+    """A record without its bytes. A size of -1 or less is a null."""
 
     timestamp_delta: int
     offset_delta: int
@@ -44,8 +45,8 @@ class Frame(NamedTuple):
 def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
     """Check the records ``first`` to ``last`` (exclusive) of a section, the first of which starts at ``position``.
 
-    One byte at a time and without a call per field, since this runs for each record of a batch that
-    :mod:`kpywire.skim` cannot take in one look.
+    It reads one byte at a time, without a call per field, since it runs for each record of a batch that
+    :mod:`kpywire.skim` cannot compare.
 
     Raises:
         InvalidRecord: a record contradicts itself, or the section ends before the last one.
@@ -123,7 +124,7 @@ def walk(section: bytes, position: int, first: int, last: int) -> Stretch:
 
 
 def frames(section: bytes, count: int) -> Iterator[Frame]:
-    """The records of a section that passed the check, for callers that must say which of them they refuse, and why."""
+    """The records of a section that passed the check, for callers that must name the ones they refuse, and why."""
     position = 0
     for _ in range(count):
         length, position = decode_varint(section, position)

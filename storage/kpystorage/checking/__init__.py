@@ -1,4 +1,4 @@
-"""What is wrong with the files of log directories, found without a broker, and how it is mended.
+"""Finding damage in the files of log directories without a broker, and mending it.
 
-Finding reads only. Mending never deletes: what it changes is set aside under another name first.
+Finding only reads. Mending never deletes: a file that it changes is set aside under another name first.
 """

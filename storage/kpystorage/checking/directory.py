@@ -1,6 +1,6 @@
-"""Whether the files of a log directory itself are whole, and agree with one another and with what the cluster says.
+"""Whether the files of a log directory itself are whole, and agree with one another and with the cluster's metadata.
 
-Not here: the partitions' own directories (:mod:`kpystorage.checking.partition`) and what the metadata log means.
+Not here: the partitions' own directories (:mod:`kpystorage.checking.partition`) and the meaning of the metadata log.
 """
 
 import json
@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kpystorage import checkpoint, meta_properties, names, session
 from kpystorage.checking.epochs import FROM_EPOCHS
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding
-from kpystorage.checking.partition import NO_OFFSET, PartitionReport, Surroundings
+from kpystorage.checking.partition import NO_OFFSET, PartitionFacts, PartitionReport
 from kpystorage.checking.set_aside_names import is_set_aside
 from kpystorage.directory import METADATA_TOPIC
 from kpystorage.disk import Disk
@@ -29,26 +29,28 @@ _OWN_FILES = (
     "bootstrap.checkpoint",
 )
 _REMEDIES = {
-    names.RECOVERY_POINTS: "set aside and written anew from the logs",
-    names.LOG_STARTS: "set aside and written anew from the leader epochs",
-    names.HIGH_WATERMARKS: "set aside; the leaders find them anew",
-    names.CLEANER_OFFSETS: "set aside; compaction begins anew",
+    names.RECOVERY_POINTS: "set aside and rewritten from the logs",
+    names.LOG_STARTS: "set aside and rewritten from the leader epochs",
+    names.HIGH_WATERMARKS: "set aside; the leaders find them again",
+    names.CLEANER_OFFSETS: "set aside; compaction starts again from the beginning",
 }
 
 
 class Known(NamedTuple):
-    """What the metadata log says; None or empty where it could not be read."""
+    """The contents of the metadata log; None or empty where it could not be read."""
 
     topic_ids: Mapping[str, bytes] | None = None
     node_id: int | None = None
-    """The only node there is, if there is only one."""
+    """The id of the only node, if there is only one."""
     directory_ids: frozenset[bytes] = frozenset()
-    """Of the node's log directories."""
+    """The ids of the node's log directories."""
     broker_epoch: int = -1
+    compacted: frozenset[str] = frozenset()
+    """The topics whose ``cleanup.policy`` names ``compact``."""
 
 
 class DirectoryCheck:
-    """One log directory. ``findings`` gather as methods are called."""
+    """The check of one log directory. ``findings`` gather as methods are called."""
 
     def __init__(self, disk: Disk, path: str, known: Known) -> None:
         self.disk = disk
@@ -56,9 +58,9 @@ class DirectoryCheck:
         self.known = known
         self.findings: list[Finding] = []
         self.partitions: dict[TopicPartition, str] = {}
-        """By topic and partition: the directory's path."""
+        """The directory's path by topic and partition."""
         self.others: list[tuple[str, str]] = []
-        """(path, mark) of marked directories that are still worth a look: ``-future`` and ``-stray``."""
+        """(path, mark) of marked directories that are still worth checking: ``-future`` and ``-stray``."""
         self.checkpoints: dict[str, dict[TopicPartition, int]] = {}
         self.cluster_id: str | None = None
         self._malformed: set[str] = set()
@@ -167,20 +169,21 @@ class DirectoryCheck:
 
     # Partitions.
 
-    def surroundings(self, spot: TopicPartition) -> Surroundings:
-        """What is said of one partition."""
+    def facts(self, spot: TopicPartition) -> PartitionFacts:
+        """The facts about one partition that its check needs."""
         topics = self.known.topic_ids or {}
         unknown = FROM_EPOCHS if names.LOG_STARTS in self._malformed else NO_OFFSET
-        return Surroundings(
+        return PartitionFacts(
             self.clean,
             self.checkpoints[names.RECOVERY_POINTS].get(spot, NO_OFFSET),
             self.checkpoints[names.LOG_STARTS].get(spot, unknown),
             self.checkpoints[names.CLEANER_OFFSETS].get(spot, 0),
             topics.get(spot[0]),
+            spot[0] in self.known.compacted,
         )
 
     def compare(self, reports: Mapping[TopicPartition, PartitionReport]) -> None:
-        """Compare the checkpoints with the partitions' logs, whose reports these are."""
+        """Compare the checkpoints with the partitions' logs, which these reports describe."""
         for name in CHECKPOINTS:
             found = self.checkpoints[name]
             unknown = [spot for spot in found if spot not in self.partitions]

@@ -13,8 +13,8 @@ from kpystorage.errors import CorruptFile
 from kpystorage.leader_epochs import LeaderEpochs
 
 FROM_EPOCHS = -2
-"""In place of a log start that nobody knows."""
-REWRITTEN = "set aside and written anew from the batches"
+"""The log start is not known: the first known epoch stands in its place."""
+REWRITTEN = "set aside and rewritten from the batches"
 
 
 class EpochCheck:
@@ -26,11 +26,11 @@ class EpochCheck:
         self.path = f"{directory}/{names.LEADER_EPOCHS}"
         self.wrong = False
         self.strays = 0
-        """How many batches contradict the checkpoint."""
+        """The number of batches that contradict the checkpoint."""
         self.expected = -1
         """The epoch that the last of them should have."""
         self.seen = LeaderEpochs()
-        """What the batches say."""
+        """The epochs that the batches have."""
         self._report = report
         self._clean = clean
         self._known = self._read(disk)
@@ -64,12 +64,12 @@ class EpochCheck:
 
     @property
     def start_offset(self) -> int | None:
-        """Where the first epoch that is known begins: at the log start, once that has moved."""
+        """The offset where the first known epoch begins. Once the log start has moved, that is the log start."""
         first = self._known.earliest if self._known is not None else None
         return first[1] if first is not None else None
 
     def batch(self, base_offset: int, last_offset: int, epoch: int) -> str:
-        """The next batch; what is wrong with its epoch, nothing if it is right."""
+        """Take the next batch. Return what is wrong with its epoch, or nothing if it is right."""
         before, self._latest = self._latest, max(self._latest, epoch)
         if epoch >= 0 and epoch > before:
             self.seen.assign(epoch, base_offset)
@@ -91,7 +91,7 @@ class EpochCheck:
         return f"its leader epoch is {epoch}, where {names.LEADER_EPOCHS} says {expected}"
 
     def end(self, log_end: int) -> None:
-        """The log has no more batches."""
+        """Take the end: the log has no more batches."""
         if self._missing:
             self._report(
                 Finding(NOTE, self.path, "lacks the latest epoch, which the next start reads from the batches")

@@ -1,16 +1,17 @@
-"""One thing found in a log directory that is not as it should be."""
+"""Findings: each is one thing in a log directory that is not as it should be."""
 
 from collections.abc import Callable
 from typing import NamedTuple
 
 DAMAGE = "damage"
-"""Bytes are not what was written, or files contradict one another."""
+"""Bytes differ from those that were written, or files contradict one another."""
 NOTE = "note"
-"""Worth knowing, and no harm: what a stop leaves behind, and a start finishes."""
+"""Harmless, but worth knowing: what a stop leaves behind and a start completes."""
 
 
 class Finding(NamedTuple):
-    """``text`` is one line for people; ``remedy`` says what mending does about it, nothing if it can do nothing."""
+    """One finding. ``text`` is one line for people. ``remedy`` says what mending does about it, and is empty if it can
+    do nothing."""
 
     level: str
     path: str

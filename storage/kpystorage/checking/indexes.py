@@ -1,9 +1,9 @@
-"""Whether the indexes of a segment say what its batches say, found while the batches go by.
+"""Whether the indexes of a segment agree with its batches, found while the batches are read.
 
-Each check takes the batches of its segment in their order, then ends. The zeros that Kafka preallocates behind the
-entries of a segment it still writes to are no entries.
+Each check takes the batches of its segment in their order, then the end. The zeros that Kafka preallocates behind the
+entries of an active segment are not entries.
 
-Invariant: an index is read as a whole once; of the batches nothing is kept.
+Invariant: an index is read as a whole once; nothing of the batches is kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,21 +13,21 @@ from kpystorage.checking.findings import DAMAGE, NOTE, Finding, Report
 from kpystorage.transaction_index import AbortedTransaction
 from kpywire.batch import BatchHeader
 
-REBUILT = "set aside and built anew"
+REBUILT = "set aside and rebuilt"
 _OFFSET_ENTRY = Struct(">ii")
 _TIME_ENTRY = Struct(">qi")
 _TRANSACTION_ENTRY = Struct(">hqqqq")
 
 
 def entries(data: bytes, layout: Struct) -> Iterator[tuple[int, ...]]:
-    """The entries of an index file, up to the room that was taken beforehand."""
+    """The entries of an index file, without the space that was preallocated behind them."""
     whole = data[: len(data) // layout.size * layout.size].rstrip(b"\0")
     length = -(-len(whole) // layout.size) * layout.size
     return layout.iter_unpack(data[:length])
 
 
 class IndexCheck:
-    """What the checks have in common: findings of one file. ``wrong`` says whether it is damaged."""
+    """The common part of the checks: findings of one file. ``wrong`` says whether it is damaged."""
 
     def __init__(self, path: str, data: bytes, layout: Struct, report: Report) -> None:
         self.path = path
@@ -37,7 +37,7 @@ class IndexCheck:
             self.say(f"{len(data) % layout.size} bytes behind its last entry")
 
     def say(self, text: str) -> None:
-        """Damage; a file is called damaged once."""
+        """Report damage. A file is reported as damaged once."""
         if not self.wrong:
             self._report(Finding(DAMAGE, self.path, text, REBUILT))
         self.wrong = True
@@ -62,7 +62,7 @@ class OffsetIndexCheck(IndexCheck):
             self._expected[position] = offset
 
     def batch(self, position: int, header: BatchHeader) -> None:
-        """The next batch of the segment."""
+        """Take the next batch of the segment."""
         expected = self._expected.pop(position, None)
         if expected is not None:
             if self._later is not None:
@@ -78,7 +78,7 @@ class OffsetIndexCheck(IndexCheck):
             self._later = None
 
     def end(self) -> None:
-        """The segment has no more batches."""
+        """Take the end: the segment has no more batches."""
         if self._later is not None:
             self.say(f"entry of offset {self._later}, which no batch ends with")
         for position, offset in self._expected.items():
@@ -86,9 +86,10 @@ class OffsetIndexCheck(IndexCheck):
 
 
 class TimeIndexCheck(IndexCheck):
-    """``.timeindex``: up to an entry's offset nothing is later than its timestamp, and its batch is the first of these.
+    """``.timeindex``: up to an entry's offset no record is later than its timestamp, and its batch is the first with
+    that timestamp.
 
-    From there a reader looks for the first record that is so late.
+    A reader begins there to look for the first record of that time or later.
     """
 
     def __init__(self, path: str, data: bytes, base_offset: int, report: Report) -> None:
@@ -97,13 +98,13 @@ class TimeIndexCheck(IndexCheck):
         self._next = 0
         self._latest = -1
         self._latest_since = -1
-        """The last offset of the first batch that is so late."""
+        """The last offset of the first batch that has the latest timestamp so far."""
         for (timestamp, offset), (following, its_offset) in zip(self._entries, self._entries[1:], strict=False):
             if following <= timestamp or its_offset < offset:
                 self.say(f"entry of timestamp {following}, offset {its_offset} behind one of {timestamp}, {offset}")
 
     def batch(self, header: BatchHeader) -> None:
-        """The next batch of the segment."""
+        """Take the next batch of the segment."""
         if header.max_timestamp > self._latest:
             self._latest, self._latest_since = header.max_timestamp, header.last_offset
         while self._next < len(self._entries) and self._entries[self._next][1] <= header.last_offset:
@@ -117,7 +118,7 @@ class TimeIndexCheck(IndexCheck):
                 self.note(f"entry of offset {offset}, whose batch ends at {header.last_offset}, which does no harm")
 
     def end(self) -> None:
-        """The segment has no more batches."""
+        """Take the end: the segment has no more batches."""
         for timestamp, offset in self._entries[self._next :]:
             self.say(f"entry of timestamp {timestamp} at offset {offset}, which the segment does not have")
 
@@ -125,7 +126,7 @@ class TimeIndexCheck(IndexCheck):
 class TransactionIndexCheck(IndexCheck):
     """``.txnindex``: the aborted transactions whose marker lies in the segment.
 
-    What began before the first batch that is left cannot be known; of those only the end is compared.
+    The start of a transaction that began before the first batch left cannot be known; only its end is compared.
     """
 
     def __init__(self, path: str, data: bytes, report: Report) -> None:
@@ -137,7 +138,7 @@ class TransactionIndexCheck(IndexCheck):
             self._said.append(AbortedTransaction._make(fields))
 
     def end(self, found: Sequence[AbortedTransaction], markers: Sequence[tuple[int, int]], *, complete: bool) -> None:
-        """``found`` are the transactions that were seen to abort, ``markers`` all aborts (producer id, offset).
+        """``found`` are the transactions whose abort was seen, ``markers`` all aborts (producer id, offset).
 
         ``complete``: nothing was missing before them, and nothing was compacted away.
         """

@@ -1,16 +1,16 @@
-"""Mending a partition's files: what is replaced is set aside beside the new file, never deleted.
+"""Mending a partition's files: a file that is replaced is set aside beside the new one, never deleted.
 
-Batches that are whole get the right bytes outside their checksum; what is not whole is taken out, which leaves a gap in
-the offsets that readers pass over. Indexes, snapshots and epochs are built anew from the batches.
+Batches that are whole get the right bytes outside their checksum. Other bytes are taken out, which leaves a gap in the
+offsets that readers skip. Indexes, snapshots and epochs are rebuilt from the batches.
 
-Invariant: a file is set aside before another one takes its name; what is lost is said.
+Invariant: a file is set aside before another one takes its name; every loss is reported.
 """
 
 from collections.abc import Iterator
 
 from kpystorage import names, partition_metadata, producer_snapshot
 from kpystorage.checking.findings import DAMAGE
-from kpystorage.checking.partition import Edit, PartitionCheck, PartitionReport, Surroundings
+from kpystorage.checking.partition import Edit, PartitionCheck, PartitionFacts, PartitionReport
 from kpystorage.checking.set_aside_names import set_aside_name
 from kpystorage.checkpoint import render_epochs, write_atomically
 from kpystorage.disk import Disk
@@ -23,14 +23,14 @@ UNFINISHED = ".mending"
 
 
 class Setter:
-    """Sets files of one run aside."""
+    """Sets aside the files of one run."""
 
     def __init__(self, disk: Disk, stamp: str) -> None:
         self.disk = disk
         self._stamp = stamp
 
     def set_aside(self, path: str) -> str:
-        """Give a file another name beside; that name's path, empty if there is no such file. OSError."""
+        """Rename a file within its directory. Return the new path, empty if there is no such file. OSError."""
         if self.disk.status(path) is None:
             return ""
         number = 0
@@ -41,10 +41,10 @@ class Setter:
 
 
 class PartitionMending:
-    """One partition. ``metadata``: it is the metadata log, of which nothing is ever taken out."""
+    """The mending of one partition. ``metadata``: it is the metadata log, from which nothing is ever taken out."""
 
     def __init__(
-        self, disk: Disk, directory: str, around: Surroundings, setter: Setter, *, metadata: bool = False
+        self, disk: Disk, directory: str, around: PartitionFacts, setter: Setter, *, metadata: bool = False
     ) -> None:
         self.disk = disk
         self.directory = directory
@@ -54,7 +54,7 @@ class PartitionMending:
         self._metadata = metadata
 
     def run(self) -> PartitionReport:
-        """Mend; what the partition is afterwards. OSError where a file cannot be read or written."""
+        """Mend. Return a description of the partition afterwards. OSError where a file cannot be read or written."""
         check = PartitionCheck(self.disk, self.directory, self.around, mending=True)
         check.run()
         changed = set(self._segments(check))
@@ -79,7 +79,7 @@ class PartitionMending:
         self.lines.append(f"{self.directory}/{text}")
 
     def _replace(self, name: str) -> str:
-        """Set a file aside; how to say so."""
+        """Set a file aside. Return the words that report it."""
         aside = self._setter.set_aside(f"{self.directory}/{name}")
         return f"; the old one is {aside.rpartition('/')[2]}" if aside else ""
 
@@ -146,7 +146,7 @@ class PartitionMending:
             index.append(aborted)
         if index.file is not None:
             index.file.release()
-        self._say(f"{stem}: its indexes are built anew{next((each for each in aside if each), '')}")
+        self._say(f"{stem}: its indexes are rebuilt{next((each for each in aside if each), '')}")
         if aside[2] and not check.complete:
             self._say(
                 f"{stem}: transactions aborted in it that began before the log's first batch are not known any more"
@@ -160,14 +160,14 @@ class PartitionMending:
             self._say(f"{name}: set aside; the producers before offset {offset} are read from what is left{aside}")
             return
         self.disk.write(f"{self.directory}/{name}", producer_snapshot.render(entries), synchronize=True)
-        self._say(f"{name}: built anew{aside}")
+        self._say(f"{name}: rebuilt{aside}")
 
     def _epochs(self, check: PartitionCheck) -> None:
         aside = self._replace(names.LEADER_EPOCHS)
         check.epochs.seen.truncate_from_start(check.epochs.log_start)
         data = render_epochs(check.epochs.seen.entries())
         write_atomically(self.disk, f"{self.directory}/{names.LEADER_EPOCHS}", data)
-        self._say(f"{names.LEADER_EPOCHS}: written anew from the batches{aside}")
+        self._say(f"{names.LEADER_EPOCHS}: rewritten from the batches{aside}")
 
     def _partition_metadata(self, check: PartitionCheck) -> None:
         path = f"{self.directory}/{names.PARTITION_METADATA}"
@@ -176,7 +176,7 @@ class PartitionMending:
             return
         aside = self._replace(names.PARTITION_METADATA)
         write_atomically(self.disk, path, partition_metadata.render(topic_id))
-        self._say(f"{names.PARTITION_METADATA}: written anew{aside}")
+        self._say(f"{names.PARTITION_METADATA}: rewritten{aside}")
 
 
 def _lost(edit: Edit) -> str:

@@ -1,7 +1,8 @@
 """Whether the files of one partition's directory are whole and fit together.
 
-Every batch is read: its checksum, its records, its place among its neighbours, what the indexes, the epochs and the
-producers say of it. In a log that was not stopped cleanly, what the next start finishes or builds anew is only noted.
+Every batch is read: its checksum, its records, its place among its neighbours, and its entries in the indexes, the
+epochs and the producer snapshots. In a log that was not stopped cleanly, whatever the next start completes or rebuilds
+is only noted.
 
 Invariant: nothing is written, and memory does not grow with the log.
 """
@@ -37,20 +38,21 @@ _MAX_OFFSET = (1 << 63) - 1
 _OWN_FILES = (names.LEADER_EPOCHS, names.PARTITION_METADATA, "quorum-state")
 
 
-class Surroundings(NamedTuple):
-    """What the log directory and the cluster say of a partition; what is not known is None or -1."""
+class PartitionFacts(NamedTuple):
+    """The facts about a partition from its log directory and the cluster; None or -1 where a fact is not known."""
 
     clean: bool
     """Whether the last writer stopped cleanly."""
     recovery_point: int = NO_OFFSET
     log_start: int = NO_OFFSET
     cleaned_to: int = 0
-    """Below, compaction may have left gaps."""
+    """The offset below which compaction may have left gaps."""
     topic_id: bytes | None = None
+    is_compacted: bool = False
 
 
 class PartitionReport(NamedTuple):
-    """What a partition was found to be."""
+    """The result of checking a partition."""
 
     directory: str
     findings: list[Finding]
@@ -59,28 +61,28 @@ class PartitionReport(NamedTuple):
     last_epoch: int
     size_bytes: int
     first_base: int
-    """Where the first segment begins."""
+    """The offset where the first segment begins."""
     first_epoch_start: int
-    """Where ``leader-epoch-checkpoint`` lets the log start."""
+    """The log start that ``leader-epoch-checkpoint`` allows."""
 
 
 class Edit(NamedTuple):
-    """A stretch of a segment that should be something else; ``data`` is empty where it is lost."""
+    """A stretch of a segment that should hold other bytes. ``data`` is empty where the stretch is lost."""
 
     position: int
     end: int
     data: bytes
     offsets: tuple[int, int] | None
-    """Of what is lost, as far as the neighbours tell: the first, and the first that is there again."""
+    """The offsets that are lost, as far as the neighbours show: the first, and the first that is there again."""
 
 
 class PartitionCheck:
-    """One partition, from its directory. ``findings`` gather in the order of the files.
+    """The check of one partition, from its directory. ``findings`` gather in the order of the files.
 
-    With ``mending`` it also notes how segments should be, and what their derived files should say.
+    With ``mending`` it also notes the right bytes of segments, and the right contents of their derived files.
     """
 
-    def __init__(self, disk: Disk, directory: str, around: Surroundings, *, mending: bool = False) -> None:
+    def __init__(self, disk: Disk, directory: str, around: PartitionFacts, *, mending: bool = False) -> None:
         self.disk = disk
         self.directory = directory
         self.around = around
@@ -91,12 +93,13 @@ class PartitionCheck:
         self.damaged_snapshots: set[int] = set()
         self.mending = mending
         self.edits: dict[int, list[Edit]] = {}
-        """By base offset of the segment: what its own bytes and neighbours tell."""
+        """The edits by base offset of the segment, found from its own bytes and neighbours."""
         self.epoch_edits: dict[int, list[Edit]] = {}
-        """Batches whose epoch alone is not what the checkpoint says."""
+        """Batches in which only the epoch differs from the checkpoint."""
         self.aborted: dict[int, list[AbortedTransaction]] = {}
         self.snapshots: dict[int, list[SnapshotEntry]] = {}
-        """What producer snapshots at the segments' bases and the log's end should say, where that is known."""
+        """The right contents of the producer snapshots at the segments' bases and the log's end, where they are
+        known."""
         self._listed = sorted(disk.list_directory(directory))
         bases = self.bases()
         first_base = bases[0] if bases else 0
@@ -104,11 +107,15 @@ class PartitionCheck:
             disk, directory, around.log_start, first_base, self.findings.append, clean=around.clean
         )
         self._producers = ProducerStates(directory)
-        self._complete = around.cleaned_to == 0
-        """Whether every transaction that ends here has been seen to begin."""
+        self.cleaned_to = around.cleaned_to
+        if around.is_compacted and not around.clean:
+            # A process that was killed may have compacted more than it noted, but never the active segment.
+            self.cleaned_to = max(around.cleaned_to, *bases[-1:], 0)
+        self._complete = self.cleaned_to == 0
+        """Whether the beginning was seen of every transaction that ends here."""
 
     def run(self) -> PartitionReport:
-        """Look at everything. OSError if a file cannot be read."""
+        """Check everything. OSError if a file cannot be read."""
         self._partition_metadata()
         self._names()
         bases = self.bases()
@@ -154,7 +161,7 @@ class PartitionCheck:
             parsed = names.parse_segment_file(name)
             if parsed is not None:
                 if parsed[1] in names.INDEXES and parsed[0] not in logs:
-                    self.damage(name, "an index without its segment", "set aside")
+                    self._index_is_alone(name)
                 continue
             if names.parse_temporary_file(name) or name.endswith((TEMPORARY, ".part")):
                 self.note(name, "left by a stop in between; the next start finishes or removes it")
@@ -170,15 +177,22 @@ class PartitionCheck:
     def _index_is_missing(self, base: int, suffix: str) -> None:
         name = names.segment_file(base, suffix)
         if self.around.clean:
-            self.damage(name, "is missing", "built anew")
+            self.damage(name, "is missing", "rebuilt")
             self.damaged_indexes.add((base, suffix))
         else:
-            self.note(name, "is missing; the next start builds it anew")
+            self.note(name, "is missing; the next start rebuilds it")
+
+    def _index_is_alone(self, name: str) -> None:
+        """A process that is killed while it deletes a segment leaves one; so does Apache Kafka."""
+        if self.around.clean:
+            self.damage(name, "an index without its segment", "set aside")
+        else:
+            self.note(name, "an index without its segment; the next start removes it")
 
     def _partition_metadata(self) -> None:
         path = f"{self.directory}/{names.PARTITION_METADATA}"
         wanted = self.around.topic_id
-        remedy = "" if wanted is None else "set aside and written anew"
+        remedy = "" if wanted is None else "set aside and rewritten"
         try:
             data = self.disk.read(path)
             topic_id = partition_metadata.parse(data, path)
@@ -214,9 +228,9 @@ class PartitionCheck:
 
     def _derived(self, name: str, text: str, offset: int = 0) -> None:
         if self.around.clean or offset <= self.around.recovery_point:
-            self.damage(name, text, "set aside; built anew where all that it says is in the log")
+            self.damage(name, text, "set aside; rebuilt where all that it says is in the log")
         else:
-            self.note(name, f"{text}; the next start builds it anew")
+            self.note(name, f"{text}; the next start rebuilds it")
 
     def _places(self, log_end: int) -> None:
         around = self.around
@@ -236,7 +250,7 @@ class PartitionCheck:
         if self.expected_offset == NO_OFFSET:
             self.expected_offset = base
             self._begin_producers(base)
-        elif self.expected_offset < base and base > self.around.cleaned_to:
+        elif self.expected_offset < base and base > self.cleaned_to:
             say = self.note if self.was_mended() else self.damage
             say(name, f"begins at offset {base}; the segment before it ends at {self.expected_offset}")
         self.expected_offset = max(self.expected_offset, base)
@@ -268,7 +282,8 @@ class PartitionCheck:
     def follow(
         self, header: BatchHeader, piece: Piece, place: LogOffset
     ) -> AbortedTransaction | tuple[int, int] | None:
-        """Take a batch of a producer: the transaction that it aborts, or (producer id, offset) of one not seen."""
+        """Take a batch of a producer. Return the transaction that it aborts, or (producer id, offset) of one whose
+        beginning was not seen."""
         if header.producer_id == NO_PRODUCER_ID:
             return None
         ended = apply_producer(self._producers, header, piece.data, 0, place)
@@ -287,7 +302,7 @@ class PartitionCheck:
 
 
 class _SegmentWalk:
-    """One segment: its batches against one another and against its indexes."""
+    """The walk over one segment: its batches against one another and against its indexes."""
 
     def __init__(self, check: PartitionCheck, name: str, base: int, size: int, *, certain: bool, is_last: bool) -> None:
         self._check = check
@@ -309,7 +324,7 @@ class _SegmentWalk:
     def _reporter(self, suffix: str) -> Report:
         def report(finding: Finding) -> None:
             if finding.level == DAMAGE and not self._certain:
-                finding = finding._replace(level=NOTE, text=f"{finding.text}; the next start builds it anew", remedy="")
+                finding = finding._replace(level=NOTE, text=f"{finding.text}; the next start rebuilds it", remedy="")
             elif finding.level == DAMAGE:
                 self._check.damaged_indexes.add((self._base, suffix))
             self._check.findings.append(finding)
@@ -329,7 +344,7 @@ class _SegmentWalk:
         self._check.damage(self._name, text, remedy)
 
     def take(self, piece: Piece, next_header: bytes, limit: int) -> None:
-        """The next piece of the file; ``next_header`` is what lies behind it."""
+        """Take the next piece of the file. ``next_header`` is the bytes behind it."""
         if piece.header is None:
             self._unreadable(piece)
             return
@@ -367,9 +382,9 @@ class _SegmentWalk:
             check.epoch_edits.setdefault(self._base, []).append(Edit(*place, data, None))
 
     def _base_offset(self, piece: Piece, header: BatchHeader, next_header: bytes, limit: int) -> int:
-        """The base offset that the batch must have, as its neighbours tell; reports another one."""
+        """The base offset that the batch must have by its neighbours. A different one is reported."""
         found, expected = header.base_offset, self._check.expected_offset
-        if found == expected or (expected < found and header.next_offset <= self._check.around.cleaned_to):
+        if found == expected or (expected < found and header.next_offset <= self._check.cleaned_to):
             return found
         end = expected + header.last_offset_delta + 1
         following = limit
@@ -414,14 +429,14 @@ class _SegmentWalk:
             self._markers.append(seen)
 
     def end(self) -> None:
-        """The segment ends here."""
+        """Take the end of the segment."""
         self._offsets.end()
         self._times.end()
         self._transactions.end(self.aborted, self._markers, complete=self._check.complete)
 
 
 def check_records(header: BatchHeader, data: memoryview) -> None:
-    """Malformed if the records of a batch whose checksum holds are not what its header says."""
+    """Check the records of a batch whose checksum holds. Malformed if they do not agree with its header."""
     if header.record_count > header.last_offset_delta + 1 or header.record_count < 0:
         raise Malformed(f"{header.record_count} records in {header.last_offset_delta + 1} offsets")
     section = data[HEADER_BYTES:]

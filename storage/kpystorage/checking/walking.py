@@ -1,7 +1,7 @@
-"""Walking the batches of a damaged segment: what is whole, what is not, and where the next whole batch begins.
+"""Walking over the batches of a damaged segment: the whole ones, the damaged ones, and the start of the next whole one.
 
 The 16 bytes before a batch's checksum (base offset, length, leader epoch, magic) are not covered by it. A wrong length
-or magic is told by what follows: the batch is taken up to the next valid one, and its checksum decides.
+or magic is recognised by what follows: the batch is taken up to the next valid one, and its checksum decides.
 
 Invariant: the pieces come in order, touch one another and cover the file; memory is bounded by the largest batch.
 """
@@ -20,22 +20,23 @@ _MAX_OFFSET = (1 << 63) - 1
 
 
 class Piece(NamedTuple):
-    """A stretch of a segment file. ``header`` is None where no batch can be made out."""
+    """A stretch of a segment file. ``header`` is None where no batch can be recognised."""
 
     position: int
     end: int
     header: BatchHeader | None
-    """As it should be: with the right length and magic."""
+    """The header as it should be: with the right length and magic."""
     data: memoryview
     """The whole batch as it lies in the file."""
     trouble: str = ""
-    """What is wrong with it, by its own bytes."""
+    """The fault of the batch, judged by its own bytes; empty if it has none."""
     whole: bool = True
     """Whether its checksum holds."""
 
 
 def pieces(file: Readable, size: int, lowest_offset: int, limit_offset: int = _MAX_OFFSET) -> Iterator[Piece]:
-    """All of the file. Batches have offsets from ``lowest_offset`` up to ``limit_offset``. May raise OSError."""
+    """The pieces of the whole file. Batches have offsets from ``lowest_offset`` up to ``limit_offset``. May raise
+    OSError."""
     position = 0
     window, start = memoryview(b""), 0
     while position < size:
@@ -51,7 +52,7 @@ def pieces(file: Readable, size: int, lowest_offset: int, limit_offset: int = _M
                 position += header.size
                 continue
             if _goes_on(file, position + header.size, size):
-                yield Piece(position, position + header.size, header, data, "its checksum does not match", False)
+                yield Piece(position, position + header.size, header, data, "its checksum does not match", whole=False)
                 position += header.size
                 continue
         following = _next_whole(file, position + 1, size, lowest_offset, limit_offset)
@@ -72,7 +73,7 @@ def _wanted(file: Readable, position: int, size: int) -> int:
 
 
 def _header(window: memoryview, at: int) -> BatchHeader | None:
-    """The header there if its length and magic can be right."""
+    """The header at this place, if its length and magic can be right."""
     if at + HEADER_BYTES > len(window):
         return None
     header = BatchHeader._make(HEADER.unpack_from(window, at))
@@ -80,14 +81,14 @@ def _header(window: memoryview, at: int) -> BatchHeader | None:
 
 
 def _goes_on(file: Readable, position: int, size: int) -> bool:
-    """Whether the file ends here, or something that looks like a batch begins."""
+    """Whether the file ends here, or bytes that look like a batch begin."""
     if position == size:
         return True
     return _header(memoryview(file.pread(HEADER_BYTES, position)), 0) is not None
 
 
 def _next_whole(file: Readable, position: int, size: int, lowest: int, limit: int) -> int:
-    """Where the next batch with a valid checksum begins at or behind ``position``; ``size`` if there is none."""
+    """The beginning of the next batch with a valid checksum at or behind ``position``; ``size`` if there is none."""
     while position + HEADER_BYTES <= size:
         window = file.pread(min(BATCH_WINDOW_BYTES, size - position), position)
         at = window.find(MAGIC, MAGIC_POSITION)
@@ -114,7 +115,7 @@ def _is_possible(header: BatchHeader, room_bytes: int, lowest: int, limit: int) 
 
 
 def _resized(file: Readable, position: int, end: int) -> Piece:
-    """The bytes up to the next whole batch, as one batch whose length or magic is wrong if the checksum says so."""
+    """The bytes up to the next whole batch, as one batch with a wrong length or magic, if the checksum confirms it."""
     data = memoryview(file.pread(min(end - position, 1 << 30), position))
     if len(data) >= HEADER_BYTES:
         found = BatchHeader._make(HEADER.unpack_from(data, 0))
@@ -126,11 +127,11 @@ def _resized(file: Readable, position: int, end: int) -> Piece:
             return Piece(position, end, found._replace(batch_length=length, magic=MAGIC), data, trouble)
     if not any(data):
         return Piece(position, end, None, data, "")
-    return Piece(position, end, None, data, f"{end - position} bytes are no batch", False)
+    return Piece(position, end, None, data, f"{end - position} bytes are no batch", whole=False)
 
 
 def restored(piece: Piece, base_offset: int, epoch: int) -> bytes:
-    """The bytes of a whole batch with everything outside its checksum as it should be."""
+    """The bytes of a whole batch, with everything outside its checksum corrected."""
     assert piece.header is not None
     data = bytearray(piece.data)
     data[:_LENGTH_POSITION] = base_offset.to_bytes(8, "big", signed=True)

@@ -1,5 +1,5 @@
-"""Compaction: of every key only the newest record stays (Kafka's Cleaner).
+"""Compaction: only the newest record of every key is kept (Kafka's Cleaner).
 
-Picking what is worth it, and swapping in what came of it, are the log's owner's; what lies between needs only files
+The owner of the log picks the logs that are worth it, and swaps in the results. The work in between needs only files
 (:mod:`kpystorage.compaction.task`), so it may run in another process.
 """

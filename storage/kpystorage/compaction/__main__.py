@@ -1,9 +1,10 @@
 """The process that compacts logs for a broker: ``python -m kpystorage.compaction PARENT``, tasks and answers by pipe.
 
 A frame is a length (u32) and a pickle. In come (LogToClean, CleanerConfig, now_ms); out go CleanedSegments as they are
-complete, then Cleaned or Failed. The pipe leads to the process that started this one, and to nobody else.
+complete, then Cleaned or Failed. The pipe leads only to the process that started this one.
 
-Invariant: it does not outlive its parent, not even by a write: whoever opens the log directory next has it alone.
+Invariant: it does not outlive its parent, not even by one write. The next process that opens the log directory has it
+to itself.
 """
 
 import os
@@ -24,10 +25,11 @@ NICENESS = 10
 NICENESS_OF_MUCH = 19
 MUCH_BYTES = 64 << 20
 LONG_SLICE_NS = 100_000_000
-"""Longer than anybody else's, so that whoever wakes has a shorter one and need not wait until ours is used up."""
+"""A scheduler slice longer than that of any other process: a process that wakes has a shorter one, and need not wait
+until this one is used up."""
 AUTOGROUP = "/proc/self/autogroup"
 _SCHED_SETATTR = {"x86_64": 314, "aarch64": 274, "riscv64": 274}
-"""The system call's number; the C library has had no function for it for long."""
+"""The number of the system call. The C library got a function for it only recently."""
 _SCHED_ATTR = Struct("=IIQiIQQQ")
 """size, policy, flags, nice, priority, runtime, deadline, period (sched_setattr(2), its first version)."""
 _PR_SET_PDEATHSIG = 1
@@ -35,7 +37,8 @@ _SHORTEST_SLEEP_S = 0.02
 
 
 class Pace:
-    """Keeps reading and writing below a rate, over the time since it was made. Whoever does much stands back more."""
+    """Keeps reading and writing below a rate, measured over the time since it was made. The more is done, the longer it
+    waits."""
 
     def __init__(self, bytes_per_second: float) -> None:
         self._bytes_per_second = bytes_per_second
@@ -43,7 +46,7 @@ class Pace:
         self._since = monotonic()
 
     def __call__(self, size_bytes: int) -> None:
-        """So many bytes were read or written: wait until they may have been."""
+        """Wait until ``size_bytes`` more bytes may have been read or written."""
         if self._bytes < MUCH_BYTES <= self._bytes + size_bytes:
             stand_back(NICENESS_OF_MUCH)
         self._bytes += size_bytes
@@ -60,7 +63,7 @@ def send(pipe: BinaryIO, message: object) -> None:
 
 
 def answer(disk: Disk, task: tuple[LogToClean, CleanerConfig, int], answers: BinaryIO) -> None:
-    """Do one task and tell what came of it."""
+    """Do one task and send its results."""
     from kpystorage.compaction.cleaner import clean
 
     log, config, now_ms = task
@@ -77,7 +80,7 @@ def answer(disk: Disk, task: tuple[LogToClean, CleanerConfig, int], answers: Bin
 
 
 def die_with(parent: int) -> None:
-    """Have this process end when its parent does, at once where the system offers that."""
+    """Make this process end when its parent does, at once where the system supports that."""
     if sys.platform == "linux":
         import ctypes
 
@@ -87,7 +90,7 @@ def die_with(parent: int) -> None:
 
 
 def stand_back(niceness: int) -> None:
-    """Take of the processors what others leave, as a broker must not wait for its cleaner.
+    """Use only CPU that other processes leave idle, since a broker must not wait for its cleaner.
 
     Where Linux weighs sessions instead of processes (``sched_autogroup_enabled``), the session's niceness counts; ours
     leads one. A broker of real-time priority passes that on to its children.
@@ -104,7 +107,8 @@ def stand_back(niceness: int) -> None:
 
 
 def ask_for_long_slices() -> None:
-    """Have the scheduler let others in as soon as they wake: Linux from 6.12 on; older ones take no notice."""
+    """Ask the scheduler to let other processes run as soon as they wake. Linux 6.12 and later do so; older ones ignore
+    it."""
     number = _SCHED_SETATTR.get(os.uname().machine)
     if number is None:
         return
@@ -116,7 +120,7 @@ def ask_for_long_slices() -> None:
 
 
 def serve(tasks: BinaryIO, answers: BinaryIO) -> None:
-    """Do tasks until the pipe ends, which a thread of its own watches, since a task may take long."""
+    """Do tasks until the pipe ends. A thread of its own watches for that, since a task may take long."""
     from queue import SimpleQueue
 
     from kpystorage.real_disk import RealDisk

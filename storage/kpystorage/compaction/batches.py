@@ -1,8 +1,8 @@
-"""What a cleaner takes from a batch: header fields where they lie, the records inflated, the kind of a control batch.
+"""The parts of a batch that a cleaner reads: header fields in place, inflated records, the kind of a control batch.
 
-Most logs of small values have batches of one record, so a header is taken apart as a whole only where it is written.
+Most logs of small values have batches of one record, so a whole header is parsed only where it is written.
 
-Invariant: a batch whose checksum is wrong is never taken; rewriting it would make the damage good.
+Invariant: a batch whose checksum is wrong is never accepted; rewriting it would give the damage a valid checksum.
 """
 
 from struct import Struct
@@ -52,7 +52,7 @@ def int64(data: bytes, position: "i64") -> "i64":
 
 
 def end_of(data: bytes, position: "i64", limit: "i64") -> "i64":
-    """Where the batch at ``position`` ends, which is before ``limit``; -1 if none does."""
+    """The end of the batch at ``position``, which lies before ``limit``; -1 if no batch does."""
     if position + HEADER_BYTES > limit or data[position + MAGIC_POSITION] != MAGIC:
         return -1
     size = int32(data, position + LENGTH_POSITION) + LENGTH_END
@@ -65,7 +65,7 @@ def header_of(data: bytes, position: "i64") -> tuple[int, ...]:
 
 
 def check(data: bytes, position: "i64", following: "i64") -> None:
-    """Malformed: the batch from ``position`` to ``following`` has another checksum than its header says."""
+    """Raise Malformed if the batch from ``position`` to ``following`` has a different checksum than its header says."""
     start: i64 = position + ATTRIBUTES_POSITION
     if following - start < _SMALL_BYTES:
         crc: i64 = crc32c(data[start:following])
@@ -77,7 +77,7 @@ def check(data: bytes, position: "i64", following: "i64") -> None:
 
 
 def inflated(data: bytes, position: "i64", following: "i64") -> bytes | None:
-    """The records of a batch; None where they are not compressed, so that they lie behind the header as they are.
+    """The records of a batch; None where they are not compressed, so that they lie unchanged behind the header.
 
     Malformed: it is damaged, or does not inflate.
     """
@@ -90,7 +90,7 @@ def inflated(data: bytes, position: "i64", following: "i64") -> bytes | None:
 
 
 def control_kind(data: bytes, position: "i64", following: "i64") -> int:
-    """The type of the record in a control batch; ``CONTROL_KIND_NONE`` of one that was emptied."""
+    """The type of the record in a control batch; ``CONTROL_KIND_NONE`` for a batch that was emptied."""
     if not int32(data, position + RECORD_COUNT_POSITION):
         return CONTROL_KIND_NONE
     records = inflated(data, position, following)

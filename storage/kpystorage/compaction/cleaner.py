@@ -1,10 +1,10 @@
-"""One pass of compaction over one log (Kafka's Cleaner): new segments beside those of which they are what stays.
+"""One pass of compaction over one log (Kafka's Cleaner): new segments beside the old ones, with the records that stay.
 
 First a map is filled with the newest offset of every key, as many as fit; then all segments up to there are read again
-and written without what is superseded. It needs the files and what it is told of the log, so it may run in a process of
-its own; it changes nothing but files with the suffix ``.cleaned``.
+and written without the superseded records. A pass needs only the files and its ``LogToClean``, so it may run in a
+process of its own. It changes only files with the suffix ``.cleaned``.
 
-Invariant: whoever reads the new segments instead of the old finds the same newest value of every key.
+Invariant: a reader of the new segments finds the same newest value of every key as a reader of the old ones.
 """
 
 from collections.abc import Callable, Generator, Iterator
@@ -31,18 +31,19 @@ from kpywire.errors import Malformed
 
 Throttle = Callable[[int], None]
 _FREE_SHARE = 0.75
-"""A map is made no larger than that the offsets in question would fill this much of it."""
+"""The part of a map that is filled if every dirty offset has a key of its own. A map is not made larger than that."""
 _MARKED_SHARE = 4
-"""The memory for marks is at most this part of the map's."""
+"""The memory for marks is at most 1/4 of the map's."""
 
 
 def clean(
     disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle
 ) -> Generator[CleanedSegments, None, Cleaned]:
-    """Compact what is told of a log; each group of segments is complete and durable when it is yielded.
+    """Compact a log. Each group of segments is complete and durable when it is yielded.
 
-    ``now_ms`` is the time by which tombstones and markers are dropped; ``throttle`` is told of every so many bytes read
-    or written, and may wait. Ending the generator early leaves files that nobody needs.
+    ``now_ms`` is the time by which tombstones and markers are dropped; ``throttle`` is called with the number of bytes
+    each time some were read or written, and may wait. Ending the generator early leaves files that are no longer
+    needed.
 
     Raises:
         CorruptRecord: a batch cannot be read, or is of a format before v2; nothing of its group is yielded.
@@ -59,7 +60,7 @@ def clean(
 
 
 class Cleaning:
-    """A pass on its way."""
+    """One pass under way."""
 
     def __init__(self, disk: Disk, log: LogToClean, config: CleanerConfig, now_ms: int, throttle: Throttle) -> None:
         self.disk = disk
@@ -115,7 +116,7 @@ class Cleaning:
         )
 
     def groups(self) -> list[list[Source]]:
-        """The segments of which something was mapped or had been before, as they are to become one."""
+        """The groups of segments that each become one: those of which something was mapped now or earlier."""
         by_base = {source.base_offset: source for source in self.sources}
         config = self.log.config
         groups = group_by_size(
@@ -127,7 +128,7 @@ class Cleaning:
         return [[by_base[sizes.base_offset] for sizes in group] for group in groups]
 
     def compact(self, group: list[Source]) -> CleanedSegments:
-        """Write what is left of neighbouring segments."""
+        """Write the remaining records of neighbouring segments."""
         files = CleanedFiles(self.disk, self.log.path, group[0].base_offset, self.log.config)
         self.filter.begin(files)
         for number, source in enumerate(group):
@@ -141,7 +142,7 @@ class Cleaning:
         return CleanedSegments(tuple(source.base_offset for source in group), replacing)
 
     def _windows(self, source: Source, position: int, walk: Walk) -> Iterator[int]:
-        """Let a walk take a segment from ``position`` on; how many bytes it took each time."""
+        """Let a walk take a segment from ``position`` on. Yields how many bytes it took each time."""
         try:
             for taken in source.windows(position, self.config.io_buffer_bytes, walk):
                 yield taken
@@ -152,7 +153,7 @@ class Cleaning:
             source.log.release()
 
     def result(self) -> Cleaned:
-        """What the pass came to."""
+        """The result of the pass."""
         walk = self.filter
         stats = self.stats._replace(
             bytes_read=walk.bytes_read,
@@ -165,5 +166,5 @@ class Cleaning:
         return Cleaned(max(self.offset_map.latest_offset + 1, self.log.first_dirty_offset), stats)
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self.offset_map.close()

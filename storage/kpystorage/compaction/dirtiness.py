@@ -1,9 +1,11 @@
-"""How much of a log there is to compact, and whether it is worth it (Kafka's LogCleanerManager and LogToClean). Pure.
+"""The part of a log that can be compacted, and whether it is worth it (Kafka's LogCleanerManager and LogToClean). Pure.
 
-A log is clean up to the offset that its last pass reached, dirty from there on. What is written to, what a transaction
-holds open and what is younger than ``min.compaction.lag.ms`` is left alone, always by whole segments.
+A log is clean up to the offset that its last pass reached, dirty from there on. The active segment, records behind the
+start of an open transaction and records younger than ``min.compaction.lag.ms`` are left alone, always by whole
+segments.
 
-Invariant: a pass ends at the beginning of a segment, at the latest of the active one, and below it all is decided.
+Invariant: a pass ends at the beginning of a segment, the active one at the latest, and every transaction below it is
+decided.
 """
 
 from bisect import bisect_left, bisect_right
@@ -17,14 +19,14 @@ _FOREVER_MS = (1 << 63) - 1
 
 
 class Sized(Deletable, Protocol):
-    """What is asked of a segment."""
+    """The facts about a segment that are asked for."""
 
     @property
     def first_timestamp(self) -> int: ...
 
 
 class Bounds(NamedTuple):
-    """What a log says of itself: where it starts and ends, and up to where its transactions are decided."""
+    """The bounds of a log: where it starts and ends, and the offset up to which its transactions are decided."""
 
     log_start_offset: int
     log_end_offset: int
@@ -32,16 +34,19 @@ class Bounds(NamedTuple):
 
 
 class Dirt(NamedTuple):
-    """What a pass over a log would find. Offsets are half-open: ``[first_dirty_offset, first_uncleanable_offset)``."""
+    """The result that a pass over a log would have.
+
+    Offsets are half-open: ``[first_dirty_offset, first_uncleanable_offset)``.
+    """
 
     first_dirty_offset: int
     first_uncleanable_offset: int
     clean_bytes: int
     cleanable_bytes: int
     delay_ms: int
-    """By how much its oldest dirty record has passed ``max.compaction.lag.ms``, 0 if it has not."""
+    """The time by which its oldest dirty record has passed ``max.compaction.lag.ms``; 0 if it has not."""
     is_checkpoint_invalid: bool
-    """Whether what was known of the last pass does not fit the log, so that it must be written anew."""
+    """Whether the checkpoint of the last pass does not fit the log, so that it must be rewritten."""
 
     @property
     def total_bytes(self) -> int:
@@ -49,7 +54,7 @@ class Dirt(NamedTuple):
 
     @property
     def ratio(self) -> float:
-        """How much of what a pass would read is dirty."""
+        """The dirty part of what a pass would read."""
         return self.cleanable_bytes / self.total_bytes if self.total_bytes else 0.0
 
     def is_worth_it(self, config: LogConfig) -> bool:
@@ -59,9 +64,9 @@ class Dirt(NamedTuple):
 
 
 def measure(segments: Sequence[Sized], bounds: Bounds, cleaned_to: int | None, config: LogConfig, now_ms: int) -> Dirt:
-    """What there is to compact in the segments of a log, the last of which is active.
+    """Measure what there is to compact in the segments of a log, the last of which is active.
 
-    ``cleaned_to`` is what the checkpoint says of the last pass, None if nothing.
+    ``cleaned_to`` is the checkpoint's offset of the last pass, None if it has none.
     """
     base_offsets = [segment.base_offset for segment in segments]
     first_dirty = bounds.log_start_offset if cleaned_to is None else cleaned_to
@@ -85,7 +90,7 @@ def measure(segments: Sequence[Sized], bounds: Bounds, cleaned_to: int | None, c
 
 
 def _holding(base_offsets: Sequence[int], offset: int) -> int:
-    """The number of the segment that holds an offset, or would."""
+    """The number of the segment that holds an offset, or would hold it."""
     return max(bisect_right(base_offsets, offset) - 1, 0)
 
 

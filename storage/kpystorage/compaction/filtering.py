@@ -1,7 +1,7 @@
 """The second half of a pass: which batches stay, whole or with fewer records (MemoryRecords.filterTo and the filter of
 Kafka's Cleaner).
 
-Invariant: offsets never change; a batch of which everything stays keeps its bytes.
+Invariant: offsets never change; a batch whose records all stay keeps its bytes.
 """
 
 from collections.abc import Mapping as ReadMapping
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Filter:
-    """A walk over segments that writes what is left of them. The counts are of everything so far."""
+    """A walk over segments that writes the records that stay. The counts are of everything so far."""
 
     __slots__ = (
         "_end_offset", "_files", "_last_records", "_map", "_marks", "_new_horizon_ms", "_now_ms", "_run", "_survey",
@@ -75,7 +75,7 @@ class Filter:
         self.bytes_read = self.messages_read = self.messages_written = 0
 
     def begin(self, files: CleanedFiles) -> None:
-        """What stays goes to ``files`` from now on. They are flushed by whoever made them."""
+        """Write to ``files`` from now on. The caller who made them flushes them."""
         self._files = files
         self._transactions.index = files.transaction_index
 
@@ -84,10 +84,10 @@ class Filter:
         return self._survey.invalid
 
     def take(self, data: bytes) -> int:
-        """Filter all whole batches in ``data``; how many bytes those are.
+        """Filter all whole batches in ``data``. Return how many bytes those are.
 
         Raises:
-            Malformed: a batch is not what it says.
+            Malformed: a batch is not what it claims to be.
             OSError
         """
         position: i64 = 0
@@ -142,7 +142,7 @@ class Filter:
         return self._take_some(data, position, following, last_offset, count, marked)
 
     def _is_lost(self, known: bytes, marked: "i64", marked_end: "i64", count: "i64") -> bool:
-        """Whether none of ``count`` records stays, whose marks are the known ones between these places."""
+        """Whether none of ``count`` records stays. Their marks are those in ``known`` between these places."""
         if marked_end - marked == 1 and count == 1 and known[marked] == SUPERSEDED:
             return True
         keyless: i64 = known.count(KEYLESS_BYTE, marked, marked_end)
@@ -154,7 +154,7 @@ class Filter:
     def _take_some(
         self, data: bytes, position: "i64", following: "i64", last_offset: "i64", count: "i64", marked: "i64"
     ) -> bool:
-        """The same of a batch of which each record has to be looked at."""
+        """Do the same as `_take_batch` for a batch whose records have to be examined one by one."""
         survey, known = self._survey, self._marks.known
         base_offset = int64(data, position)
         horizon = self._horizon(data, position)
@@ -201,7 +201,7 @@ class Filter:
         return False
 
     def _put_empty(self, data: bytes, position: "i64", following: "i64", last_offset: "i64", unread: "i64") -> bool:
-        """Write no more of a batch than its header, if even that is needed. It has ``unread`` records."""
+        """Write only the header of a batch, if even that is needed. It has ``unread`` records."""
         if last_offset + 1 == self._end_offset or self._last_records:
             header = header_of(data, position)
             if self._stays_empty(last_offset, header):
@@ -246,7 +246,7 @@ class Filter:
     def _put(
         self, data: bytes, position: "i64", header: bytes, records: bytes, last_offset: int, max_timestamp: int
     ) -> None:
-        """Write another batch for the one at ``position``."""
+        """Write a new batch in place of the one at ``position``."""
         self._end_run(data, position)
         size = len(header) + len(records)
         if not self._files.note(last_offset, max_timestamp, size):
@@ -256,6 +256,6 @@ class Filter:
         self._files.add(records)
 
     def _split(self, data: bytes, position: "i64") -> None:
-        """Go on in another segment, which begins with the batch at ``position``."""
+        """Continue in a new segment, which begins with the batch at ``position``."""
         self._files.split(int64(data, position))
         self._transactions.index = self._files.transaction_index

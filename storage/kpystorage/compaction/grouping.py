@@ -1,4 +1,4 @@
-"""Which segments become one: neighbours that together are no larger than one may be (Kafka's groupSegmentsBySize)."""
+"""Grouping neighbouring segments that together are no larger than one may be (Kafka's groupSegmentsBySize)."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,7 +7,7 @@ _MAX_RELATIVE_OFFSET = 0x7FFF_FFFF
 
 
 class Sizes(NamedTuple):
-    """What a segment takes, in bytes by kind of file."""
+    """The sizes of a segment, in bytes by kind of file."""
 
     base_offset: int
     log: int
@@ -20,8 +20,8 @@ def group_by_size(
 ) -> list[list[Sizes]]:
     """The segments in groups, everything in order.
 
-    The limits are of the files' sizes before cleaning, so that what is left can only be smaller, and of the offsets,
-    whose distance to the base of their segment has 31 bits.
+    The limits apply to the sizes of the files before cleaning, so that the result can only be smaller, and to the
+    offsets, whose distance to the base of their segment has 31 bits.
     """
     groups: list[list[Sizes]] = []
     log = offset_index = time_index = 0

@@ -1,10 +1,10 @@
-"""The first half of a pass: which offset is the newest of each key (Kafka's Cleaner.buildOffsetMap).
+"""The first half of a pass: the newest offset of each key (Kafka's Cleaner.buildOffsetMap).
 
-Records of aborted transactions do not count. Nor do those at and behind the first offset that may not be compacted,
-even where their segment begins before it: a transaction that is open there may be aborted yet. (Kafka maps them; what
-they repeat is lost with it then.)
+Records of aborted transactions do not count. Neither do records at or behind the first offset that may not be
+compacted, even where their segment begins before it: a transaction that is open there may still be aborted. (Kafka maps
+them. If it is aborted, the older records of the same keys are lost with it.)
 
-Invariant: of every key the map holds the largest offset below ``latest_offset`` and from the first dirty one on.
+Invariant: for every key the map holds its largest offset between the first dirty one and ``latest_offset``.
 """
 
 from typing import TYPE_CHECKING
@@ -45,7 +45,7 @@ class Mapping:
         transactions: CleanedTransactions,
         end_offset: int,
     ) -> None:
-        """From the first offset that is marked up to ``end_offset``."""
+        """Map the offsets from the first that is marked up to ``end_offset``."""
         self._map = offset_map
         self._marks = marks
         self._most_keys = most_keys
@@ -53,11 +53,11 @@ class Mapping:
         self._first_offset = marks.first_offset
         self._end_offset = end_offset
         self.is_done = False
-        """Whether a key was found that the map has no room for."""
+        """Whether a key was found that the map had no room for."""
         self.messages_read = 0
 
     def take(self, data: bytes) -> int:
-        """Map the keys of all whole batches in ``data``; how many bytes those are.
+        """Map the keys of all whole batches in ``data``. Return how many bytes those are.
 
         Raises:
             Malformed: the records of a batch cannot be read.

@@ -1,6 +1,6 @@
-"""What is known of each record that was mapped, by its offset: a byte each, so that no key is looked up a second time.
+"""The facts known about each record that was mapped: one byte per offset, so that no key is searched a second time.
 
-Only as many offsets as there is room for are marked; of the others the map is asked.
+Only as many offsets are marked as there is room for; the others are found in the map.
 
 Invariant: a record is marked ``NEWEST`` or ``TOMBSTONE`` as long as no later one with its key was put into the map.
 """
@@ -10,7 +10,7 @@ from typing import Final
 UNKNOWN: Final = 0
 NEWEST: Final = 1
 TOMBSTONE: Final = 2
-"""As ``NEWEST``, but it has no value."""
+"""Like ``NEWEST``, for a record without a value."""
 SUPERSEDED: Final = 3
 KEYLESS: Final = 4
 NEWEST_BYTE: Final = bytes((NEWEST,))
@@ -31,6 +31,6 @@ class Marks:
         """The marks, once they are complete."""
 
     def complete(self) -> None:
-        """Nothing is marked any more."""
+        """Complete the marks: nothing is marked any more."""
         self.known = bytes(self.marks)
         self.marks = bytearray()

@@ -1,12 +1,12 @@
 """The newest offset of every key, in a table of fixed size (Kafka's SkimpyOffsetMap).
 
-A key is known by 128 bits that stand for it: two values of Python's own hash of bytes, SipHash with a secret of this
-process, one of the key and one of the key behind a salt. Kafka takes MD5, for which two keys of one value can be made.
-So a map means something in its process alone, and can tell no keys.
+A key is represented by 128 bits: two values of Python's own hash of bytes (SipHash with a secret of this process), one
+of the key and one of the key behind a salt. Kafka uses MD5, for which two keys with the same value can be constructed.
+So a map is only meaningful in its own process, and the keys cannot be read from it.
 
-Not here: how many keys a map may take before a pass ends; that is the caller's, as in Kafka.
+Not here: how many keys a map may take before a pass ends; the caller decides that, as in Kafka.
 
-Invariant: 24 bytes a slot, and a few megabytes for the keys put last; a slot never becomes free again.
+Invariant: 24 bytes a slot, and a few megabytes for the most recent keys; a slot never becomes free again.
 """
 
 import sys
@@ -26,30 +26,31 @@ _REMEMBERED_BYTES: Final = 128
 _MOST_REMEMBERED: Final = 1 << 14
 _REST: Final = 8
 _HOPS: Final = 64
-"""How often a key is sought further away; then next to where it was sought."""
+"""The number of probes for a key in distant slots. After them, the slots next to the last one are probed."""
 
 
 class OffsetMap:
-    """From keys to offsets. ``count`` keys are in it."""
+    """A map from keys to offsets. ``count`` keys are in it."""
 
     __slots__ = ("_hits", "_recent", "_rest", "_room", "_slots", "_table", "count", "latest_offset")
 
     def __init__(self, slots: int) -> None:
-        """An empty map with that many slots, at least one of which must stay free."""
+        """Make an empty map with ``slots`` slots, at least one of which must stay free."""
         self._slots = max(slots, 2)
         self._room = mmap(-1, ENTRY_BYTES * self._slots)
         self._table = memoryview(self._room).cast("q")
         self._recent: dict[bytes, int] = {}
-        """Where the keys are that were put lately, as long as many of them are put again."""
+        """The places of recently put keys, as long as many of them are put again."""
         self._hits = 0
         self._rest = 0
-        """How many keys are put before another try to remember them."""
+        """The number of keys put before the next attempt to remember them."""
         self.count = 0
         self.latest_offset = NOT_FOUND
-        """The last offset that the map speaks of: of what lies behind it nothing is known."""
+        """The last offset that the map covers; nothing is known of the offsets behind it."""
 
     def put(self, key: bytes, offset: int) -> int:
-        """Note the newest offset of a key; the one before, ``NOT_FOUND`` of a new key. The map must not be full."""
+        """Note the newest offset of a key. Return the one before, ``NOT_FOUND`` for a new key. The map must not be
+        full."""
         table = self._table
         if self._rest == 0:
             known = self._recent.get(key)
@@ -100,7 +101,7 @@ class OffsetMap:
         return found - 1
 
     def _place(self, low: "i64", high: "i64") -> "i64":
-        """Where in the table the key is, or would be put."""
+        """The place in the table where the key is, or would be put."""
         table = self._table
         slots: i64 = self._slots
         slot: i64 = (low & _POSITIVE) % slots
@@ -123,7 +124,7 @@ class OffsetMap:
                 slot -= slots
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._table.release()
         self._room.close()
 

@@ -1,7 +1,7 @@
-"""Reading and writing many bytes in small calls, so that nobody waits long for the processor a cleaner runs on.
+"""Reading and writing many bytes in small calls, so that no process waits long for the CPU that a cleaner uses.
 
-Most kernels take the processor from no one in the middle of a system call, however urgent the other is. A call of a
-quarter of a megabyte takes a fraction of a millisecond, and some when memory has to be found for it.
+Most kernels take the CPU from no process in the middle of a system call, however urgent another one is. A call of a
+quarter of a megabyte takes a fraction of a millisecond, or several milliseconds when memory has to be found for it.
 """
 
 from typing import Final

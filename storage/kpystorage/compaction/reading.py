@@ -1,6 +1,6 @@
-"""The segments a cleaner reads: their batches in windows of many, and the transactions that were aborted in them.
+"""The segments that a cleaner reads: their batches in windows of many, and the transactions that were aborted in them.
 
-Nothing here is written, and no index is mended: the log has an owner, perhaps in another process. What is not a whole
+Nothing is written here, and no index is mended: the log has an owner, perhaps in another process. Anything but a whole
 batch of format v2 is an error here, since leaving it out would lose it.
 """
 
@@ -13,7 +13,7 @@ from kpystorage.compaction import pieces
 from kpystorage.compaction.grouping import Sizes
 from kpystorage.disk import Disk, File
 from kpystorage.errors import CorruptRecord
-from kpystorage.offset_index import OffsetIndex
+from kpystorage.offset_index import position_near
 from kpystorage.transaction_index import AbortedTransaction, TransactionIndex
 from kpywire.batch import HEADER_BYTES, LENGTH_END, MAGIC, MAGIC_POSITION
 
@@ -22,14 +22,14 @@ _LENGTH_POSITION = 8
 
 
 class Walk(Protocol):
-    """What goes through the batches of segments."""
+    """A walk through the batches of segments."""
 
     @property
     def is_done(self) -> bool:
-        """Whether it wants no more."""
+        """Whether it needs no more batches."""
 
     def take(self, data: bytes) -> int:
-        """Go through all whole batches at the beginning of ``data``; how many bytes those are."""
+        """Go through all whole batches at the beginning of ``data``. Return how many bytes those are."""
 
 
 class Source:
@@ -38,7 +38,7 @@ class Source:
     __slots__ = ("_disk", "_stem", "base_offset", "log", "modified_ms", "path", "sizes")
 
     def __init__(self, disk: Disk, directory: str, base_offset: int) -> None:
-        """OSError: a file of it is not there."""
+        """Open the source. OSError: one of its files is not there."""
         self._disk = disk
         self._stem = f"{directory}/{base_offset:020d}"
         self.base_offset = base_offset
@@ -55,23 +55,17 @@ class Source:
         return status.size if status is not None else 0
 
     def position_of(self, offset: int) -> int:
-        """Where a batch at or before ``offset`` begins, going by the index: 0 if it does not say."""
+        """The position of a batch at or before ``offset``, according to the index; 0 if it has none."""
         if not self.sizes.offset_index or offset <= self.base_offset:
             return 0
-        index = OffsetIndex(self._disk.file(self._stem + names.OFFSET_INDEX), self.base_offset)
-        indexed_offset, position = index.lookup(offset)
-        index.file.release()
-        head = self.log.pread(HEADER_BYTES, position) if 0 < position < self.sizes.log else b""
-        if len(head) < HEADER_BYTES or head[MAGIC_POSITION] != MAGIC:
-            return 0
-        last_offset = int.from_bytes(head[:8], "big") + int.from_bytes(head[23:27], "big")
-        return position if last_offset == indexed_offset else 0
+        index = self._disk.file(self._stem + names.OFFSET_INDEX)
+        return position_near(index, self.log, self.sizes.log, self.base_offset, offset)
 
     def windows(self, position: int, window_bytes: int, walk: Walk) -> Iterator[int]:
-        """Let a walk take the batches from ``position`` on, many at a time; how many bytes it took each time.
+        """Let a walk take the batches from ``position`` on, many at a time. Yields how many bytes it took each time.
 
         Raises:
-            CorruptRecord: something is no batch, or ends behind the file.
+            CorruptRecord: some bytes are not a batch, or it ends behind the file.
             Malformed: as the walk.
         """
         end = self.sizes.log
@@ -95,7 +89,7 @@ class Source:
         return pieces.read(self.log, size, position)
 
     def corrupt(self, position: int, why: object) -> CorruptRecord:
-        """What to raise for the bytes at ``position``."""
+        """The exception to raise for the bytes at ``position``."""
         return CorruptRecord(f"{self.path}, byte {position}: {why}")
 
     def next_offset(self) -> int:
@@ -107,7 +101,8 @@ class Source:
 
 
 class AbortedTransactions:
-    """The transaction indexes of a log, also of segments that are not compacted: what began before may end there."""
+    """The transaction indexes of a log, also of segments that are not compacted: a transaction that began earlier may
+    end there."""
 
     def __init__(self, disk: Disk, directory: str) -> None:
         """OSError."""
@@ -122,7 +117,8 @@ class AbortedTransactions:
         ]
 
     def between(self, base_offset: int, offset: int, end_offset: int) -> list[AbortedTransaction]:
-        """Those that reach into ``offset .. end_offset``; ``base_offset`` is that of the segment ``offset`` lies in.
+        """The aborted transactions that reach into ``offset .. end_offset``. ``base_offset`` is that of the segment
+        ``offset`` lies in.
 
         CorruptFile, OSError.
         """

@@ -1,7 +1,7 @@
 """A batch with some of its records, or none, as Kafka's MemoryRecordsBuilder and DefaultRecordBatch write it.
 
-Offsets, sequences and all of the header that speaks of them stay. The base timestamp becomes that of the first record
-that is left, or the delete horizon where there is one (KIP-534), so timestamp deltas are computed anew then.
+Offsets, sequences and the fields of the header about them stay. The base timestamp becomes that of the first record
+that is left, or the delete horizon where there is one (KIP-534), so timestamp deltas are recomputed then.
 """
 
 from collections.abc import Sequence
@@ -43,7 +43,7 @@ _WITHOUT_RECORDS = TIMESTAMP_TYPE_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
 
 def emptied(header: tuple[int, ...]) -> bytes:
-    """A batch without records: what is left to know of offsets and sequences."""
+    """A batch without records, which only preserves offsets and sequences."""
     fields = BatchHeader._make(header)
     return assemble(
         fields._replace(attributes=fields.attributes & _WITHOUT_RECORDS, base_timestamp=NO_TIMESTAMP, record_count=0),
@@ -88,7 +88,7 @@ def thinned(
 
 
 def _shifted(section: bytes, stretches: Sequence[int], by_ms: int) -> bytes:
-    """The records with timestamp deltas that are larger by ``by_ms``."""
+    """The records with timestamp deltas increased by ``by_ms``."""
     varints = _small_varints()
     parts: list[bytes] = []
     for number in range(0, len(stretches), 2):
@@ -116,7 +116,7 @@ def _shifted(section: bytes, stretches: Sequence[int], by_ms: int) -> bytes:
 
 
 def _stamped(section: bytes, stretches: Sequence[int], delta_ms: int) -> bytes:
-    """The records with that timestamp delta, all of them."""
+    """All the records with the timestamp delta ``delta_ms``."""
     varints = _small_varints()
     delta = b"\x00" + encode_varlong(delta_ms)
     parts: list[bytes] = []

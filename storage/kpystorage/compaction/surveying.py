@@ -1,7 +1,7 @@
-"""Which records of a batch stay (the rules of Kafka's Cleaner.shouldRetainRecord), without taking them apart further.
+"""The records of a batch that stay, found without full decoding (the rules of Kafka's Cleaner.shouldRetainRecord).
 
-A record stays if nothing is known of its offset yet, or if it has a key and no newer record has the same; a tombstone
-among these only as long as the horizon of its batch allows. In a compacted log a record without a key goes.
+A record stays if its offset is not mapped yet, or if it has a key and no newer record has the same key. A tombstone
+among these stays only as long as the horizon of its batch allows. In a compacted log a record without a key is removed.
 """
 
 from typing import TYPE_CHECKING, Final
@@ -15,26 +15,26 @@ if TYPE_CHECKING:
     from mypy_extensions import i64
 
 LATER_TOMBSTONE: Final = 5
-"""A mark for a tombstone that lies behind all that was mapped: it stays, whatever the horizon."""
+"""A mark for a tombstone that lies behind all mapped offsets: it stays, whatever the horizon."""
 
 
 class Survey:
-    """What was found in the record section that was looked at last."""
+    """The findings in the record section that was examined last."""
 
     __slots__ = ("_map", "first_delta", "has_tombstone", "highest_delta", "invalid", "kept", "stretches")
 
     def __init__(self, offset_map: OffsetMap) -> None:
         self._map = offset_map
         self.kept = 0
-        """How many records stay."""
+        """The number of records that stay."""
         self.stretches: list[int] = []
-        """Where they begin and end in the section, in pairs; neighbours lie in one stretch."""
+        """The bounds of the kept records in the section, in pairs of begin and end. Neighbours lie in one stretch."""
         self.first_delta = 0
-        """The timestamp delta of the first of them."""
+        """The timestamp delta of the first kept record."""
         self.highest_delta = 0
         self.has_tombstone = False
         self.invalid = 0
-        """How many records had no key, of all sections so far."""
+        """The number of records without a key, in all sections so far."""
 
     def keep_all(self, section: bytes, count: int) -> None:
         """Let all ``count`` records stay, as those of a control batch do. Malformed."""
@@ -43,13 +43,14 @@ class Survey:
         self.look(section, 0, len(section), count, 0, b"", -1, keep_tombstones=True)
         self._map.latest_offset = latest
 
-    def look(
+    def look(  # noqa: PLR0913
         self, section: bytes, position: "i64", end: "i64", count: "i64", base_offset: "i64", marks: bytes,
         marked: "i64", *, keep_tombstones: bool,
     ) -> None:  # fmt: skip
-        """Go through the ``count`` records that fill the section from ``position`` to ``end``.
+        """Examine the ``count`` records that fill the section from ``position`` to ``end``.
 
-        ``marked`` is the place of the base offset in ``marks``, -1 if that is not known. Malformed: they are others.
+        ``marked`` is the place of the base offset in ``marks``, -1 if that is not known. Malformed: they do not fill
+        it.
         """
         latest: i64 = self._map.latest_offset - base_offset
         stretches: list[int] = []
@@ -88,7 +89,7 @@ class Survey:
                 if marked >= 0:
                     mark = marks[marked + delta]
                 else:
-                    mark = self._mark(section, position, delta > latest, base_offset + delta)
+                    mark = self._mark(section, position, base_offset + delta, is_later=delta > latest)
                 if mark == NEWEST or mark == LATER_TOMBSTONE or (mark == TOMBSTONE and keep_tombstones):  # noqa: SIM109
                     shift: i64 = timestamp >> 1 ^ -(timestamp & 1)
                     if kept == 0:
@@ -117,7 +118,7 @@ class Survey:
             stretches.append(position)
         self.kept, self.first_delta, self.highest_delta = kept, first, highest
 
-    def _mark(self, section: bytes, position: "i64", is_later: bool, offset: "i64") -> int:
+    def _mark(self, section: bytes, position: "i64", offset: "i64", *, is_later: bool) -> int:
         """The mark of a record whose key begins, with its length, at ``position``."""
         key_bytes: i64 = section[position]
         position += 1

@@ -1,14 +1,14 @@
-"""Putting compacted segments in the place of the ones they were made of, so that a stop at any point harms nothing.
+"""Putting compacted segments in the place of the old ones, so that a stop at any point harms nothing.
 
 The order is Kafka's (LocalLog.replaceSegments): ``.cleaned`` becomes ``.swap``, the last segment first; the old
-segments are set aside, the first one first; ``.swap`` becomes the final name. While a ``.cleaned`` is left of a group,
-the next start undoes all of it; from then on it completes all of it (:mod:`kpystorage.segment_files`).
+segments are set aside, the first one first; ``.swap`` becomes the final name. While a ``.cleaned`` of a group is left,
+the next start undoes the whole group; after that it completes it (:mod:`kpystorage.segment_files`).
 
 Not here: making the compacted files, which are whole and durable by now, and when to do it. The caller makes the names
 durable (``disk.synchronize_directory``) before the next group of the same log and before the checkpoint of the cleaner:
-what a later group removed may only be gone if what an earlier one removed cannot come back.
+the files that a later group removed may only be gone if those of an earlier one cannot come back.
 
-Invariant: the active segment is never replaced, and what readers hold of old files stays readable.
+Invariant: the active segment is never replaced, and slices of old files that readers hold stay readable.
 """
 
 from typing import TYPE_CHECKING
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def swap_in(log: "Log", cleaned: CleanedSegments, now_ms: int) -> None:
-    """Let the cleaned segments of an open log take the place of those they replace, all at once for readers.
+    """Put the cleaned segments of an open log in the place of those they replace, all at once for readers.
 
     Raises:
         DiskFailure: the directory is offline, or goes offline now; or descriptors are missing, and nothing was done.
@@ -47,7 +47,7 @@ def swap_in(log: "Log", cleaned: CleanedSegments, now_ms: int) -> None:
 
 
 def discard(disk: Disk, directory: str) -> None:
-    """Remove what a cleaner that was stopped left in a log's directory. OSError."""
+    """Remove the files that a stopped cleaner left in a log's directory. OSError."""
     for name in disk.list_directory(directory):
         parsed = names.parse_temporary_file(name)
         if parsed is not None and parsed[2] == names.CLEANED:
@@ -55,7 +55,7 @@ def discard(disk: Disk, directory: str) -> None:
 
 
 def _place(log: "Log", cleaned: CleanedSegments) -> tuple[int, int]:
-    """Where the replaced segments stand in the log's list."""
+    """The place of the replaced segments in the log's list."""
     replaced = list(cleaned.replaced)
     if not replaced or list(cleaned.base_offsets[:1]) != replaced[:1] or replaced[0] not in log.base_offsets:
         raise ValueError(f"{log.name}: no segments {replaced} for {list(cleaned.base_offsets)}")

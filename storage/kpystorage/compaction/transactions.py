@@ -1,9 +1,10 @@
-"""Which transactions still have records, as a walk over a log shows (Kafka's CleanedTransactionMetadata).
+"""The transactions that still have records, found in a walk over a log (Kafka's CleanedTransactionMetadata).
 
-What an aborted transaction wrote goes, at once. Its marker may go, as that of a committed one, once nothing of its
-transaction is before it any more; until then readers need it, and the entry of an aborted one in the index as well.
+The records of an aborted transaction are removed at once. Its marker, like that of a committed one, may be removed once
+no record of its transaction is left before it. Until then readers need the marker, and for an aborted transaction also
+its index entry.
 
-Invariant: offsets of batches that are told ascend.
+Invariant: the offsets of the batches passed in ascend.
 """
 
 from collections.abc import Iterable
@@ -25,13 +26,14 @@ class CleanedTransactions:
         """Aborted transactions that begin behind this place, a heap by first offset."""
         self._aborted: dict[int, AbortedTransaction] = {}
         self._observed: set[int] = set()
-        """Producers of aborted transactions of which a batch was seen."""
+        """Producers of aborted transactions that had a batch in the walk."""
         self._committed: set[int] = set()
         self.index: TransactionIndex | None = None
-        """Where aborted transactions are noted whose marker stays, if that matters."""
+        """The index for aborted transactions whose marker stays; None if it is not needed."""
 
     def add_aborted(self, transactions: Iterable[AbortedTransaction]) -> None:
-        """Aborted transactions of the next stretch of the log, more than once if they reach over several."""
+        """Add the aborted transactions of the next stretch of the log. One that spans several stretches may be added
+        repeatedly."""
         for transaction in transactions:
             heappush(self._waiting, (transaction.first_offset, transaction))
 
@@ -45,7 +47,7 @@ class CleanedTransactions:
         return False
 
     def is_obsolete(self, last_offset: int, producer_id: int, kind: int) -> bool:
-        """Whether a marker is the only thing that is left of its transaction. ``kind`` is its type, -1 for none.
+        """Whether nothing but the marker is left of its transaction. ``kind`` is its type, -1 for none.
 
         OSError.
         """
@@ -66,7 +68,7 @@ class CleanedTransactions:
         return kind < 0
 
     def proceed(self, offset: int) -> None:
-        """The walk is at ``offset`` now."""
+        """Move the walk on to ``offset``."""
         waiting = self._waiting
         while waiting and waiting[0][0] <= offset:
             transaction = heappop(waiting)[1]

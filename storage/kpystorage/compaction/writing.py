@@ -31,7 +31,7 @@ class CleanedFiles:
     )  # fmt: skip
 
     transaction_index: TransactionIndex
-    """Of the segment that is being written."""
+    """The transaction index of the segment that is being written."""
 
     def __init__(self, disk: Disk, path: str, base_offset: int, config: LogConfig) -> None:
         self._disk = disk
@@ -63,7 +63,7 @@ class CleanedFiles:
         self._max_offset = base_offset
 
     def note(self, last_offset: int, max_timestamp: int, size: int) -> bool:
-        """A batch of ``size`` bytes comes next; :meth:`add` brings it later, together with others or alone.
+        """Note that a batch of ``size`` bytes comes next. :meth:`add` brings it later, together with others or alone.
 
         False, and nothing is noted, if it does not fit in the segment.
         """
@@ -81,11 +81,11 @@ class CleanedFiles:
         return True
 
     def add(self, data: Buffer) -> None:
-        """The bytes of batches that were noted."""
+        """Add the bytes of batches that were noted."""
         self._pieces.append(data)
 
     def flush(self) -> int:
-        """Write what was added (to the page cache); how many bytes."""
+        """Write the added bytes (to the page cache). Return how many they are."""
         data = self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
         self._pieces.clear()
         if data:
@@ -95,12 +95,13 @@ class CleanedFiles:
         return len(data)
 
     def split(self, base_offset: int) -> None:
-        """Go on in another segment. All that was noted must have been added."""
+        """Continue in a new segment. All that was noted must have been added."""
         self._complete()
         self._begin(base_offset)
 
     def finish(self, modified_ms: int) -> tuple[int, ...]:
-        """Complete the files, with the time of change of what they replace; the base offsets of the segments."""
+        """Complete the files, with the modification time of the files they replace. Return the base offsets of the
+        segments."""
         self._complete()
         for base_offset in self.base_offsets:
             for suffix in (names.LOG, names.OFFSET_INDEX, names.TIME_INDEX):

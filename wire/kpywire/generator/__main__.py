@@ -28,7 +28,7 @@ def generated_files(jars: Path) -> dict[str, str]:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files; remove none. The exit code."""
+    """Write the files, and remove none. Return the exit code."""
     if len(arguments) not in (1, 2):
         print(__doc__, file=sys.stderr)
         return 2

@@ -1,4 +1,4 @@
-"""Writes ``error_codes.py`` from Kafka's own enumeration of errors, which only Java can read out."""
+"""Writes ``error_codes.py`` from Kafka's own enumeration of errors, which only Java can read."""
 
 import subprocess
 import textwrap
@@ -20,7 +20,7 @@ def name(code: int) -> str:
 
 
 def message(code: int) -> str:
-    """What Kafka says about an error unless a handler says more."""
+    """The message of an error in Kafka, unless a handler gives a longer one."""
     return _MESSAGES.get(code, _MESSAGES[UNKNOWN_SERVER_ERROR])
 
 

@@ -12,7 +12,8 @@ def snake_case(name: str) -> str:
 
 
 def file_stem(name: str) -> str:
-    """The module that declares a message: a request and its response share one, a record's key and its value too."""
+    """The module that declares a message. A request and its response share one, and so do a record's key and its
+    value."""
     if name not in ("RequestHeader", "ResponseHeader"):
         for ending in ("Request", "Response", "Key", "Value"):
             name = name.removesuffix(ending)

@@ -49,7 +49,8 @@ class StructSpecification:
 
 @dataclass
 class Specification:
-    """One message: its kind, versions, and structs, each before the one that uses it, the message itself last."""
+    """The specification of a message: its kind, versions, and structs, each before the one that uses it, the message
+    itself last."""
 
     name: str
     kind: str
@@ -63,7 +64,8 @@ class Specification:
 
 
 def read_package(jars: Path, package: str) -> list[Specification]:
-    """The specifications that one of our packages declares, by name. FileNotFoundError if a jar is missing."""
+    """The specifications that one of this project's packages declares, by name. FileNotFoundError if a jar is
+    missing."""
     places = [PLACES[package], RAFT] if package == "messages" else [PLACES[package]]
     found = [specification for jar, folder in places for specification in _read_jar(jars, jar, folder)]
     return sorted(found, key=lambda specification: specification.name)
@@ -85,7 +87,7 @@ def _read_jar(jars: Path, artifact: str, folder: str) -> Iterator[Specification]
 
 
 def parse(text: str) -> Specification:
-    """One specification from its text."""
+    """Parse one specification."""
     text, notes = _without_comments(_LICENCE.sub("", text))
     facts = json.loads(text)
     found = Specification(
@@ -104,7 +106,8 @@ def parse(text: str) -> Specification:
 
 
 def _without_comments(text: str) -> tuple[str, str]:
-    """Plain JSON, in which comments before a field are its "notes"; and the comments before the first field."""
+    """The text as plain JSON, in which comments before a field are its "notes"; and the comments before the first
+    field."""
     lines: list[str] = []
     comments: list[str] = []
     notes: str | None = None

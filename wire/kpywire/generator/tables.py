@@ -1,4 +1,4 @@
-"""Writes the tables of what is declared where: ``api.py`` and each records package's ``table.py``."""
+"""Writes the tables of the declarations and their modules: ``api.py`` and each records package's ``table.py``."""
 
 from kpywire.generator.names import file_stem, snake_case
 from kpywire.generator.specifications import Specification
