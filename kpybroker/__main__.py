@@ -1,4 +1,4 @@
-"""Where the command line begins, also as ``python -m kpybroker``: what it says and does is in ``kpybroker.cli``."""
+"""The start of the command line, also as ``python -m kpybroker``. Its commands are in ``kpybroker.cli``."""
 
 import signal
 
@@ -6,7 +6,8 @@ import signal
 def main() -> None:
     """Run the command line. While it is being loaded, Ctrl-C just ends the process.
 
-    As an exception it would come in the middle of somebody's import: a traceback, or lost where one is caught.
+    As an exception, Ctrl-C would interrupt an import: it would cause a traceback, or be lost if the imported module
+    catches it.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

@@ -1,7 +1,7 @@
-"""Which of Kafka's errors a response holds: the top one and those of its topics, partitions, groups and so on.
+"""The error codes in a response: the one at the top and those of its topics, partitions, groups and so on.
 
-For counting, and for finding the controller. Not for Produce and Fetch, whose handlers know when something failed and
-do not look otherwise, nor for what is encoded already.
+They are needed for counting, and to find the controller. Not used for Produce and Fetch, whose handlers count their own
+errors, nor for answers that are already encoded.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ from kpywire.schema import fields_of
 
 ERROR_CODE = "error_code"
 Errors = Callable[[Any, list[int]], None]
-"""Appends the error codes of a message that are not 0."""
+"""A function that appends the error codes of a message that are not 0."""
 
 
 @cache
 def errors_in(message: type) -> Errors | None:
-    """What finds the errors in messages of this class; None if there is no place for any."""
+    """The function that finds the errors in messages of this class; None if they have no field for errors."""
     has_code = False
     nested: list[tuple[str, Errors]] = []
     for field in fields_of(message):
@@ -45,7 +45,7 @@ def errors_in(message: type) -> Errors | None:
 
 
 def names_no_controller(response: object) -> bool:
-    """Whether a response says that its node's controller is not the active one."""
+    """Whether a response reports that its node's controller is not the active one."""
     message: type = type(response)
     find = errors_in(message)
     codes: list[int] = []

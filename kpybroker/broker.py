@@ -1,87 +1,140 @@
-"""The broker role of one node: what handlers see as their `Context`, put together from its parts.
+"""The broker role of one node: the `Context` that handlers see, put together from its parts.
 
-It owns nothing that waits and decides nothing itself; `kpybroker.node` builds it, starts it and stops it.
+It holds no queue and decides nothing itself; `kpybroker.assembly` builds it, `kpybroker.node` starts and stops it.
 """
 
 import logging
 import os
 import random
-from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatch import Dispatcher
 from kpybroker.fetch.sessions import Sessions
-from kpybroker.handlers.context import Controller
-from kpybroker.handlers.expected_topics import ExpectedTopics
-from kpybroker.handlers.topic_answers import TopicAnswers
-from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.marker_writer import MarkerWriter
 from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.shards import Shards
 from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.lifecycle import BrokerState, Lifecycle
 from kpybroker.metadata import metadata_version
+from kpybroker.metadata.absences import Absences
 from kpybroker.metadata.delta import MetadataDelta
+from kpybroker.metadata.features import SUPPORTED_LEVELS
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.unclean import unclean_elections
 from kpybroker.network.nodes import Nodes
-from kpybroker.producer_ids import UNREGISTERED, ProducerIds
+from kpybroker.producer_ids import ProducerIds
 from kpybroker.replicas.compaction import Compaction
 from kpybroker.replicas.directories import EVERY_DIRECTORY
+from kpybroker.replicas.fetchers import Fetchers
+from kpybroker.replicas.in_sync import InSyncKeeper
+from kpybroker.replicas.leader_throttle import LeaderThrottle
+from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
-from kpybroker.server.listener import Server
+from kpybroker.replicas.upkeep import Upkeep
+from kpybroker.serving.context import Controller
+from kpybroker.serving.expected_topics import ExpectedTopics
+from kpybroker.serving.topic_answers import TopicAnswers
 
 log = logging.getLogger("kpybroker.config")
 
 
 def cordoned_paths(config: BrokerConfig) -> list[str]:
-    """``cordoned.log.dirs`` as log directories are known: by absolute paths, or ``*``."""
+    """``cordoned.log.dirs`` in the form used for log directories: absolute paths, or ``*``."""
     return [path if path == EVERY_DIRECTORY else os.path.abspath(path) for path in config["cordoned.log.dirs"]]
 
 
-class Broker:
-    """The parts of a broker. Attributes are filled in by the node before clients are let in."""
+class Cluster(NamedTuple):
+    """A broker's place in its cluster, and its ways to other nodes."""
+
+    controller: Controller
+    """The way for requests that clients make."""
+    nodes: Nodes
+    lifecycle: Lifecycle
+
+
+class Partitions(NamedTuple):
+    """The partitions that a broker holds, and everything that works on them."""
 
     replicas: Replicas
-    lifecycle: Lifecycle
-    server: Server
-    dispatcher: Dispatcher
-    producer_ids: ProducerIds
-    groups: Coordinator
-    transactions: Coordinator
+    moves: Moves
+    fetchers: Fetchers
+    in_sync: InSyncKeeper
+    leader_throttle: LeaderThrottle
+    compaction: Compaction
+    upkeep: Upkeep
+
+
+class Coordinators(NamedTuple):
+    """The coordinators of a broker, and what they need."""
+
+    groups: Shards
+    transactions: Shards
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     marker_writer: MarkerWriter
-    compaction: Compaction
-    nodes: Nodes
+    producer_ids: ProducerIds
+
+
+class Broker:
+    """A broker, made last of finished parts."""
 
     def __init__(
         self,
         config: BrokerConfig,
         scheduler: Scheduler,
-        image: MetadataImage,
-        controller: Controller,
-        supported_features: Mapping[str, tuple[int, int]],
         rng: random.Random,
+        image: MetadataImage,
+        cluster: Cluster,
+        partitions: Partitions,
+        coordinators: Coordinators,
     ) -> None:
         self.node_id = config.node_id
         self.config = config
         self.scheduler = scheduler
         self.image = image
-        self.controller = controller
-        self.supported_features = supported_features
+        self.controller, self.nodes, self.lifecycle = cluster
+        self.replicas = partitions.replicas
+        self.moves = partitions.moves
+        self.fetchers = partitions.fetchers
+        self.in_sync = partitions.in_sync
+        self.leader_throttle = partitions.leader_throttle
+        self.compaction = partitions.compaction
+        self.upkeep = partitions.upkeep
+        self.groups = coordinators.groups
+        self.transactions = coordinators.transactions
+        self.transactions_elsewhere = coordinators.transactions_elsewhere
+        self.markers = coordinators.markers
+        self.marker_writer = coordinators.marker_writer
+        self.producer_ids = coordinators.producer_ids
+        self.supported_features = SUPPORTED_LEVELS
         self.alive_brokers: frozenset[int] = frozenset()
+        self._absences = Absences()
         self.unclean_elections = 0
-        """Since the start, as controllers count them."""
+        """The number since the start, as controllers count them."""
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
         self._rng = rng
 
+    def start(self) -> None:
+        """Start the work in the background, once clients may be served."""
+        self.upkeep.start()
+        self.compaction.start()
+        self.in_sync.start()
+        self.groups.start()
+        self.transactions.start()
+
+    def stop(self) -> None:
+        """End the work on the logs."""
+        self.replicas.stop()
+        self.upkeep.stop()
+        self.compaction.stop()
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Take over a committed change of the metadata."""
+        """Apply a committed change of the metadata."""
         if delta.brokers:
+            self._absences.note(image, delta, self.scheduler.monotonic_ms())
             self.alive_brokers = frozenset(node.id for node in image.brokers.values() if not node.fenced)
             self.topic_answers.forget_all()
         if self.config.is_controller:
@@ -89,15 +142,17 @@ class Broker:
         self.topic_answers.forget(delta.partitions)
         self.topic_answers.forget(delta.deleted_topics)
         self.replicas.apply(image, delta)
+        if delta.brokers:
+            self.in_sync.brokers_changed()
         self.groups.apply(image, delta)
         self.transactions.apply(image, delta)
         self.marker_writer.look_again()
-        if hasattr(self, "lifecycle") and self._must_register(image, delta):
+        if self._must_register(image, delta):
             self.lifecycle.register_again()
         self.expected_topics.look(image.topics)
 
     def _must_register(self, image: MetadataImage, delta: MetadataDelta) -> bool:
-        """Whether somebody unregistered this broker, or a higher ``metadata.version`` has room for its directories."""
+        """Whether this broker was unregistered, or a higher ``metadata.version`` can now hold its directories."""
         if self.node_id not in image.brokers:
             return self.node_id in delta.brokers
         raised = metadata_version.FEATURE_NAME in delta.features
@@ -105,35 +160,33 @@ class Broker:
         return with_directories and not image.brokers[self.node_id].directories
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Dynamic broker configs changed (KIP-226)."""
+        """Apply a change of dynamic broker configs (KIP-226)."""
         known, self.config = self.config.warnings, config
         for warning in self.config.warnings:
             if warning not in known:
                 log.warning("%s", warning)
         self.replicas.configure_all()
-        if self.replicas.fetchers is not None:
-            self.replicas.fetchers.reconfigure()
+        self.fetchers.reconfigure()
         self.replicas.directories.cordon(cordoned_paths(self.config))
-        self.report_directories()
-
-    def report_directories(self) -> None:
-        """Tell the controller at once which directories do not work or take no new logs."""
-        if hasattr(self, "lifecycle"):
-            self.lifecycle.report()
-
-    @property
-    def epoch(self) -> int:
-        """Of its registration; -1 before."""
-        return self.lifecycle.broker_epoch if hasattr(self, "lifecycle") else UNREGISTERED
+        self.lifecycle.report()
 
     @property
     def unready(self) -> str | None:
-        """Why clients are not served; None when they are."""
+        """The reason why clients are not served; None if they are."""
         state = self.lifecycle.state
         return None if state == BrokerState.RUNNING else f"the broker's state is {state.name}"
 
+    def is_listed(self, broker_id: int) -> bool:
+        """Whether Metadata lists a broker: it is alive, or away for less than a session."""
+        if broker_id in self.alive_brokers:
+            return True
+        return self._absences.is_away(
+            broker_id, self.scheduler.monotonic_ms(), self.config["broker.session.timeout.ms"]
+        )
+
     def random_alive_broker(self) -> int:
-        """What clients are told is the controller: any broker forwards to it (KIP-590); -1 when none is alive."""
+        """The broker that clients are given as the controller: any broker forwards to it (KIP-590); -1 if none is
+        alive."""
         return self._rng.choice(sorted(self.alive_brokers)) if self.alive_brokers else -1
 
     def send_to_controller(self, request: Any, reply: Any) -> None:

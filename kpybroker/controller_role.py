@@ -1,28 +1,28 @@
-"""The controller role of one node: what the handlers of requests to its controller see as their context.
+"""The controller role of one node: the context for handlers of requests to its controller.
 
-A node has it beside a broker in the same process, or alone. It asks nobody else: requests of nodes and tools are
+A node has it beside a broker in the same process, or alone. It sends no requests: requests of nodes and tools are
 decided here, or answered with NOT_CONTROLLER while another node's controller is the active one.
 """
 
 from collections.abc import Mapping
 
+from kpybroker.calls.client import Client
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.host import ControllerHost
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.unclean import unclean_elections
-from kpybroker.server.connection import Connection
+from kpybroker.quorum.host import QuorumHost
 
 
 class ControllerRole:
-    """``controller`` is this node's own, active or not."""
+    """The context of a controller. ``controller`` is this node's own, active or not."""
 
     def __init__(
         self,
         config: BrokerConfig,
         scheduler: Scheduler,
-        controller: ControllerHost,
+        controller: QuorumHost,
         supported_features: Mapping[str, tuple[int, int]],
     ) -> None:
         self.node_id = config.node_id
@@ -31,15 +31,15 @@ class ControllerRole:
         self.controller = controller
         self.supported_features = supported_features
         self.unclean_elections = 0
-        """Since the start, as controllers count them."""
+        """The number since the start, as controllers count them."""
 
     @property
     def unready(self) -> str | None:
-        """Why there is nobody who could decide; None when there is an active controller, here or elsewhere."""
+        """The reason why no request can be decided; None if there is an active controller, here or elsewhere."""
         return None if self.controller.controller_id >= 0 else "no active controller is known"
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Take note of a committed change of the metadata."""
+        """Note a committed change of the metadata."""
         self.unclean_elections += unclean_elections(image, delta)
 
     @property
@@ -47,10 +47,10 @@ class ControllerRole:
         """The committed metadata."""
         return self.controller.image
 
-    def heard(self, broker_id: int, broker_epoch: int, connection: Connection) -> None:
-        """A broker's heartbeat came by this connection."""
-        self.controller.heard(broker_id, broker_epoch, connection)
+    def heard(self, broker_id: int, broker_epoch: int, client: Client) -> None:
+        """A broker's heartbeat came over this client's connection."""
+        self.controller.heard(broker_id, broker_epoch, client)
 
     def reconfigure(self, config: BrokerConfig) -> None:
-        """Dynamic broker configs changed; they hold for controllers too (KIP-226)."""
+        """Apply a change of dynamic broker configs; they apply to controllers too (KIP-226)."""
         self.config = config

@@ -1,7 +1,7 @@
-"""What is counted while requests are served: plain integers, so that counting costs next to nothing.
+"""The counters of served requests: plain integers, so that counting costs next to nothing.
 
-A time goes into a bucket per half octave of nanoseconds, ``(ns * ns).bit_length()``: no bound has to be chosen, no
-table searched, and a quantile read from the buckets is off by less than half. Nothing here knows what a metric is.
+A time is counted in one bucket per half octave of nanoseconds, ``(ns * ns).bit_length()``. No bounds have to be chosen,
+no table is searched, and a quantile read from the buckets is off by less than half. Metrics are not known here.
 
 Invariant: counts only grow.
 """
@@ -11,23 +11,24 @@ from time import perf_counter_ns
 from typing import Final
 
 BUCKETS: Final = 160
-"""The last one is beyond 300 000 years."""
+"""The number of buckets. The last one is for more than 300 000 years."""
 BRIEF_NS: Final = 50_000
-"""A wait that is not worth counting."""
+"""A wait up to this long is not counted."""
 
 
 class ApiCounters:
-    """Of one api key, over all its versions and connections. The lists count requests by the time that they spent:
+    """The counters of one api key, over all its versions and connections. The lists count requests by the time that
+    they spent:
 
     - ``queue``: readable, while others were served
     - ``local``: being decoded, handled and encoded
     - ``remote``: parked, for records or for a commit
     - ``waiting``: answered, while earlier answers of their connection were due
     - ``send``: until the socket had taken the last byte
-    - ``total``: all of it
+    - ``total``: all of these together
 
-    ``local`` and ``total`` count every request; the others only those that spent more than `BRIEF_NS` there, which
-    most do not: so most requests pay for two counts.
+    ``local`` and ``total`` count every request. The others count only requests that spent more than `BRIEF_NS` there,
+    which most do not. So most requests are counted only twice.
     """
 
     __slots__ = (
@@ -46,9 +47,9 @@ class ApiCounters:
 
     def __init__(self) -> None:
         self.failures = 0
-        """Requests that ended their connection."""
+        """The number of requests that ended their connection."""
         self.error_codes: dict[int, int] = {}
-        """How often each of Kafka's errors was answered."""
+        """The number of answers with each of Kafka's error codes."""
         self.request_bytes = self.response_bytes = self.local_ns = 0
         self.queue: list[int] = []
         self.local: list[int] = []
@@ -58,23 +59,23 @@ class ApiCounters:
         self.total: list[int] = []
 
     def prepare(self) -> "ApiCounters":
-        """Before the first request is counted. Most api keys are never used, and cost no memory."""
+        """Allocate the lists, before the first request is counted. So api keys that are never used cost no memory."""
         if not self.total:
             self.queue, self.local, self.remote, self.waiting, self.send, self.total = ([0] * BUCKETS for _ in range(6))
         return self
 
     def count_error(self, code: int) -> None:
-        """One more answer with this error."""
+        """Count an answer with this error."""
         self.error_codes[code] = self.error_codes.get(code, 0) + 1
 
 
 Due = tuple[ApiCounters, int, int, int]
-"""What is known of a request whose answer is on its way: its counters, and when it was readable, left to wait, and
-answered, in ns of ``perf_counter_ns``. The last two are the same where it was answered at once."""
+"""A request whose answer is being sent: its counters, and the times when it became readable, when it was parked, and
+when it was answered, in ns of ``perf_counter_ns``. The last two are the same if it was answered at once."""
 
 
 def count_sent(unsent: Sequence[Due], began_ns: int) -> None:
-    """Count requests whose answers have just left, together: they took the same time to leave."""
+    """Count requests whose answers were just sent together, and so took the same time to send."""
     now_ns = perf_counter_ns()
     send_ns = now_ns - began_ns
     sent_bucket = (send_ns * send_ns).bit_length()
@@ -92,4 +93,4 @@ def count_sent(unsent: Sequence[Due], began_ns: int) -> None:
 
 
 UNCOUNTED: Final = ApiCounters().prepare()
-"""For what no dispatcher has served."""
+"""The counters of requests that no dispatcher serves."""

@@ -5,13 +5,14 @@ from collections.abc import Sequence
 from kpywire import error_codes
 
 LONGEST_MESSAGE = 8_000
-"""In characters. A longer one quotes what the client sent; it is cut, or it might not fit into a string of the wire."""
+"""The longest message, in characters. A longer one quotes the client's data, and is cut to fit into a string."""
 
 
 class KafkaError(Exception):
-    """A request, or one topic or partition of it, is answered with ``code``; ``message`` is for the client.
+    """The error ``code`` with which a request, or one topic or partition of it, is answered. ``message`` is for the
+    client.
 
-    ``record_errors``: (index of the record in its batch, message) of each record that made a batch be refused.
+    ``record_errors``: (index of the record in its batch, message) for each record for which the batch was refused.
     """
 
     def __init__(self, code: int, message: str | None = None, record_errors: Sequence[tuple[int, str]] = ()) -> None:

@@ -1,18 +1,18 @@
-"""A state machine on a log: decide, append, apply in one step; let out only what the log will not take back.
+"""A state machine on a log: decide, append and apply in one step; let out only results that the log cannot lose.
 
-The machine decides (purely) what an input means, as :class:`Effects`. The journal appends the records of that
-decision, applies them to the machine at once, and holds back replies, sends and follow-up events until the log has
-committed them (its high watermark has passed their end). So the next decision sees what the last one wrote, and
-nobody outside sees what could still be lost. An input that writes nothing waits for the last append of the key it
-read.
+The machine decides (purely) what an input means, as :class:`Effects`. The journal appends the records of that decision,
+applies them to the machine at once, and holds back replies, sends and follow-up events until the log has committed them
+(its high watermark has passed their end). So the next decision sees what the last one wrote, and nobody outside sees
+anything that could still be lost. An input that writes nothing waits for the last append of the key it read.
 
-Nothing is ever undone. If the append raises, nothing was applied. When leadership or the disk is lost,
+Nothing is ever undone. If the append raises, nothing was applied, and every request that the decision would have
+answered gets the error, as in Kafka. When leadership or the disk is lost,
 :meth:`Journal.drop` fails every open ticket and the machine is thrown away; the next leader replays the log.
 
-Coordinators (on a partition's log) and the controller (on the raft log) use this one class. It knows no log, no
-clock and no network: all three come in as arguments.
+Coordinators (on a partition's log) and the controller (on the raft log) use this one class. It knows no log, no clock
+and no network: all three come in as arguments.
 
-Invariant: what the machine holds equals a replay of the log up to ``appended_offset``.
+Invariant: the machine's state equals a replay of the log up to ``appended_offset``.
 """
 
 from collections import deque
@@ -23,7 +23,7 @@ from typing import Any, NamedTuple, Protocol, final
 from kpywire import error_codes
 
 _ANSWERED_KEPT = 64
-"""Deadlines of answered tickets that are left in place, beside two for each open one."""
+"""The number of deadlines of answered tickets that are kept, in addition to two for each open ticket."""
 
 
 class Ticket(Protocol):
@@ -33,7 +33,7 @@ class Ticket(Protocol):
         """Send the response."""
 
     def fail(self, error_code: int) -> None:
-        """Send the response that says only this error."""
+        """Send a response that holds only this error."""
 
 
 class ProducerEpoch(NamedTuple):
@@ -53,19 +53,19 @@ class Send(NamedTuple):
 
 @final
 class Prepared:
-    """Takes the place of many records in `Effects`, and goes to `Machine.apply` as a whole, with the first's offset: a
-    batch of which most was made beforehand, in steps."""
+    """One object in place of many records in `Effects`, given to `Machine.apply` as a whole with the offset of the
+    first one. Most of the batch was made beforehand, in steps."""
 
     __slots__ = ("records", "section")
 
     def __init__(self, records: list[Any], section: bytes) -> None:
-        """``section`` is that of the batch in the log, not compressed, of records of one time."""
+        """``section`` is the section of the batch in the log, not compressed; its records all have one timestamp."""
         self.records = records
         self.section = section
 
 
 class Effects(NamedTuple):
-    """What a decision does to the world, none of it done yet."""
+    """The effects of a decision, none of them carried out yet."""
 
     records: Sequence[Any] = ()
     """One atomic batch for the log that stores this state."""
@@ -74,7 +74,7 @@ class Effects(NamedTuple):
     replies: Sequence[tuple[Ticket, Any]] = ()
     """None, one or many parked requests with their responses."""
     sends: Sequence[Send] = ()
-    """Requests to other nodes, gated like replies."""
+    """Requests to other nodes, held back like replies."""
     then: Any = None
     """An event that is fed back as an input once the records are committed."""
 
@@ -86,13 +86,14 @@ class Machine(Protocol):
     """A pure state machine."""
 
     def decide(self, event: Any, now_ms: int) -> Effects:
-        """What an input means in the current state. May change soft state, never durable state."""
+        """Decide what an input means in the current state. May change soft state, never durable state."""
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None) -> None:
-        """Take one record into the durable state, or into what is pending until the producer's transaction ends."""
+        """Apply one record to the durable state, or to the state that is pending until the producer's transaction
+        ends."""
 
-    def apply_marker(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
-        """A transaction ended: what it wrote becomes durable state, or is forgotten."""
+    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
+        """A transaction ended: its pending changes become durable state, or are forgotten."""
 
 
 class TooLarge(NamedTuple):
@@ -114,7 +115,7 @@ class AppendRefused(Exception):
 
 
 class DecisionFailed(Exception):
-    """The machine could not decide: a defect. Nothing was appended, and only this input suffers."""
+    """The machine could not decide, because of a defect. Nothing was appended, and only this input fails."""
 
     def __init__(self, event: Any, error: Exception) -> None:
         super().__init__(f"No decision on {type(event).__name__}")
@@ -127,7 +128,7 @@ Append = Callable[[Sequence[Any], ProducerEpoch | None, int], tuple[int, int]]
 
 
 class _Gate:
-    """What waits for one append to be committed."""
+    """The effects that wait for one append to be committed."""
 
     __slots__ = ("keys", "next_offset", "waiting")
 
@@ -152,8 +153,8 @@ class Journal:
     ) -> None:
         """``closed_error`` answers inputs before :meth:`open`.
 
-        ``admit`` says before each decision whether the log takes writes now: an error code, or NONE. ``send`` takes
-        what may leave for other nodes; ``report`` is told of defects.
+        ``admit`` returns before each decision whether the log takes writes now: an error code, or NONE. ``send`` takes
+        requests that may leave for other nodes; ``report`` is called with defects.
         """
         self.machine = machine
         self.appended_offset = 0
@@ -172,7 +173,7 @@ class Journal:
 
     @property
     def is_open(self) -> bool:
-        """Whether inputs are taken."""
+        """Whether the journal takes inputs."""
         return self._error == error_codes.NONE
 
     @property
@@ -187,18 +188,19 @@ class Journal:
         self.machine.apply(record, offset, producer)
         self.appended_offset = offset + 1
 
-    def mark(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
-        """A transaction marker stands at ``offset`` of the log, replayed or appended just now.
+    def mark(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
+        """Note a transaction marker at ``offset`` of the log, replayed or appended just now.
 
-        What it makes visible waits for it: every read of an open journal until the marker is committed.
+        The state it makes visible is held back: every read of an open journal waits until the marker is committed.
         """
-        self.machine.apply_marker(producer, commit, offset)
+        self.machine.apply_marker(producer, offset, commit=commit)
         self.appended_offset = offset + 1
         if self.is_open:
             self._gate_of_append(offset + 1, None)
 
     def open(self, committed_offset: int, appended_offset: int) -> None:
-        """Take inputs from now on. What was replayed above ``committed_offset`` stays behind a gate."""
+        """Take inputs from now on. Replayed records above ``committed_offset`` are not committed yet and stay behind a
+        gate."""
         self._error = error_codes.NONE
         self.committed_offset = committed_offset
         self.appended_offset = appended_offset
@@ -217,8 +219,8 @@ class Journal:
     ) -> None:
         """Decide, append and apply one input; answer it now or when its append is committed.
 
-        ``key`` names the part of the state that the input reads and writes; without one it is the whole. After
-        ``deadline_ms`` the ticket gets REQUEST_TIMED_OUT from :meth:`expire`; what was decided stands.
+        ``key`` names the part of the state that the input reads and writes; without one it is the whole state. After
+        ``deadline_ms`` the ticket gets REQUEST_TIMED_OUT from :meth:`expire`; the decision stands.
         """
         error = self._error or self._admit()
         if error:
@@ -242,12 +244,13 @@ class Journal:
                 self._forget_answered()
 
     def committed_at_once(self, offset: int) -> None:
-        """For the append function: what it has just written, up to ``offset``, needs nobody else to be committed."""
+        """Called by the append function: the records it has just written, up to ``offset``, need no other node to be
+        committed."""
         if not self._gates:
             self.committed_offset = offset
 
     def committed(self, offset: int, now_ms: int) -> None:
-        """The log is committed up to ``offset``: let out what waited for it."""
+        """The log is committed up to ``offset``: let out the effects that waited for it."""
         if offset > self.committed_offset:
             self.committed_offset = offset
         while self._gates and self._gates[0].next_offset <= self.committed_offset:
@@ -261,13 +264,13 @@ class Journal:
                 self._release(effects, key, now_ms)
 
     def _forget_answered(self) -> None:
-        """Deadlines of tickets that were answered long before would stay for as long as their senders were patient."""
+        """Remove the deadlines of answered tickets. They would otherwise stay until they expire."""
         numbers = {number for _, number in self._open_tickets.values()}
         self._deadlines = [deadline for deadline in self._deadlines if deadline[1] in numbers]
         heapify(self._deadlines)
 
     def expire(self, now_ms: int) -> int | None:
-        """Fail the tickets whose time is up; the next deadline, or None."""
+        """Fail the tickets whose time is up. Return the next deadline, or None."""
         while self._deadlines and self._deadlines[0][0] <= now_ms:
             _, number, identity = heappop(self._deadlines)
             ticket, its_number = self._open_tickets.get(identity, (None, 0))
@@ -276,7 +279,7 @@ class Journal:
         return self._deadlines[0][0] if self._deadlines else None
 
     def drop(self, error_code: int) -> None:
-        """Fail every open ticket and take no input again: leadership or the log is lost."""
+        """Fail every open ticket and take no more inputs: leadership or the log is lost."""
         self._error = error_code
         self._gates.clear()
         self._gate_of_key.clear()
@@ -304,6 +307,10 @@ class Journal:
                 effects = self._decide(TooLarge(event), now_ms)
                 if effects.records:
                     raise RuntimeError("A machine answered a batch that was too large with another batch") from None
+            except AppendRefused as refused:
+                for ticket, _ in effects.replies:  # the machine may have let go of those that were parked
+                    self._fail(ticket, refused.error_code)
+                raise
             else:
                 for offset, record in enumerate(effects.records, first_offset):
                     self.machine.apply(record, offset, effects.producer)

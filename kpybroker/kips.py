@@ -1,4 +1,5 @@
-"""The KIPs that the code names, for docs/support.md: what each is about. Where it is kept is found in the code.
+"""The KIPs that the code names, for docs/support.md: what each is about. The modules that implement it are found in the
+code.
 
 Invariant, held by a test: a KIP that a docstring or comment of the packages names is here, and nothing else is.
 """
@@ -101,7 +102,7 @@ KIPS = {
 _NAMED = re.compile(r"KIP-(\d+)")
 _PACKAGES = ("kpybroker", "kpystorage", "kpywire")
 _GENERATED = ("messages", "metadata_records", "group_records", "transaction_records", "share_records")
-"""Declarations with Kafka's own texts, which name what Kafka does."""
+"""Declarations with Kafka's own texts, which name KIPs for what Kafka does."""
 _MOST_PLACES = 3
 
 
@@ -138,7 +139,7 @@ def _modules() -> Iterator[Path]:
 
 
 def _in_checkout(path: Path) -> str:
-    """Where a module of an editable install lies below the checkout."""
+    """The path, below the checkout, of a module of an editable install."""
     for name, root in (("kpywire", "wire/"), ("kpystorage", "storage/"), ("kpybroker", "")):
         if name in path.parts:
             below = path.parts[len(path.parts) - 1 - path.parts[::-1].index(name) :]

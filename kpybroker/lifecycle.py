@@ -1,18 +1,18 @@
 """How a broker comes into the cluster and leaves it (Kafka's BrokerLifecycleManager, KIP-631).
 
-It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts
-fenced and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its
-leaderships away and waits for leave, but not for ever. A broker that was unregistered while it lives registers anew.
-Who is not registered within ``initial.broker.registration.timeout.ms`` of its start gives up, and so does who can tell
-no controller within ``log.dir.failure.timeout.ms`` that a log directory failed: it would go on being taken for the
-leader of what lay there.
+It registers with the active controller, then sends a heartbeat every ``broker.heartbeat.interval.ms``. It starts fenced
+and is unfenced once it has caught up with the metadata; a clean stop asks the controller to move its leaderships away
+and waits for permission, but not for ever. A broker that is unregistered while it runs registers again. A broker that
+is not registered within ``initial.broker.registration.timeout.ms`` of its start gives up. So does a broker that cannot
+report a failed log directory to any controller within ``log.dir.failure.timeout.ms``: it would still count as the
+leader of the partitions there.
 """
 
 import logging
 from collections.abc import Callable
 from enum import IntEnum
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpywire import error_codes
@@ -30,7 +30,8 @@ REFUSALS = frozenset(
         error_codes.INVALID_REGISTRATION,
     }
 )
-"""What another attempt with the same words cannot change. A duplicate registration ends with the other's session."""
+"""Errors that another attempt with the same request cannot change. A duplicate registration ends with the other's
+session."""
 
 
 class BrokerState(IntEnum):
@@ -51,13 +52,22 @@ class Send(Protocol):
 
 
 class ReportedDirectories(Protocol):
-    """What a heartbeat says of the log directories, by their ids."""
+    """The state of the log directories in heartbeats, by their ids."""
 
     def offline_ids(self) -> list[bytes]:
-        """Those that failed."""
+        """The directories that failed."""
 
     def cordoned_ids(self) -> list[bytes]:
-        """Those that take no new logs."""
+        """The directories that take no new logs."""
+
+
+class Times(NamedTuple):
+    """The times of a registration."""
+
+    heartbeat_interval_ms: int
+    registration_timeout_ms: float
+    """The time within which a controller must register the broker."""
+    directory_failure_timeout_ms: float
 
 
 class Lifecycle:
@@ -68,20 +78,18 @@ class Lifecycle:
         scheduler: Scheduler,
         send: Send,
         registration: BrokerRegistrationRequest,
-        heartbeat_interval_ms: int,
         metadata_offset: Callable[[], int],
         directories: ReportedDirectories,
         refused: Callable[[str], None],
-        directory_failure_timeout_ms: float,
+        times: Times,
     ) -> None:
         self.scheduler = scheduler
         self.send = send
         self.registration = registration
-        self.heartbeat_interval_ms = heartbeat_interval_ms
         self.metadata_offset = metadata_offset
         self.directories = directories
         self.refused = refused
-        self.directory_failure_timeout_ms = directory_failure_timeout_ms
+        self.times = times
         self.state = BrokerState.STARTING
         self.broker_epoch = -1
         self._unfenced: list[Callable[[], None]] = []
@@ -93,12 +101,17 @@ class Lifecycle:
         """The failed directories that a controller has acknowledged."""
         self._telling: Timer | None = None
 
-    def give_up_after(self, timeout_ms: float) -> None:
-        """Call ``refused`` if no controller has registered this broker until then."""
-        self._patience = self.scheduler.call_later(timeout_ms, self._lost_patience, timeout_ms)
+    def epoch(self) -> int:
+        """The epoch of the registration; -1 before there is one."""
+        return self.broker_epoch
 
-    def _lost_patience(self, timeout_ms: float) -> None:
+    def limit(self) -> None:
+        """Begin the time within which a controller must register this broker, or ``refused`` is called."""
+        self._patience = self.scheduler.call_later(self.times.registration_timeout_ms, self._lost_patience)
+
+    def _lost_patience(self) -> None:
         if self.state == BrokerState.STARTING:
+            timeout_ms = self.times.registration_timeout_ms
             answered = "" if self._last_refusal == error_codes.NONE else f": {error_codes.message(self._last_refusal)}"
             self.refused(f"no controller has registered this broker within {timeout_ms / 1000:g} s{answered}")
 
@@ -108,33 +121,34 @@ class Lifecycle:
         self.send(self.registration, self._registered)
 
     def register_again(self) -> None:
-        """What the metadata say of this broker is gone, or lacks what they could not hold before."""
+        """Register again: this broker's registration in the metadata is gone, or lacks fields that the metadata could
+        not hold before."""
         if self.state in (BrokerState.RECOVERY, BrokerState.RUNNING):
             self.registration.previous_broker_epoch = self.broker_epoch
             self.send(self.registration, self._registered)
 
     def report(self) -> None:
-        """Send the next heartbeat at once: there is something new to say."""
+        """Send the next heartbeat at once, because there is something new to report."""
         self._limit_telling()
         if self.state == BrokerState.RUNNING:
             self._beat()
 
     def _limit_telling(self) -> None:
-        """Bound the time until all failed directories are known to a controller."""
+        """Limit the time until a controller knows all failed directories."""
         is_told = self._told_offline.issuperset(self.directories.offline_ids())
         if self._telling is None and not is_told:
-            self._telling = self.scheduler.call_later(self.directory_failure_timeout_ms, self._could_not_tell)
+            self._telling = self.scheduler.call_later(self.times.directory_failure_timeout_ms, self._could_not_tell)
         elif self._telling is not None and is_told:
             self._telling.cancel()
             self._telling = None
 
     def _could_not_tell(self) -> None:
         self._telling = None
-        within = f"within {self.directory_failure_timeout_ms / 1000:g} s"
-        self.refused(f"no controller could be told {within} that a log directory failed")
+        within = f"within {self.times.directory_failure_timeout_ms / 1000:g} s"
+        self.refused(f"no controller learned {within} that a log directory failed")
 
     def stop(self, may_stop: Callable[[], None]) -> None:
-        """Ask for a controlled shutdown; ``may_stop`` is called when the controller lets go."""
+        """Ask for a controlled shutdown; ``may_stop`` is called when the controller permits it."""
         self._may_stop = may_stop
         if self.broker_epoch < 0:
             self._let_go()
@@ -154,7 +168,10 @@ class Lifecycle:
             self.refused(f"the controller refuses to register this broker: {error_codes.message(code)}")
         else:
             if code != before:
-                log.info("registering again: %s", error_codes.name(code))
+                log.info(
+                    "The registration of this broker is sent again, since the last one was answered with %s",
+                    error_codes.name(code),
+                )
             self._timer = self.scheduler.call_later(RETRY_MS, self.send, self.registration, self._registered)
 
     def _beat(self) -> None:
@@ -183,11 +200,14 @@ class Lifecycle:
         if response.error_code == error_codes.NONE:
             self._told_offline |= set(told_offline)
             self._limit_telling()
-        wait_ms: float = self.heartbeat_interval_ms
+        wait_ms: float = self.times.heartbeat_interval_ms
         before, self._last_refusal = self._last_refusal, response.error_code
         if response.error_code != error_codes.NONE:
             if response.error_code != before:
-                log.warning("heartbeats are answered with %s", error_codes.name(response.error_code))
+                log.warning(
+                    "The controller answers the heartbeats of this broker with %s",
+                    error_codes.name(response.error_code),
+                )
             wait_ms = RETRY_MS
         elif self._may_stop is not None:
             wait_ms = RETRY_MS
@@ -212,7 +232,7 @@ class Lifecycle:
             self._may_stop()
 
     def close(self) -> None:
-        """No more heartbeats."""
+        """Send no more heartbeats."""
         self.state = BrokerState.SHUTTING_DOWN
         for timer in (self._timer, self._patience, self._telling):
             if timer is not None:

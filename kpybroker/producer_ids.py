@@ -1,6 +1,7 @@
 """Producer ids from the controller, a block at a time (Kafka's RPCProducerIdManager, KIP-730).
 
-A block is asked for at the first need and again when nine tenths of one are used, so that nobody waits in between.
+A block is requested at the first need and again when nine tenths of it are used, so that producers do not wait in
+between.
 """
 
 from collections import deque
@@ -39,7 +40,7 @@ class ProducerIds:
         self._serve()
 
     def at_once(self) -> int:
-        """An id, or -1 if there is none at hand; then there will be."""
+        """Return an id, or -1 if none is available now; then a new block is requested."""
         taken: list[int | None] = []
         if self._next_block is not None or self._used < len(self._block):
             self.next(taken.append)

@@ -28,10 +28,10 @@ _TOPICS = pytest.StashKey[int]()
 
 
 def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginManager) -> None:
-    """The one setting; and the broker's modules are left as they are.
+    """Add the one setting; and keep pytest from rewriting the broker's modules.
 
     pytest rewrites the assertions in all packages of a distribution that has a plugin, which makes importing a broker
-    five times as slow. Where this has no effect any more, it is only slow.
+    five times as slow. If a later pytest ignores this, imports are only slow.
     """
     rewritten = getattr(pluginmanager.rewrite_hook, "_must_rewrite", None)
     if isinstance(rewritten, set):
@@ -40,7 +40,7 @@ def pytest_addoption(parser: pytest.Parser, pluginmanager: pytest.PytestPluginMa
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """The one marker."""
+    """Register the one marker."""
     config.addinivalue_line("markers", f"{MARKER}(partitions=1, config=None): how the `topic` fixture makes its topic")
 
 
@@ -51,13 +51,13 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
 
 @pytest.fixture(scope="session")
 def kpybroker_options() -> dict[str, Any]:
-    """How the shared broker is started: keywords of `kpybroker.testing.Broker`. Override it in a conftest.py."""
+    """The options of the shared broker: keywords of `kpybroker.testing.Broker`. Override it in a conftest.py."""
     return {}
 
 
 @pytest.fixture(scope=_scope)
 def kpybroker(kpybroker_options: dict[str, Any], pytestconfig: pytest.Config) -> "Iterator[Broker]":
-    """A running broker, shared by tests: in memory, on a free port, in a thread. Faults end with the test."""
+    """A running broker, shared by tests: in memory, on a free port, in a thread. Injected faults end with the test."""
     from kpybroker.testing import Broker
 
     with Broker(**kpybroker_options) as broker:
@@ -87,7 +87,7 @@ def kpybroker_factory() -> "Iterator[Callable[..., Broker]]":
 
 @pytest.fixture(scope="session")
 def kafka_cluster_options() -> dict[str, Any]:
-    """How the shared cluster is started: keywords of `kpybroker.testing.Cluster`. Override it in a conftest.py."""
+    """The options of the shared cluster: keywords of `kpybroker.testing.Cluster`. Override it in a conftest.py."""
     return {}
 
 
@@ -101,7 +101,8 @@ def _shared_cluster(kafka_cluster_options: dict[str, Any]) -> "Iterator[Cluster]
 
 @pytest.fixture
 def kafka_cluster(_shared_cluster: "Cluster") -> "Cluster":
-    """Three brokers in processes of their own, shared by tests; those that a test ended run again for the next."""
+    """Three brokers in processes of their own, shared by tests. Brokers that a test ended are started again for the
+    next one."""
     _shared_cluster.heal()
     return _shared_cluster
 
@@ -118,14 +119,14 @@ def topic(kpybroker: "Broker", request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """What a test broke of the shared broker is whole again for the next."""
+    """Repair the shared broker after a test that broke parts of it."""
     broker = item.config.stash.get(_SHARED, None)
     if broker is not None and broker.is_running:
         broker.faults.clear()
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Sequence[str] | None:
-    """Say of two lists of records what differs, record by record."""
+    """Explain how two lists of records differ, record by record."""
     records = sys.modules.get(RECORDS)
     if records is None or op != "==" or not (isinstance(left, list) and isinstance(right, list)):
         return None

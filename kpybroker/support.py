@@ -1,4 +1,4 @@
-"""Writes docs/support.md: which of Kafka's APIs and features are served, from the tables that serve them.
+"""Writes docs/support.md: the APIs and features of Kafka that are served, from the tables that serve them.
 
 ``python -m kpybroker.support``. Not read by the broker. A test holds the file against it, and demands that every API of
 Kafka is either served or has its reason here.
@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from kpybroker import kips
-from kpybroker.handlers import SERVED, controller_versions, served_versions
+from kpybroker.handlers import SERVED, controller_versions, home_of, served_versions
 from kpybroker.metadata.features import KNOWN_TO_KAFKA, SUPPORTED
 from kpywire.api import API_KEYS, ApiKey
 
 
 class Gap(NamedTuple):
-    """Something of Kafka that is still missing: what it means for a user, and the APIs that belong to it."""
+    """A feature of Kafka that is still missing: its meaning for a user, and the APIs that belong to it."""
 
     name: str
     means: str
@@ -29,8 +29,8 @@ def _names(text: str) -> frozenset[str]:
 GAPS = (
     Gap(
         "The new consumer protocol",
-        "KIP-848: a consumer with `group.protocol=consumer` is told that it is not supported. The classic protocol, "
-        "which is the default of every client, works.",
+        "KIP-848: a consumer with `group.protocol=consumer` gets the error that it is not supported. The classic "
+        "protocol, which is the default of every client, works.",
         _names("ConsumerGroupHeartbeat ConsumerGroupDescribe"),
     ),
     Gap(
@@ -76,7 +76,8 @@ ApiVersions advertises exactly what is in this table, so clients know it too. Th
 
 
 def gap_of(api: ApiKey) -> Gap:
-    """What is missing before this API can be served. LookupError if no gap names it."""
+    """The gap that an API belongs to, which must be closed before the API can be served. Raises LookupError if no gap
+    names it."""
     for gap in GAPS:
         if api.name in gap.apis:
             return gap
@@ -95,12 +96,12 @@ def _served() -> str:
     lines = [f"\n## APIs served: {len(every)} of {len(API_KEYS)}\n\n", head]
     for key, (first, last) in sorted(every.items()):
         api = API_KEYS[key]
-        link = f"[{api.name}](../kpybroker/handlers/{api.module}.py)"
+        link = f"[{api.name}](../kpybroker/handlers/{home_of(api.module)}.py)"
         both = "" if key not in on_controller else "too" if key in served else "only"
         lines.append(
             f"| {key} | {link} | {_range(first, last)} | {_range(api.min_version, api.max_version)} | {both} |\n"
         )
-    lines.append("\nThe top of each handler's file lists the behaviours it keeps and the KIP of each.\n")
+    lines.append("\nEach handler's file lists the behaviours it keeps and the KIP of each.\n")
     return "".join(lines)
 
 

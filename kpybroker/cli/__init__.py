@@ -1,11 +1,14 @@
-"""The command line. A subcommand is imported when it is used, so that none pays for the others.
+"""The command line. A subcommand is imported when it is used, so that no command pays for the others.
 
 ``kpybroker start`` and ``format`` run a node; the others are clients of any Kafka broker.
 """
 
 import errno
+import gc
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
 from importlib.machinery import ExtensionFileLoader
 from importlib.util import find_spec
@@ -37,7 +40,46 @@ INTERRUPTED = 130
 OUTPUT_FAILED = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
-class _Lazy(click.Group):
+@contextmanager
+def loading() -> Iterator[None]:
+    """Switch the garbage collector off while modules are loaded: nothing becomes garbage then, and it would walk all
+    objects repeatedly."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+
+
+class Commands(click.Group):
+    """A group that says where a misplaced option belongs, as in ``kpybroker cluster -b HOST``."""
+
+    def parse_args(self, context: click.Context, args: list[str]) -> list[str]:
+        said = list(args)
+        try:
+            return super().parse_args(context, args)
+        except click.NoSuchOption as error:
+            place = self._place_of(error.option_name, said, context)
+            if place is None:
+                raise
+            text = f"{error.option_name} stands behind the command: {place} {error.option_name} ..."
+            raise click.UsageError(text, context) from None
+
+    def _place_of(self, option: str, said: list[str], context: click.Context) -> str | None:
+        """The command that takes an option: one of those that are named, or one of this group; None if there is
+        none."""
+        path, group = context.command_path, self
+        while True:
+            names = group.list_commands(context)
+            name = next((each for each in said if each in names), "describe" if "describe" in names else names[0])
+            found, path = group.get_command(context, name), f"{path} {name}"
+            if not isinstance(found, Commands):
+                break
+            group = found
+        return path if found is not None and any(option in each.opts for each in found.params) else None
+
+
+class _Lazy(Commands):
     """A group whose commands are ``kpybroker.cli.<name>:command``, dashes as underscores."""
 
     def list_commands(self, _context: click.Context) -> list[str]:
@@ -46,11 +88,23 @@ class _Lazy(click.Group):
     def get_command(self, _context: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        command: click.Command = import_module(f"kpybroker.cli.{name.replace('-', '_')}").command
+        with loading():
+            command: click.Command = import_module(f"kpybroker.cli.{name.replace('-', '_')}").command
         return command
 
+    def resolve_command(
+        self, context: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Resolve a command. ``topic`` is nearly ``topics``: click does not find such names by itself, since the
+        commands are not loaded."""
+        name = args[0]
+        if name in COMMANDS or name.startswith("-"):
+            return super().resolve_command(context, args)
+        raise click.NoSuchCommand(name, possibilities=COMMANDS, ctx=context)
+
     def invoke(self, context: click.Context) -> Any:
-        """Where the output goes may be full: one line instead of a traceback. Ctrl-C needs no word."""
+        """Run a command. If the output cannot be written, as on a full disk, print one line instead of a traceback.
+        Ctrl-C needs no message."""
         try:
             return super().invoke(context)
         except KeyboardInterrupt:
@@ -68,7 +122,7 @@ class _Lazy(click.Group):
 
 
 def _form() -> str:
-    """What is installed: pure Python as in a checkout, or a wheel with compiled modules."""
+    """The form of the installation: pure Python as in a checkout, or a wheel with compiled modules."""
     walk = find_spec("kpywire.walk")
     is_compiled = walk is not None and isinstance(walk.loader, ExtensionFileLoader)
     return "compiled" if is_compiled else "pure Python"

@@ -19,7 +19,9 @@ MARKS = {DAMAGE: ("DAMAGE", "red")}
 
 @click.command("check")
 @click.argument("paths", metavar="DIR...", nargs=-1, required=True)
-@click.option("--repair", is_flag=True, help="Mend what can be mended; what is replaced is set aside, never deleted.")
+@click.option(
+    "--repair", is_flag=True, help="Repair the files where that is possible; replaced files are renamed, never deleted."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def command(paths: tuple[str, ...], repair: bool, as_json: bool) -> None:
     """Read log directories, all of a node, or the directory of one partition, and say what is wrong with the files.
@@ -31,7 +33,7 @@ def command(paths: tuple[str, ...], repair: bool, as_json: bool) -> None:
     if (kinds == {"partition"} and len(chosen) > 1) or len(kinds) > 1:
         raise click.UsageError("name the log directories of one node, or the directory of one partition")
     if repair and kinds == {"partition"} and checking.is_log_directory(chosen[0].parent):
-        raise click.UsageError(f"mend {chosen[0].parent}, whose checkpoints speak of this partition too")
+        raise click.UsageError(f"--repair needs all of {chosen[0].parent}, whose checkpoints name this partition too")
     locked = [note for path in chosen if (note := checking.lock_note(str(path))) is not None]
     if repair and locked:
         raise click.UsageError(f"{locked[0].path}: a broker runs with this directory; stop it before --repair")
@@ -73,7 +75,7 @@ def _look(chosen: list[Path], *, is_partition: bool) -> Checked:
             if not is_partition:
                 return checking.check_directories([str(path) for path in chosen], reached, total)
             (path,) = chosen
-            report = checking.check_partition(Task(str(path), checking.surroundings_of(path), 0))
+            report = checking.check_partition(Task(str(path), checking.facts_of(path), 0))
         except OSError as error:
             raise click.UsageError(f"{error.filename}: {error.strerror}") from None
     return Checked(report.findings, 1, report.size_bytes, [], {report.directory: report})

@@ -1,16 +1,16 @@
-"""What ``kpybroker check`` finds in a node's metadata: snapshots, ``bootstrap.checkpoint``, ``quorum-state``, records.
+"""The check of a node's metadata: snapshots, ``bootstrap.checkpoint``, ``quorum-state``, records (``kpybroker check``).
 
-And what they say, so that everything else in the directories can be compared with it. The metadata log's segments are
-checked as those of any partition.
+It also reads their contents, so that everything else in the directories can be compared with them. The metadata log's
+segments are checked like those of any partition.
 """
 
 import json
 from pathlib import Path
 from typing import NamedTuple
 
-from kpybroker.controller.metadata_log import QUORUM_STATE, metadata_log_path
 from kpybroker.metadata.delta import MetadataDelta
-from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.metadata.image import TOPIC_RESOURCE, InvalidMetadata, MetadataImage
+from kpybroker.quorum.metadata_log import QUORUM_STATE, metadata_log_path
 from kpybroker.raft import control_records
 from kpybroker.raft.voters import Voters
 from kpystorage import names, quorum_state, scan, snapshot
@@ -29,14 +29,14 @@ NO_EPOCH = -1
 
 
 class Metadata(NamedTuple):
-    """What a metadata directory says."""
+    """The contents of a metadata directory."""
 
     known: Known
     voters: Voters | None
 
 
 class MetadataCheck:
-    """The metadata of one log directory. ``report`` takes what is wrong with it."""
+    """The check of the metadata in one log directory. ``report`` receives the findings."""
 
     def __init__(self, disk: Disk, directory: str, report: Report) -> None:
         self.disk = disk
@@ -49,7 +49,7 @@ class MetadataCheck:
         self.report(Finding(DAMAGE, path, text, remedy))
 
     def run(self) -> Known:
-        """Look at everything; what the cluster is, as far as it can be read. May raise OSError."""
+        """Check everything. Return the description of the cluster, as far as it can be read. May raise OSError."""
         bootstrap = f"{self.directory}/{snapshot.BOOTSTRAP}"
         if self.disk.status(bootstrap) is not None:
             self._checkpoint(bootstrap, 0)
@@ -65,7 +65,8 @@ class MetadataCheck:
         return known
 
     def _checkpoint(self, path: str, epoch: int) -> bool:
-        """Whether a file of batches is whole: nothing but batches, offsets from 0 on, header first and footer last."""
+        """Check that a file of batches is whole: nothing but batches, offsets from 0 on, header first and footer
+        last."""
         file, wrong, offset, kinds = self.disk.file(path), "", 0, []
         size = file.size()
         for piece in pieces(file, size, 0):
@@ -89,7 +90,7 @@ class MetadataCheck:
         return not wrong
 
     def _kinds(self, header: BatchHeader, data: bytes) -> list[int]:
-        """The kinds of control records in a batch; other records must decode. Malformed if one does not."""
+        """The kinds of control records in a batch. Other records must be decodable. Malformed if one is not."""
         if not header.is_control:
             for record in read_batch(data, header):
                 decode_record(record.value or b"")
@@ -135,12 +136,15 @@ class MetadataCheck:
     def _as_known(self, image: MetadataImage) -> Known:
         topic_ids = {topic.name: topic.id for topic in image.topics.values()}
         nodes = {*image.brokers, *image.controllers}
+        compacted = frozenset(
+            name for name in topic_ids if "compact" in image.configs_of(TOPIC_RESOURCE, name).get("cleanup.policy", "")
+        )
         if len(nodes) != 1 or not image.brokers:
-            return Known(topic_ids)
+            return Known(topic_ids, compacted=compacted)
         (node_id,) = nodes
         broker = image.brokers[node_id]
         directory_ids = frozenset(broker.directories)
-        return Known(topic_ids, node_id, directory_ids, broker.epoch)
+        return Known(topic_ids, node_id, directory_ids, broker.epoch, compacted)
 
     def _quorum_state(self) -> None:
         path = f"{self.path}/{QUORUM_STATE}"

@@ -1,4 +1,4 @@
-"""The run of ``kpybroker check`` over log directories: what is looked at in which order, in how many processes."""
+"""The run of ``kpybroker check`` over log directories: the order of the checks, and the number of processes."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -11,38 +11,38 @@ from kpybroker.cli.check_metadata import MetadataCheck, is_metadata_directory
 from kpystorage import names
 from kpystorage.checking.directory import DirectoryCheck, Known, TopicPartition
 from kpystorage.checking.findings import DAMAGE, NOTE, Finding
-from kpystorage.checking.partition import PartitionCheck, PartitionReport, Surroundings
-from kpystorage.checking.reading_disk import ReadingDisk
+from kpystorage.checking.partition import PartitionCheck, PartitionFacts, PartitionReport
 from kpystorage.directory import METADATA_TOPIC
+from kpystorage.reading_disk import ReadingDisk
 
 PARALLEL_BYTES = 256 << 20
-"""Less than this is read sooner than processes are started."""
+"""Bytes below which reading is faster than starting processes."""
 
 Reached = Callable[[int], object]
-"""Told how many bytes have been read."""
+"""A function that is called with the number of bytes that have been read."""
 
 
 class Task(NamedTuple):
-    """One partition's directory to be checked."""
+    """The directory of one partition to be checked."""
 
     directory: str
-    around: Surroundings
+    around: PartitionFacts
     size_bytes: int
 
 
 class Checked(NamedTuple):
-    """What a run found."""
+    """The findings of a run."""
 
     findings: list[Finding]
     partitions: int
     size_bytes: int
     directories: list[DirectoryCheck]
     reports: dict[str, PartitionReport]
-    """By directory."""
+    """The reports by directory."""
 
 
 def check_partition(task: Task) -> PartitionReport:
-    """One partition; a file that cannot be read is a finding."""
+    """Check one partition. A file that cannot be read is a finding."""
     check = PartitionCheck(ReadingDisk(), task.directory, task.around)
     try:
         return check.run()
@@ -52,7 +52,8 @@ def check_partition(task: Task) -> PartitionReport:
 
 
 def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[int], object]) -> Checked:
-    """Log directories of one node. ``total`` is told how many bytes there are to read. May raise OSError."""
+    """Check the log directories of one node. ``total`` is called with the number of bytes to read. May raise
+    OSError."""
     disk = ReadingDisk()
     findings: list[Finding] = []
     metadata = [MetadataCheck(disk, path, findings.append) for path in paths if is_metadata_directory(path)]
@@ -61,8 +62,8 @@ def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[i
     tasks: list[Task] = []
     for each in directories:
         each.look()
-        tasks += [Task(path, each.surroundings(spot), _size(path)) for spot, path in each.partitions.items()]
-        tasks += [Task(path, Surroundings(False), _size(path)) for path, _ in each.others]
+        tasks += [Task(path, each.facts(spot), _size(path)) for spot, path in each.partitions.items()]
+        tasks += [Task(path, PartitionFacts(clean=False), _size(path)) for path, _ in each.others]
     total(sum(task.size_bytes for task in tasks))
     reports = {report.directory: report for report in _run(tasks, reached)}
     for each in directories:
@@ -81,7 +82,7 @@ def check_directories(paths: Sequence[str], reached: Reached, total: Callable[[i
 
 
 def _across(directories: Sequence[DirectoryCheck]) -> Iterator[Finding]:
-    """What is wrong between the directories of one node."""
+    """The contradictions between the directories of one node."""
     first = directories[0]
     homes: dict[TopicPartition, str] = {}
     for each in directories:
@@ -117,7 +118,7 @@ def _run(tasks: Sequence[Task], reached: Reached) -> Iterator[PartitionReport]:
 
 
 def is_log_directory(path: Path) -> bool:
-    """Whether this looks like a place with many partitions."""
+    """Whether this looks like a directory with many partitions."""
     return (
         (path / names.META_PROPERTIES).exists()
         or any((path / name).exists() for name in (names.RECOVERY_POINTS, names.HIGH_WATERMARKS, names.CLEAN_SHUTDOWN))
@@ -131,18 +132,18 @@ def is_partition_directory(path: Path) -> bool:
     return named is not None and any(each.suffix == names.LOG for each in path.iterdir())
 
 
-def surroundings_of(path: Path) -> Surroundings:
-    """What the log directory around a single partition says of it, if there is one."""
+def facts_of(path: Path) -> PartitionFacts:
+    """The facts about a single partition from the log directory around it, if there is one."""
     spot = names.parse_partition_directory(path.name)
     if spot is None or not is_log_directory(path.parent):
-        return Surroundings(clean=False)
+        return PartitionFacts(clean=False)
     around = DirectoryCheck(ReadingDisk(), str(path.parent), Known())
     around.look()
-    return around.surroundings(spot)
+    return around.facts(spot)
 
 
 def lock_note(path: str) -> Finding | None:
-    """That a broker runs with this directory, if one does."""
+    """A note that a broker is running with this directory, if one is."""
     import fcntl
 
     lock = Path(path) / names.LOCK

@@ -4,14 +4,15 @@ from typing import Any
 
 import click
 
-from kpybroker.cli import cluster_requests
+from kpybroker.cli import Commands
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural, show_json
+from kpybroker.client import cluster_requests
 from kpywire import error_codes
 from kpywire.uuid import to_string
 
 
-@click.group(name="cluster")
+@click.group(name="cluster", cls=Commands)
 def command() -> None:
     """Show brokers, features, log directories and the controllers' quorum."""
 
@@ -106,7 +107,7 @@ def features(as_json: bool, server: str) -> None:
 
 @command.command("log-dirs")
 @click.option(
-    "--broker", "ids", type=click.IntRange(0), metavar="N", multiple=True, help="Only this broker. Repeatable."
+    "--broker", "ids", type=click.IntRange(0), metavar="N", multiple=True, help="Show only this broker. Repeatable."
 )
 @json_output
 @bootstrap_server

@@ -1,4 +1,4 @@
-"""What the shell offers behind Tab: topics and groups of the cluster, names of configs; nothing if nobody answers soon.
+"""Completion in the shell: topics, groups and names of configs; nothing if the cluster does not answer soon.
 
 Invariant: completing never fails and never takes longer than its time-out; the terminal is the user's.
 """
@@ -9,8 +9,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from kpybroker.cli import DEFAULT_SERVER
-from kpybroker.cli.client import Client
-from kpybroker.cli.connection import Unreachable
+from kpybroker.client.client import Client
+from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpywire.errors import Malformed
 
@@ -31,7 +31,7 @@ def _from_cluster(names_of: Callable[[Client], Iterable[str]]) -> Complete:
 
 
 def items(names: Iterable[str], begun: str) -> list[CompletionItem]:
-    """The names that begin so, in order."""
+    """The names with this beginning, in order."""
     return [CompletionItem(name) for name in sorted(set(names)) if name.startswith(begun)]
 
 
@@ -40,7 +40,7 @@ def _topic_names(client: Client) -> Iterable[str]:
 
 
 def _group_names(client: Client) -> Iterable[str]:
-    from kpybroker.cli.group_requests import list_groups
+    from kpybroker.client.group_requests import list_groups
 
     return (group.group_id for group in list_groups(client))
 

@@ -5,10 +5,12 @@ from typing import Any
 
 import click
 
-from kpybroker.cli import completion, config_requests
-from kpybroker.cli.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
+from kpybroker.cli import Commands, completion
+from kpybroker.cli.names_nearby import nearby
 from kpybroker.cli.options import Command, bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns, show_json
+from kpybroker.client import config_requests
+from kpybroker.client.config_requests import DEFAULT_SOURCE, SOURCES, TYPES, Change, Kind, Operation, Resource
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.describe_configs import DescribeConfigsResourceResult
@@ -23,7 +25,7 @@ ENTITY_TYPES = {
 SENSITIVE = "(hidden)"
 
 
-@click.group(name="configs")
+@click.group(name="configs", cls=Commands)
 def command() -> None:
     """Describe and change configs of topics, brokers, groups, broker loggers and client metrics."""
 
@@ -33,13 +35,13 @@ def resource_options(command: Command) -> Command:
     options = [
         click.option("-t", "--topic", metavar="TOPIC", shell_complete=completion.topics, help="A topic."),
         click.option("--broker", metavar="ID", help="A broker."),
-        click.option("--broker-defaults", is_flag=True, help="All brokers that say nothing else."),
+        click.option("--broker-defaults", is_flag=True, help="The default of all brokers."),
         click.option("--broker-logger", metavar="ID", help="The log levels of a broker."),
         click.option("--group", metavar="GROUP", shell_complete=completion.groups, help="A group."),
         click.option("--client-metrics", metavar="NAME", help="A subscription to clients' metrics (KIP-714)."),
-        click.option("--entity-type", type=click.Choice(list(ENTITY_TYPES)), help="As in kafka-configs."),
-        click.option("--entity-name", metavar="NAME", help="With --entity-type."),
-        click.option("--entity-default", is_flag=True, help="With --entity-type brokers: all of them."),
+        click.option("--entity-type", type=click.Choice(list(ENTITY_TYPES)), help="The same as in kafka-configs."),
+        click.option("--entity-name", metavar="NAME", help="The name that belongs to --entity-type."),
+        click.option("--entity-default", is_flag=True, help="With --entity-type brokers: the default of all brokers."),
     ]
     for option in reversed(options):
         command = option(command)
@@ -47,7 +49,7 @@ def resource_options(command: Command) -> Command:
 
 
 def resource_of(named: Mapping[str, Any]) -> Resource:
-    """The one resource that the options name. click.UsageError if that is none or several."""
+    """The one resource that the options name. click.UsageError if they name none or several."""
     found = [
         Resource(kind, named[option])
         for option, kind in (
@@ -75,9 +77,9 @@ def resource_of(named: Mapping[str, Any]) -> Resource:
 @command.command()
 @click.argument("names", metavar="[KEY]...", nargs=-1, shell_complete=completion.config_names)
 @resource_options
-@click.option("--all", "every", is_flag=True, help="Also what has its default.")
-@click.option("--synonyms", is_flag=True, help="Also where each value could have come from.")
-@click.option("--docs", is_flag=True, help="Also what each config means.")
+@click.option("--all", "every", is_flag=True, help="Also show configs that have their defaults.")
+@click.option("--synonyms", is_flag=True, help="Also show each place where a value is set, in their order.")
+@click.option("--docs", is_flag=True, help="Also show the documentation of each config.")
 @json_output
 @bootstrap_server
 def describe(
@@ -89,7 +91,9 @@ def describe(
         found = config_requests.describe(client, resource, names, synonyms=synonyms or as_json, documentation=docs)
         unknown = set(names).difference(str(each.name) for each in found)
         if unknown:
-            raise KafkaError(error_codes.INVALID_CONFIG, f"{resource} has no config {min(unknown)}")
+            known = (str(each.name) for each in config_requests.describe(client, resource))
+            text = f"{resource} has no config {min(unknown)}{nearby(known, min(unknown))}"
+            raise KafkaError(error_codes.INVALID_CONFIG, text)
     if not (every or names):
         found = [each for each in found if each.config_source != DEFAULT_SOURCE]
     if as_json:
@@ -101,7 +105,7 @@ def describe(
 
 
 def as_dict(config: DescribeConfigsResourceResult, *, docs: bool) -> dict[str, Any]:
-    """A config for programs."""
+    """A config as a dictionary, for programs."""
     found = {
         "name": config.name,
         "value": config.value,
@@ -119,24 +123,23 @@ def as_dict(config: DescribeConfigsResourceResult, *, docs: bool) -> dict[str, A
 
 def as_text(configs: Iterable[DescribeConfigsResourceResult], *, synonyms: bool, docs: bool) -> str:
     """Configs for people: a table, or with documentation a paragraph for each."""
-    rows = [(each.name, _shown(each.value, each.is_sensitive), _source(each)) for each in configs]
+    rows = [(each.name, _shown(each.value, sensitive=each.is_sensitive), _source(each)) for each in configs]
     if not (synonyms or docs):
         return columns(("CONFIG", "VALUE", "SOURCE"), rows)
     paragraphs = []
     for config, (name, value, source) in zip(configs, rows, strict=True):
         lines = [f"{name}={value}  ({source})"]
         if synonyms:
-            lines += [
-                f"    {each.name}={_shown(each.value, config.is_sensitive)}  ({SOURCES.get(each.source, 'unknown')})"
-                for each in config.synonyms
-            ]
+            for each in config.synonyms:
+                shown = _shown(each.value, sensitive=config.is_sensitive)
+                lines.append(f"    {each.name}={shown}  ({SOURCES.get(each.source, 'unknown')})")
         if docs and config.documentation:
             lines += click.wrap_text(config.documentation, 100, "    ", "    ").splitlines()
         paragraphs.append("\n".join(lines))
     return "\n".join(paragraphs)
 
 
-def _shown(value: str | None, sensitive: bool) -> str:
+def _shown(value: str | None, *, sensitive: bool) -> str:
     return SENSITIVE if sensitive else ("null" if value is None else value)
 
 
@@ -146,7 +149,7 @@ def _source(config: DescribeConfigsResourceResult) -> str:
 
 
 def pairs_of(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """``("retention.ms=1000",)`` as pairs; click.BadParameter for what is none."""
+    """The pairs of ``("retention.ms=1000",)``; click.BadParameter for a text that is not a pair."""
     found = []
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -191,16 +194,26 @@ def _setting(*names: str, operation: str, callback: Callable[..., Any], text: st
     )
 
 
-@command.command()
+@command.command(context_settings={"allow_extra_args": True})
 @resource_options
 @_setting("-c", "--set", operation="sets", callback=pairs_of, text="Set a config.")
 @_setting("--append", operation="appends", callback=pairs_of, text="Add to a list.")
 @_setting("--subtract", operation="subtracts", callback=pairs_of, text="Take out of a list.")
 @_setting("--add-config", operation="adds", callback=kafka_pairs_of, text="As in kafka-configs: a=1,b=[x,y].")
-@click.option("--delete", "--delete-config", "deletes", multiple=True, metavar="KEY", help="Back to the default.")
-@click.option("--dry-run", is_flag=True, help="Only ask whether the cluster would take it.")
+@click.option(
+    "--delete",
+    "--delete-config",
+    "deletes",
+    multiple=True,
+    metavar="KEY",
+    help="Remove this key, so that the default counts.",
+)
+@click.option("--dry-run", is_flag=True, help="Ask the cluster whether it accepts the change; change nothing.")
 @bootstrap_server
+@click.pass_context
 def alter(
+    context: click.Context,
+    /,
     sets: tuple[tuple[str, str], ...],
     appends: tuple[tuple[str, str], ...],
     subtracts: tuple[tuple[str, str], ...],
@@ -211,19 +224,22 @@ def alter(
     **named: Any,
 ) -> None:
     """Change configs, all of them or none."""
+    if context.args:
+        pair = context.args[0]
+        raise click.UsageError(f"unexpected {pair!r}" + (f"; use --set {pair}" if "=" in pair else ""))
     changes = [Change(Operation.SET, *pair) for pair in (*sets, *adds)]
     changes += [Change(Operation.APPEND, *pair) for pair in appends]
     changes += [Change(Operation.SUBTRACT, *pair) for pair in subtracts]
     changes += [Change(Operation.DELETE, key.strip(), None) for text in deletes for key in text.split(",")]
     if not changes:
-        raise click.UsageError("nothing to alter: say --set, --append, --subtract or --delete")
+        raise click.UsageError("nothing to alter: use --set KEY=VALUE, --append, --subtract or --delete KEY")
     _change(resource_of(named), changes, dry_run=dry_run, server=server)
 
 
 @command.command()
 @click.argument("names", metavar="KEY...", nargs=-1, required=True, shell_complete=completion.config_names)
 @resource_options
-@click.option("--dry-run", is_flag=True, help="Only ask whether the cluster would take it.")
+@click.option("--dry-run", is_flag=True, help="Ask the cluster whether it accepts the change; change nothing.")
 @bootstrap_server
 def delete(names: tuple[str, ...], dry_run: bool, server: str, **named: Any) -> None:
     """Let configs fall back to their defaults."""

@@ -4,22 +4,33 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
+from typing import Any, Final, NamedTuple
 
 import click
 
 from kpybroker.cli import completion
-from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
-from kpybroker.cli.group_member import GroupMember
+from kpybroker.cli.contact import Contact, SayIfLong, mute, say
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.cli.reader import Found, Reader
+from kpybroker.cli.property_option import Values, agree, number, properties, seconds, settings_of
 from kpybroker.cli.record_format import formatter, json_line, simple_layout
 from kpybroker.cli.start_positions import Start, start_of
+from kpybroker.client import client_configs
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+from kpybroker.client.client_configs import Value
+from kpybroker.client.group_member import GroupMember, Membership
+from kpybroker.client.reader import RESETS, Fetching, Found, Reader
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 
 Show = Callable[[Found], bytes]
+Say = Callable[[str], object]
+
+ANSWER_S: Final = 5.0
+"""The time added to --timeout-ms for an answer that is on its way."""
+JOIN_S: Final = 1.5
+"""The time to join a group after which a line on stderr says what the command waits for."""
 
 
 @click.command(name="consume")
@@ -29,38 +40,56 @@ Show = Callable[[Found], bytes]
     "--offset",
     "start",
     metavar="WHERE",
-    default="start",
-    show_default=True,
     callback=start_of,
     help="start, end, an offset, +N behind the start, -N before the end of each partition, @time (ms or ISO 8601), or "
-    "stored: what the group has committed. With --group it is for partitions without a committed offset.",
+    "stored: what the group has committed. With --group it is for partitions without a committed offset. "
+    "[default: start]",
 )
 @click.option("--from-beginning", is_flag=True, help="The same as -o start, as in Kafka's console consumer.")
 @click.option(
-    "-p", "--partition", "only", type=click.IntRange(0), metavar="N", multiple=True, help="Only this one. Repeatable."
+    "-p",
+    "--partition",
+    "only",
+    type=click.IntRange(0),
+    metavar="N",
+    multiple=True,
+    help="Read only this partition. Repeatable.",
 )
-@click.option("-G", "--group", metavar="GROUP", shell_complete=completion.groups, help="Read as a member, and commit.")
-@click.option("--instance", metavar="ID", help="With --group: a static member, which stays when it ends.")
-@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="End after so many records.")
-@click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for so long.")
+@click.option(
+    "-G",
+    "--group",
+    metavar="GROUP",
+    shell_complete=completion.groups,
+    help="Read as a member of this group, and commit.",
+)
+@click.option(
+    "--instance",
+    metavar="ID",
+    help="With --group: be this static member, which stays in the group when the command ends.",
+)
+@click.option("-c", "--count", type=click.IntRange(1), metavar="N", help="End after this number of records.")
+@click.option("--timeout-ms", type=click.IntRange(0), metavar="MS", help="End when no record has come for this time.")
 @click.option("-e", "--exit", "to_end", is_flag=True, help="End where the partitions end now, instead of waiting.")
 @click.option(
     "-f",
     "--format",
     "layout",
     metavar="FORMAT",
-    help="As in '%t %p %o %k %v\\n'; %t topic, %p partition, %o offset, %k key, %v or %s value, %T or %d time, %h "
-    "headers, %K %V or %S %R lengths, %% itself, and \\n \\t \\r \\0 \\\\ \\x41.",
+    help="A format as in '%t %p %o %k %v\\n'; %t topic, %p partition, %o offset, %k key, %v or %s value, %T or %d "
+    "time, %h headers, %K %V or %S %R lengths, %% itself, and \\n \\t \\r \\0 \\\\ \\x41.",
 )
-@click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Print KEY, this, VALUE on each line.")
+@click.option(
+    "-K", "--key-delimiter", metavar="DELIMITER", help="Print the key, this delimiter and the value on each line."
+)
 @click.option("-Z", "--null", "show_null", is_flag=True, help="Print NULL for null keys and values.")
-@click.option("--read-committed", is_flag=True, help="Leave out records of transactions that are not committed.")
-@click.option("-q", "--quiet", is_flag=True, help="Say nothing about what the group does.")
+@click.option("--read-committed", is_flag=True, help="Leave out records of uncommitted transactions.")
+@properties(client_configs.CONSUME)
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr, nothing about the group or outages.")
 @json_output
 @bootstrap_server
 def command(
     topics: tuple[str, ...],
-    start: Start,
+    start: Start | None,
     from_beginning: bool,
     only: tuple[int, ...],
     group: str | None,
@@ -72,31 +101,107 @@ def command(
     key_delimiter: str | None,
     show_null: bool,
     read_committed: bool,
+    said: Mapping[str, Value],
     quiet: bool,
     as_json: bool,
     server: str,
 ) -> None:
-    """Print the records of topics and wait for more, until Ctrl-C."""
+    """Print the records of topics and wait for more, until Ctrl-C.
+
+    A broker that goes away is waited for; --timeout-ms and --exit bound that (see default.api.timeout.ms of -X).
+    """
+    group = agree(said, "group.id", "--group", group)
+    instance = agree(said, "group.instance.id", "--instance", instance)
     if group is not None and only:
-        raise click.UsageError("the group says which partitions are read; leave --partition out")
+        raise click.UsageError("with --group, the group chooses the partitions; leave --partition out")
     if instance is not None and group is None:
-        raise click.UsageError("--instance names a member of a group; say --group")
-    show = _show(layout, key_delimiter, show_null, as_json)
-    begin = _from_start if from_beginning else start
-    with connected(server) as client:
-        out = _Printing(show, count, timeout_ms)
+        raise click.UsageError("--instance names a member of a group; add --group")
+    level = agree(said, "isolation.level", "--read-committed", "read_committed" if read_committed else None)
+    values = client_configs.with_defaults(
+        client_configs.CONSUME, {**said, **({"isolation.level": level} if level else {})}
+    )
+    show = _show(layout, key_delimiter, show_null=show_null, as_json=as_json)
+    begin = _from_start if from_beginning else start or _start_by(values)
+    say_line = mute if quiet else say
+    contact = Contact("waiting for it.", say_line)
+    with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
+        out = _Printing(client, show, count, timeout_ms)
+        manner = _Manner(_fetching(values), None if to_end else math.inf, to_end, say_line)
         if group is None:
-            spots = [spot for topic in topics for spot in partitions(client, topic, only)]
-            ends = _ends(client, spots, committed_only=read_committed) if to_end else None
-            out.follow(Reader(client, begin(client, spots), committed_only=read_committed), ends)
+            with out.in_time():
+                spots = [spot for topic in topics for spot in partitions(client, topic, only)]
+                reader = manner.reader(client, begin(client, spots))
+            out.follow(reader, manner)
         else:
-            for topic in topics:
-                client.topic(topic)
-            member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance)
-            _as_member(member, out, to_end=to_end, quiet=quiet, committed_only=read_committed)
+            with out.in_time():
+                for topic in topics:
+                    client.topic(topic)
+            membership = _membership(values, manner.patience_s)
+            member = GroupMember(client, group, topics, lambda spots: begin(client, spots), instance, membership)
+            _as_member(member, out, manner)
 
 
-def _show(layout: str | None, key_delimiter: str | None, show_null: bool, as_json: bool) -> Show:
+class _Manner(NamedTuple):
+    """The manner of reading partitions, alone or in a group."""
+
+    fetching: Fetching
+    patience_s: float | None
+    to_end: bool
+    say: Say
+
+    def reader(self, client: Client, positions: Mapping[Spot, int]) -> Reader:
+        return Reader(client, positions, fetching=self.fetching, patience_s=self.patience_s)
+
+    def ends(self, reader: Reader) -> dict[Spot, int] | None:
+        """The present ends of the partitions, if reading stops there."""
+        if not self.to_end:
+            return None
+        wanted = dict.fromkeys(reader.positions, LATEST_TIMESTAMP)
+        return reader.client.list_offsets(wanted, committed_only=self.fetching.committed_only)
+
+
+def _fetching(values: Values) -> Fetching:
+    reset = values["auto.offset.reset"]
+    return Fetching(
+        min_bytes=number(values, "fetch.min.bytes"),
+        max_wait_ms=number(values, "fetch.max.wait.ms"),
+        max_bytes=number(values, "fetch.max.bytes"),
+        partition_max_bytes=number(values, "max.partition.fetch.bytes"),
+        committed_only=values["isolation.level"] == "read_committed",
+        rack=str(values["client.rack"] or ""),
+        reset=None if reset is None else str(reset),
+        checks_crcs=bool(values["check.crcs"]),
+    )
+
+
+def _membership(values: Values, patience_s: float | None) -> Membership:
+    return Membership(
+        session_timeout_ms=number(values, "session.timeout.ms"),
+        rebalance_timeout_ms=number(values, "max.poll.interval.ms"),
+        heartbeat_s=seconds(values, "heartbeat.interval.ms"),
+        commit_s=seconds(values, "auto.commit.interval.ms"),
+        commits=bool(values["enable.auto.commit"]),
+        patience_s=patience_s,
+    )
+
+
+def _start_by(values: Values) -> Start:
+    """The default start if ``--offset`` is not given."""
+    reset = values["auto.offset.reset"]
+    if reset is None:
+        return _from_start
+    timestamp = RESETS.get(str(reset))
+    if timestamp is None:
+        return _nowhere
+    return lambda client, spots: client.list_offsets(dict.fromkeys(spots, timestamp))
+
+
+def _nowhere(_client: Client, spots: list[Spot]) -> dict[Spot, int]:
+    text = f"partition {spots[0]} has no committed offset, and auto.offset.reset is none; use --offset"
+    raise KafkaError(error_codes.OFFSET_OUT_OF_RANGE, text)
+
+
+def _show(layout: str | None, key_delimiter: str | None, *, show_null: bool, as_json: bool) -> Show:
     if sum((layout is not None, key_delimiter is not None, as_json)) > 1:
         raise click.UsageError("--format, --key-delimiter and --json exclude each other")
     if as_json:
@@ -109,10 +214,6 @@ def _show(layout: str | None, key_delimiter: str | None, show_null: bool, as_jso
 
 def _from_start(client: Client, spots: list[Spot]) -> dict[Spot, int]:
     return client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
-
-
-def _ends(client: Client, spots: Iterable[Spot], *, committed_only: bool) -> dict[Spot, int]:
-    return client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP), committed_only=committed_only)
 
 
 def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
@@ -128,7 +229,8 @@ def partitions(client: Client, topic: str, only: Iterable[int]) -> list[Spot]:
 class _Printing:
     """Prints records to stdout, at most ``count`` of them, and is over when none has come for ``timeout_ms``."""
 
-    def __init__(self, show: Show, count: int | None, timeout_ms: int | None) -> None:
+    def __init__(self, client: Client, show: Show, count: int | None, timeout_ms: int | None) -> None:
+        self.client = client
         self.show = show
         self.left = count
         self._timeout_s = math.inf if timeout_ms is None else timeout_ms / 1000
@@ -136,20 +238,39 @@ class _Printing:
 
     @property
     def is_over(self) -> bool:
-        """Whether there is nothing more to print, wherever the partitions end."""
+        """Whether nothing more is to be printed, wherever the partitions end."""
         return self.left == 0 or time.monotonic() - self._came_s > self._timeout_s
 
-    def follow(self, reader: Reader, ends: dict[Spot, int] | None) -> None:
-        """Print round after round until the count is reached, or ``ends`` if there are any, or the timeout."""
+    def begin(self) -> None:
+        """Start the timeout: from now on records may come."""
+        self._came_s = time.monotonic()
+
+    def in_time(self) -> AbstractContextManager[None]:
+        """Inside the block, wait for no broker that cannot answer before this is over."""
+        return self.client.until(self._came_s + self._timeout_s + ANSWER_S)
+
+    def end(self, reader: Reader) -> None:
+        """Raise the trouble, if it is the reason why no record came."""
+        if self.left != 0 and reader.trouble is not None:
+            raise reader.trouble
+
+    def follow(self, reader: Reader, manner: _Manner) -> None:
+        """Print round after round until the count is reached, or the ends if reading stops there, or the timeout."""
+        ends = manner.ends(reader)
+        self.begin()
         while not self.is_over and not _all_read(reader, ends):
-            self.print(reader.poll(), ends)
+            with self.in_time():
+                self.print(reader.poll(), ends)
+            _say_resets(reader, manner.say)
+        self.end(reader)
 
     def print(
         self, found: Iterator[Found], ends: dict[Spot, int] | None, done: Callable[[Spot, int], Any] | None = None
     ) -> None:
-        """Print one round, what lies below ``ends``; ``done`` hears of each partition how far it was written.
+        """Print one round: the records below ``ends``. ``done`` is called for each partition with the offset that was
+        reached.
 
-        What was written leaves with the next flush, which an interruption only brings forward.
+        Written records are sent with the next flush; an interruption only makes it happen sooner.
         """
         out = sys.stdout.buffer
         for each in found:
@@ -171,29 +292,57 @@ def _all_read(reader: Reader, ends: dict[Spot, int] | None) -> bool:
 
 
 def _leave_first(_number: int, _frame: object) -> None:
-    """SIGTERM ends a member as Ctrl-C does: it leaves, and the group need not wait for its session to end."""
+    """Make SIGTERM end a member as Ctrl-C does: it leaves, and the group need not wait for its session to end."""
     raise SystemExit(128 + signal.SIGTERM)
 
 
-def _as_member(member: GroupMember, out: _Printing, *, to_end: bool, quiet: bool, committed_only: bool) -> None:
-    """Read what the group assigns, through rebalances, until the count or the ends are reached; then leave."""
+def _say_resets(reader: Reader, say_line: Say) -> None:
+    for spot, position in reader.resets.items():
+        say_line(f"Partition {spot} has no offset {position}; reading on at {reader.positions[spot]}.")
+    reader.resets.clear()
+
+
+def _as_member(member: GroupMember, out: _Printing, manner: _Manner) -> None:
+    """Read the partitions that the group assigns, through rebalances, until the count or the ends are reached. Then
+    leave."""
     before = signal.signal(signal.SIGTERM, _leave_first)
     try:
-        while True:
-            reader = Reader(member.client, member.join(), committed_only=committed_only)
-            if not quiet:
-                owned = " ".join(map(str, sorted(reader.positions))) or "nothing"
-                click.echo(f"Group {member.group}, generation {member.generation}: reading {owned}", err=True)
-            ends = _ends(member.client, reader.positions, committed_only=committed_only) if to_end else None
-            while member.keep_up():
-                if out.is_over or _all_read(reader, ends):
-                    return
-                out.print(reader.poll(), ends, member.finish)
-            if not quiet:
-                click.echo(f"Group {member.group} rebalances", err=True)
+        _read_as_member(member, out, manner)
     except BrokenPipeError:
         member.forget()
+        member.leave()
+        raise
+    except BaseException:
+        if not member.leave_in_haste():
+            manner.say(f"Group {member.group}: the last commit did not get through; some records will come again.")
         raise
     finally:
         signal.signal(signal.SIGTERM, before)
-        member.leave()
+    member.leave()
+
+
+def _read_as_member(member: GroupMember, out: _Printing, manner: _Manner) -> None:
+    is_first = True
+    while True:
+        text = f"Waiting for group {member.group}: its rebalance ends when all members have joined or are out."
+        with SayIfLong(JOIN_S, text, manner.say):
+            reader = manner.reader(member.client, member.join())
+        owned = " ".join(map(str, sorted(reader.positions))) or "nothing"
+        manner.say(f"Group {member.group}, generation {member.generation}: reading {owned}")
+        ends = manner.ends(reader)
+        if is_first:
+            out.begin()
+            is_first = False
+        while _keeps_up(member, out):
+            if out.is_over or _all_read(reader, ends):
+                out.end(reader)
+                return
+            with out.in_time():
+                out.print(reader.poll(), ends, member.finish)
+            _say_resets(reader, manner.say)
+        manner.say(f"Group {member.group} rebalances")
+
+
+def _keeps_up(member: GroupMember, out: _Printing) -> bool:
+    with out.in_time():
+        return member.keep_up()

@@ -1,13 +1,13 @@
-"""What facts about a cluster mean: what is wrong, and how to mend it. Pure: ``kpybroker doctor`` gathers the facts.
+"""The meaning of facts about a cluster: faults and their remedies. Pure: ``kpybroker doctor`` gathers the facts.
 
-Each function takes the facts of one matter and yields findings, at least one where it could look at all.
+Each function takes the facts about one subject and yields findings, at least one if there are any facts.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpybroker.cli.cluster_requests import LogDirectory
 from kpybroker.cli.tables import bytes_text, duration_text, plural
+from kpybroker.client.cluster_requests import LogDirectory
 
 GOOD, HINT, WARNING, PROBLEM, UNKNOWN = "good", "hint", "warning", "problem", "unknown"
 LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)
@@ -15,16 +15,19 @@ LEVELS = (PROBLEM, WARNING, HINT, UNKNOWN, GOOD)
 LITTLE_FREE_SHARE = 0.10
 HARDLY_FREE_SHARE = 0.03
 LITTLE_FREE_BYTES = 64 * 1024 * 1024
-"""Of a small disk: a few records more, and it is full."""
+"""The free bytes at which even a small disk is nearly full: a few more records fill it."""
 CLOCK_TOLERANCE_MS = 2_000
 FEW_FILES = 4_096
 MANY_OPEN_SHARE = 0.80
 NAMED_AT_MOST = 5
+MANY_FROM_ONE = 100
+MANY_IN_ALL = 1_000
+"""Requests for metadata in a second."""
 REBALANCING = ("preparingrebalance", "completingrebalance", "assigning", "reconciling")
 
 
 class Finding(NamedTuple):
-    """One thing that was looked at. ``remedy`` is what to do; empty where nothing is to be done."""
+    """A finding. ``remedy`` says what to do, and is empty where nothing is to be done."""
 
     check: str
     level: str
@@ -33,7 +36,7 @@ class Finding(NamedTuple):
 
 
 class Address(NamedTuple):
-    """An address that a broker advertises, as it was found from here. ``problem`` is empty if it answers."""
+    """An address that a broker advertises, as tested from here. ``problem`` is empty if it answers."""
 
     broker: int
     host: str
@@ -46,7 +49,7 @@ class Address(NamedTuple):
 
 
 class PartitionHealth(NamedTuple):
-    """A partition with what it needs."""
+    """A partition and its health."""
 
     name: str
     leader: int
@@ -55,7 +58,7 @@ class PartitionHealth(NamedTuple):
 
 
 def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iterator[Finding]:
-    """Whether every broker can be reached by the address that it tells clients."""
+    """Whether every broker can be reached at the address that it advertises."""
     for each in found:
         if each.problem:
             yield Finding(
@@ -78,7 +81,7 @@ def addresses(found: Iterable[Address], cluster_id: str, bootstrap: str) -> Iter
 
 
 def newcomers(found: Sequence[tuple[str, str, str, float]], advertised: str) -> Iterator[Finding]:
-    """Clients that asked for metadata and never came back: (host, client id, listener, for how many seconds)."""
+    """Clients that asked for metadata and never came back: (host, client id, listener, seconds since)."""
     for host, client_id, listener, seconds in found[:NAMED_AT_MOST]:
         who = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
         span = duration_text(int(seconds * 1000))
@@ -86,15 +89,15 @@ def newcomers(found: Sequence[tuple[str, str, str, float]], advertised: str) -> 
             "clients that never come back",
             WARNING,
             f"{who} has been asking where the brokers are for {span}, and sends nothing else",
-            f"It was told {advertised} (listener {listener}). Check from its machine that this address can be reached; "
-            "if not, set advertised.listeners. A health check that only lists topics looks the same.",
+            f"It was sent to {advertised} (listener {listener}). Check from its machine that this address can be "
+            "reached; if not, set advertised.listeners. A health check that only lists topics looks the same.",
         )
     if not found:
         yield Finding("clients that never come back", GOOD, "every client that asked for the brokers came to one")
 
 
 def clock(offset_ms: float, uncertainty_ms: float) -> Iterator[Finding]:
-    """``offset_ms``: how far the broker's clock is ahead of ours, give or take ``uncertainty_ms``."""
+    """The broker's clock. ``offset_ms``: how far it is ahead of the local one, give or take ``uncertainty_ms``."""
     beyond = abs(offset_ms) - uncertainty_ms
     how = f"{duration_text(int(abs(offset_ms)))} {'ahead of' if offset_ms > 0 else 'behind'} the one here"
     if beyond > CLOCK_TOLERANCE_MS:
@@ -123,7 +126,7 @@ def files(open_files: float, limit: float) -> Iterator[Finding]:
 
 
 def connections(full_listeners: float, count: float) -> Iterator[Finding]:
-    """Whether clients still get in."""
+    """Whether clients can still connect."""
     if full_listeners:
         yield Finding(
             "connections",
@@ -137,7 +140,7 @@ def connections(full_listeners: float, count: float) -> Iterator[Finding]:
 
 
 def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iterator[Finding]:
-    """Log directories that failed, and disks that fill up."""
+    """Log directories that failed, and disks that are nearly full."""
     for each in found:
         where = f"{each.path} of broker {each.broker}"
         if each.error_code:
@@ -163,7 +166,7 @@ def disks(found: Iterable[LogDirectory], error_names: Mapping[int, str]) -> Iter
 
 
 def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, str]) -> Iterator[Finding]:
-    """Broker configs that somebody has set and this broker does not act on."""
+    """Broker configs that were set and that this broker does not act on."""
     known = set(honoured)
     idle = sorted(name for name in given if name not in known and not name.startswith("kpybroker."))
     reasons: dict[str, list[str]] = {}
@@ -177,7 +180,7 @@ def configs(given: Iterable[str], honoured: Iterable[str], never: Mapping[str, s
 
 
 def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[Finding]:
-    """Factors of internal topics, and of topics by default, that this many brokers cannot give."""
+    """Replication factors of internal topics, and the default one, that this many brokers cannot provide."""
     for name, factor in sorted(settings.items()):
         if factor > brokers:
             yield Finding(
@@ -189,7 +192,7 @@ def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[F
 
 
 def partitions(found: Iterable[PartitionHealth]) -> Iterator[Finding]:
-    """Partitions without a leader, and with fewer replicas in sync than they have."""
+    """Partitions without a leader, and partitions with fewer replicas in sync than they have."""
     every = list(found)
     offline = [each.name for each in every if each.leader < 0]
     behind = [each.name for each in every if each.leader >= 0 and each.in_sync < each.replicas]
@@ -212,7 +215,7 @@ def partitions(found: Iterable[PartitionHealth]) -> Iterator[Finding]:
 
 
 def fenced(ids: Sequence[int]) -> Iterator[Finding]:
-    """Brokers that are registered and do not live."""
+    """Brokers that are registered and not alive."""
     if ids:
         yield Finding(
             "brokers",
@@ -222,19 +225,89 @@ def fenced(ids: Sequence[int]) -> Iterator[Finding]:
         )
 
 
-def groups(before: Mapping[str, str], after: Mapping[str, str], waited_s: float) -> Iterator[Finding]:
-    """The states of groups at two moments: those that rebalanced at both are stuck, or as good as."""
-    stuck = [name for name, state in after.items() if _rebalances(state) and _rebalances(before.get(name, ""))]
-    for name in sorted(stuck)[:NAMED_AT_MOST]:
+def groups(samples: Sequence[Mapping[str, str]], waited_s: float) -> Iterator[Finding]:
+    """The states of groups at several moments: those that rebalance at each are stuck, others rebalance repeatedly."""
+    last = samples[-1]
+    seen = {name: [_rebalances(each.get(name, "")) for each in samples] for name in sorted(last)}
+    stuck = [name for name, found in seen.items() if len(found) > 1 and all(found)]
+    restless = [name for name, found in seen.items() if name not in stuck and _begins(found) > 1]
+    for name in stuck[:NAMED_AT_MOST]:
         yield Finding(
             "groups",
             WARNING,
-            f"group {name} has been in state {after[name]} for at least {waited_s:.0f} s",
+            f"group {name} has been in state {last[name]} for at least {waited_s:.0f} s",
             "A member does not come back to the rebalance: one that is busy longer than its max.poll.interval.ms, or "
             f"is gone and not yet missed. kpybroker groups describe {name} --members shows who is in it.",
         )
-    if not stuck:
-        yield Finding("groups", GOOD, f"{plural(len(after), 'group')}, none stuck in a rebalance")
+    for name in restless[:NAMED_AT_MOST]:
+        yield _restless(name, f"has begun to rebalance {_begins(seen[name])} times in {waited_s:.0f} s")
+    if not stuck and not restless:
+        yield Finding("groups", GOOD, f"{plural(len(last), 'group')}, none stuck in a rebalance")
+
+
+def _begins(found: Sequence[bool]) -> int:
+    return sum(now and not before for before, now in zip((False, *found), found, strict=False))
+
+
+def generations(before: Mapping[str, float], after: Mapping[str, float], seconds: float) -> Iterator[Finding]:
+    """The generations of groups at two moments: groups that began several in between rebalance endlessly."""
+    grown = {name: int(after[name] - before.get(name, after[name])) for name in after}
+    for name, count in sorted(grown.items(), key=lambda each: -each[1])[:NAMED_AT_MOST]:
+        if count > 1:
+            yield _restless(name, f"went through {count} rebalances in {seconds:.0f} s")
+
+
+def _restless(name: str, what: str) -> Finding:
+    return Finding(
+        "groups",
+        WARNING,
+        f"group {name} {what}",
+        "Members leave and join without an end: one that is started again and again, one that takes longer than its "
+        "max.poll.interval.ms for what it polled, or whose session.timeout.ms is too short. The log of each member "
+        f"says why it left; kpybroker groups describe {name} --members shows who is in it.",
+    )
+
+
+def metadata_load(by_client: Mapping[tuple[str, str], float], in_all: float) -> Iterator[Finding]:
+    """The rate of requests for metadata per second, by (host, client id) where the broker reports it, and of all
+    clients."""
+    remedy = (
+        "Clients ask once in metadata.max.age.ms, five minutes. Look for a loop that opens a client or lists topics "
+        "without a pause, or that retries without retry.backoff.ms."
+    )
+    busy = sorted(((rate, who) for who, rate in by_client.items() if rate >= MANY_FROM_ONE), reverse=True)
+    for rate, (host, client_id) in busy[:NAMED_AT_MOST]:
+        who = f"the client {client_id!r} at {host}" if client_id else f"a client at {host}"
+        yield Finding("metadata requests", WARNING, f"{who} asks for metadata {rate:.0f} times a second", remedy)
+    if not busy and in_all >= MANY_IN_ALL:
+        said = f"clients ask for metadata {in_all:.0f} times a second"
+        yield Finding("metadata requests", WARNING, said, remedy)
+    elif not busy:
+        yield Finding("metadata requests", GOOD, f"clients ask for metadata {in_all:.1f} times a second")
+
+
+def damage(found: Mapping[tuple[str, str], int], answers: float) -> Iterator[Finding]:
+    """Damaged places of logs by (directory, partition), and how often a reader got CORRUPT_MESSAGE."""
+    for (directory, partition), places in sorted(found.items())[:NAMED_AT_MOST]:
+        where = f"{directory.rstrip('/')}/{partition}"
+        yield Finding(
+            "corrupt batches",
+            PROBLEM,
+            f"readers of {partition} have met {plural(places, 'damaged place')} in {where}",
+            f"On the broker's machine: kpybroker check {where} says what is damaged. With replicas on other brokers, "
+            "stop this one, set the directory aside and start it: it fetches the partition again. Without, stop it and "
+            f"run kpybroker check --repair {directory}, which keeps what can be read.",
+        )
+    if not found and answers:
+        yield Finding(
+            "corrupt batches",
+            PROBLEM,
+            f"readers got CORRUPT_MESSAGE {answers:.0f} times since the broker started",
+            "The broker's log names the file. On its machine: kpybroker check DIR, with its log directory, says what "
+            "is damaged.",
+        )
+    elif not found:
+        yield Finding("corrupt batches", GOOD, "no reader has met one since the broker started")
 
 
 def _rebalances(state: str) -> bool:

@@ -1,15 +1,15 @@
 """``kpybroker doctor``: what is wrong with a cluster, seen from here, and how to mend it."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import click
 
 from kpybroker.cli import examination
-from kpybroker.cli.client import Client
-from kpybroker.cli.connection import Unreachable
 from kpybroker.cli.diagnoses import GOOD, HINT, LEVELS, PROBLEM, UNKNOWN, WARNING, Finding
 from kpybroker.cli.options import NOT_IN_ORDER, bootstrap_server, connected, json_output, said
 from kpybroker.cli.tables import plural, show_json
+from kpybroker.client.client import Client
+from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 
 MARKS = {PROBLEM: "PROBLEM", WARNING: "warning", HINT: "hint", UNKNOWN: "?", GOOD: "ok"}
@@ -21,7 +21,9 @@ Check = Callable[[], Iterable[Finding]]
 
 @click.command(name="doctor")
 @click.option(
-    "--http", metavar="HOST:PORT", help="Where the broker serves /metrics. [default: port 9404 of each broker]"
+    "--http",
+    metavar="HOST:PORT",
+    help="The address where the broker serves /metrics. [default: port 9404 of each broker]",
 )
 @click.option("--write", is_flag=True, help="Also write a record to a topic made for it, to compare clocks.")
 @click.option("--patience", "patience_s", type=click.FloatRange(0), default=5.0, show_default=True, metavar="SECONDS")
@@ -31,8 +33,9 @@ def command(http: str | None, write: bool, patience_s: float, as_json: bool, ser
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
     Looks at advertised addresses, clients that never come back to them, clocks, limits on files and connections, disks
-    and log directories, configs without effect, partitions and groups. A group that rebalances gets some PATIENCE
-    before it counts as stuck. The exit code is 4 if there is a problem.
+    and log directories, corrupt batches, configs without effect, partitions, groups that rebalance without an end and
+    clients that ask for metadata without a pause. A group that rebalances gets some PATIENCE before it counts as stuck;
+    groups with members are watched for that long. The exit code is 4 if there is a problem.
     """
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
@@ -71,7 +74,9 @@ def _findings(client: Client, http: str | None, *, write: bool, patience_s: floa
         "log directories": lambda: examination.storage(client),
         "configs": lambda: examination.configuration(client, found),
         "partitions": lambda: examination.partitions(client),
+        "corrupt batches": lambda: examination.damage(found),
         "groups": lambda: examination.groups(client, patience_s),
+        "metadata requests": lambda: examination.over_time(found, patience_s),
     }
     if write:
         checks["clock"] = lambda: examination.clock_by_record(client)
@@ -87,10 +92,10 @@ def _examine(name: str, check: Check) -> Iterator[Finding]:
 
 
 def _unknown(name: str, error: KafkaError | Unreachable) -> Finding:
-    return Finding(name, UNKNOWN, f"could not be looked at: {said(error) if isinstance(error, KafkaError) else error}")
+    return Finding(name, UNKNOWN, f"could not be checked: {said(error) if isinstance(error, KafkaError) else error}")
 
 
-def as_text(findings: Iterable[Finding]) -> str:
+def as_text(findings: Sequence[Finding]) -> str:
     """Findings for people, the worst first, each with its remedy below."""
     lines = []
     for each in findings:
@@ -98,12 +103,19 @@ def as_text(findings: Iterable[Finding]) -> str:
         lines.append(f"{mark}  {each.check}: {each.message}")
         if each.remedy:
             lines.append(click.wrap_text(each.remedy, 110, " " * INDENT, " " * INDENT))
-    bad = sum(each.level == PROBLEM for each in findings)
-    doubtful = sum(each.level == WARNING for each in findings)
-    unseen = sum(each.level == UNKNOWN for each in findings)
-    summary = (
-        "Nothing is wrong." if not (bad or doubtful) else f"{plural(bad, 'problem')}, {plural(doubtful, 'warning')}."
-    )
-    if unseen:
-        summary += f" {plural(unseen, 'check')} could not be made."
-    return "\n".join([*lines, summary])
+    return "\n".join([*lines, summary(findings)])
+
+
+def summary(findings: Sequence[Finding]) -> str:
+    """``Nothing was found wrong; 2 checks could not be made: clock, open files (no metrics page could be read).``"""
+    levels = [each.level for each in findings]
+    bad, doubtful = levels.count(PROBLEM), levels.count(WARNING)
+    unseen: dict[str, list[str]] = {}
+    for each in findings:
+        if each.level == UNKNOWN:
+            unseen.setdefault(each.message, []).append(each.check)
+    text = f"{plural(bad, 'problem')}, {plural(doubtful, 'warning')}" if bad or doubtful else "Nothing was found wrong"
+    if not unseen:
+        return f"{text}."
+    named = "; ".join(f"{', '.join(checks)} ({why})" for why, checks in unseen.items())
+    return f"{text}; {plural(levels.count(UNKNOWN), 'check')} could not be made: {named}."

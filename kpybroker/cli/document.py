@@ -1,6 +1,6 @@
 """Writes docs/cli.md: every command with its options, from the commands. ``python -m kpybroker.cli.document``.
 
-A test holds the file against it.
+A test compares the file with it.
 """
 
 import re
@@ -11,9 +11,10 @@ from pathlib import Path
 import click
 
 from kpybroker.cli import main
+from kpybroker.client import client_configs
 
 SERVER = "server"
-"""Said once for all commands that have it."""
+"""The option that is described once for all commands that have it."""
 _HEAD = """\
 # The command line
 
@@ -21,18 +22,22 @@ Written by `python -m kpybroker.cli.document` from the commands; edit `kpybroker
 
 `kpybroker start` and `format` run a node, `check`, `dump-log` and `metadata` read its files. All others are clients
 of any Kafka cluster: `-b, --bootstrap-server HOST:PORT` or `KPYBROKER_BOOTSTRAP_SERVER` names it, 127.0.0.1:9092 if
-nothing does. Options are called as in Kafka's tools, kcat and rpk. People get tables, programs `--json`: one document
-on stdout, of `consume`, `produce` and `dump-log` a line for each record. What is said beside the result goes to
-stderr.
+neither does. Options have the names that they have in Kafka's tools, kcat and rpk. Results are tables, or with
+`--json` one JSON document; `consume`, `produce` and `dump-log` print a line for each record. Results go to stdout,
+everything else goes to stderr.
 
 | exit code | |
 |---:|---|
 | 0 | fine |
-| 1 | the cluster refused; the line ends with Kafka's name of the error. Of `check`: something is damaged |
+| 1 | the cluster refused; the line ends with Kafka's name of the error. With `check`: something is damaged |
 | 2 | wrong usage |
-| 3 | no broker could be reached, or the connection was lost |
-| 4 | what was looked at is not in order: `doctor` found a problem, `dump-log` damage |
+| 3 | no broker could be reached, the connection was lost, or records were not delivered in time |
+| 4 | `doctor` found a problem, or `dump-log` found damage |
 | 130 | Ctrl-C |
+
+`consume` and `produce` wait for a broker that goes away: one line on stderr says so, and another one that it is back.
+`-X` sets properties of Kafka's clients, under Kafka's names or librdkafka's. The tables below list the ones that have
+an effect, with this client's defaults; `-X list` prints them too.
 
 Tab completes commands, options, topics, groups and names of configs, asking the cluster for up to a second:
 
@@ -42,7 +47,7 @@ eval "$(_KPYBROKER_COMPLETE=zsh_source kpybroker)"                        # in ~
 _KPYBROKER_COMPLETE=fish_source kpybroker > ~/.config/fish/completions/kpybroker.fish
 ```
 
-[from-apache-kafka.md](from-apache-kafka.md#commands) has them beside Kafka's tools.
+[from-apache-kafka.md](from-apache-kafka.md#commands) lists the commands beside Kafka's tools.
 """
 
 
@@ -70,6 +75,8 @@ def _section(command: click.Command, parent: click.Context, name: str, depth: in
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"\n    {context.command_path} {usage}\n"
     yield from _options(command, context)
+    if name in client_configs.BOTH:
+        yield from _properties(name)
 
 
 def _options(command: click.Command, context: click.Context) -> Iterator[str]:
@@ -83,6 +90,13 @@ def _options(command: click.Command, context: click.Context) -> Iterator[str]:
     if rows:
         yield "\n| option | |\n|---|---|\n"
         yield from (f"| `{_cell(names)}` | {_cell(text)} |\n" for names, text in rows)
+
+
+def _properties(command: str) -> Iterator[str]:
+    yield "\n| `-X` | default | value | |\n|---|---|---|---|\n"
+    for each in client_configs.of_command(command).values():
+        cells = f"{client_configs.shown(each)} | {each.type.text} | {_cell(client_configs.meaning(each))}"
+        yield f"| `{each.name}` | {cells} |\n"
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""``kpybroker dump-log``: print Kafka's files, in the words of kafka-dump-log."""
+"""``kpybroker dump-log``: print Kafka's files, in the format of kafka-dump-log."""
 
 import json
 import sys
@@ -16,7 +16,7 @@ from kpybroker.cli.record_decoders import DECODERS, Decoder
 from kpybroker.cli.tables import printable
 from kpystorage import names, snapshot
 from kpystorage.disk import Disk
-from kpystorage.real_disk import RealDisk
+from kpystorage.reading_disk import ReadingDisk
 
 INDEXES = {
     names.OFFSET_INDEX: file_dump.offset_index,
@@ -26,7 +26,7 @@ INDEXES = {
 
 
 class Options:
-    """What to show of records."""
+    """The parts of records to show."""
 
     def __init__(self, *, deep: bool, contents: bool, metadata: bool, decoder: Decoder | None, verify: bool) -> None:
         self.deep = deep or contents
@@ -36,7 +36,7 @@ class Options:
         self.verify = verify
 
     def decoder_for(self, path: Path) -> Decoder | None:
-        """The decoder that was asked for, else the one of the topic whose directory the file is in."""
+        """The decoder that was asked for, or else that of the topic whose directory the file is in."""
         if not self.contents:
             return None
         if self.decoder is not None:
@@ -49,17 +49,34 @@ class Options:
 
 @click.command("dump-log")
 @click.argument("paths", metavar="FILE...", nargs=-1, type=click.Path(exists=True, path_type=Path))
-@click.option("--files", metavar="FILE,FILE", help="As in kafka-dump-log.")
-@click.option("--deep-iteration", "deep", is_flag=True, help="Also the records of batches.")
-@click.option("--print-data-log", "contents", is_flag=True, help="Also what the records hold; Kafka's own decoded.")
-@click.option("--offsets-decoder", "decoder", flag_value="__consumer_offsets", help="Read records as groups' state.")
-@click.option("--transaction-log-decoder", "decoder", flag_value="__transaction_state", help="As transactions' state.")
-@click.option("--cluster-metadata-decoder", "decoder", flag_value="__cluster_metadata", help="As cluster metadata.")
+@click.option("--files", metavar="FILE,FILE", help="The files, as in kafka-dump-log.")
+@click.option("--deep-iteration", "deep", is_flag=True, help="Also print the records of batches.")
 @click.option(
-    "--share-group-state-decoder", "decoder", flag_value="__share_group_state", help="As share groups' state."
+    "--print-data-log",
+    "contents",
+    is_flag=True,
+    help="Also print keys and values of records; those of Kafka's own topics are decoded.",
 )
-@click.option("--skip-record-metadata", is_flag=True, help="Of records print only what they hold.")
-@click.option("--verify-index-only", is_flag=True, help="Compare indexes with their segments, print only what differs.")
+@click.option(
+    "--offsets-decoder", "decoder", flag_value="__consumer_offsets", help="Decode records as the state of groups."
+)
+@click.option(
+    "--transaction-log-decoder",
+    "decoder",
+    flag_value="__transaction_state",
+    help="Decode records as the state of transactions.",
+)
+@click.option(
+    "--cluster-metadata-decoder", "decoder", flag_value="__cluster_metadata", help="Decode records as cluster metadata."
+)
+@click.option(
+    "--share-group-state-decoder",
+    "decoder",
+    flag_value="__share_group_state",
+    help="Decode records as the state of share groups.",
+)
+@click.option("--skip-record-metadata", is_flag=True, help="Print only keys and values of records.")
+@click.option("--verify-index-only", is_flag=True, help="Compare indexes with their segments, print only differences.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
 def command(
     paths: tuple[Path, ...],
@@ -86,7 +103,7 @@ def command(
         decoder=wanted,
         verify=True,
     )
-    disk, troubles = RealDisk(), 0
+    disk, troubles = ReadingDisk(), 0
     with quiet_end():
         for path in files_of(chosen):
             troubles += _print_file(disk, path, options, quiet=verify_index_only, as_json=as_json)
@@ -95,7 +112,7 @@ def command(
 
 
 def files_of(paths: Iterable[Path]) -> Iterator[Path]:
-    """The files, of a directory those that can be printed, by name."""
+    """The files, and for a directory those in it that can be printed, by name."""
     for path in paths:
         if path.is_dir():
             yield from (each for each in sorted(path.iterdir()) if each.is_file() and _is_known(each))
@@ -112,7 +129,7 @@ def _is_known(path: Path) -> bool:
 
 
 def _print_file(disk: Disk, path: Path, options: Options, *, quiet: bool, as_json: bool) -> int:
-    """Print one file; how much is wrong with it. click.ClickException if it cannot be read."""
+    """Print one file. Return how much is wrong with it. click.ClickException if it cannot be read."""
     if not as_json:
         click.echo(f"Dumping {path}")
         if path.suffix == names.LOG and not quiet:
@@ -138,7 +155,7 @@ def _read(disk: Disk, path: Path, options: Options) -> Iterator[Batch | Entry | 
 
 
 def contents_of(disk: Disk, path: Path, options: Options) -> Iterator[Batch | Entry | Trouble | dict[str, Any]]:
-    """What is in a file, by its name. click.UsageError for a name that none of Kafka's files has."""
+    """The contents of a file, by its name. click.UsageError for a name that none of Kafka's files has."""
     name = str(path.absolute())
     if path.suffix in INDEXES:
         return INDEXES[path.suffix](disk, name, _base_offset(path), verify=options.verify)

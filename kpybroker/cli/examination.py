@@ -1,7 +1,7 @@
-"""Gathering the facts for ``kpybroker doctor``: asks brokers, connects to what they advertise, reads their metrics.
+"""Gathering the facts for ``kpybroker doctor``: asks brokers, connects to advertised addresses, reads metrics.
 
-Nothing is changed in the cluster, but by `clock_by_record`, which the user has to ask for. What cannot be found out is
-a finding of its own, so that silence never looks like health.
+Nothing is changed in the cluster, except by `clock_by_record`, which the user has to ask for. A fact that cannot be
+found out is a finding of its own, so that silence never looks like health.
 """
 
 import socket
@@ -9,24 +9,26 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from kpybroker.cli import cluster_requests, config_requests, diagnoses, group_requests, scrape, topic_requests
-from kpybroker.cli.client import Client, Spot
-from kpybroker.cli.config_requests import Kind, Resource
-from kpybroker.cli.connection import Connection, Unreachable
+from kpybroker.cli import diagnoses, scrape
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
-from kpybroker.cli.reader import Reader
-from kpybroker.cli.sender import Sender
+from kpybroker.cli.options import said
+from kpybroker.client import cluster_requests, config_requests, group_requests, topic_requests
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.config_requests import Kind, Resource
+from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.reader import Reader
+from kpybroker.client.sender import Sender
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import DescribeClusterRequest
 from kpywire.record import Record
 
 HTTP_PORTS = range(9404, 9414)
-"""Where a kpybroker serves HTTP if nothing else is configured: the first free one."""
+"""The ports where a kpybroker serves HTTP if none is configured: the first free one."""
 HTTP_CONFIG = "kpybroker.http.listener"
 CONNECT_TIMEOUT_S = 3.0
 LOOK_TIMEOUT_S = 0.5
-"""For each of the ports that nobody named."""
+"""The timeout for each of the default ports."""
 PROBE_TOPIC = "kpybroker-doctor"
 STATIC = 4
 DYNAMIC = (2, 3)
@@ -41,10 +43,20 @@ BROKER_INFO = "kafka_broker_info"
 CONNECTIONS = "kafka_server_socket_server_metrics_connection_count"
 FULL_LISTENERS = "kpybroker_listeners_full"
 NEWCOMERS = "kpybroker_clients_without_return_seconds"
+CLIENT_METADATA = "kpybroker_client_metadata_requests_total"
+REQUESTS = "kafka_network_requestmetrics_requests_total"
+ERRORS = "kafka_network_requestmetrics_errors_total"
+GENERATIONS = "kpybroker_consumergroup_generation"
+DAMAGED = "kpybroker_log_damaged_places"
+WITHOUT_MEMBERS = ("empty", "dead", "")
+SAMPLES = 10
+"""Samples of the groups while the user has patience."""
+LEAST_SPAN_S = 1.0
+"""The least time between two readings of a page: it reveals what happens a hundred times a second."""
 
 
 class Broker(NamedTuple):
-    """A broker with what its metrics page says, if it could be read."""
+    """A broker with the contents of its metrics page, if it could be read."""
 
     node_id: int
     host: str
@@ -58,7 +70,7 @@ def advertised(client: Client) -> Iterator[Finding]:
     cluster_id = cluster_requests.describe(client).cluster_id
     found = [_address(node.node_id, node.host, node.port) for node in client.nodes()]
     if len(found) == 1 and found[0].problem:
-        # Whom we are connected to can only be this one, so all else can still be looked at.
+        # Whom we are connected to can only be this one, so all else can still be checked.
         client.detour(found[0].broker, client.servers[0])
     bootstrap = ", ".join(f"{host}:{port}" for host, port in client.servers)
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
@@ -83,7 +95,7 @@ def _address(node_id: int, host: str, port: int) -> Address:
 
 
 def brokers(client: Client, http: str | None) -> list[Broker]:
-    """The brokers that live, with their metrics pages where they have one. ``http``: where to read it instead."""
+    """The live brokers, with their metrics pages where they have one. ``http``: where to read it instead."""
     found = []
     for node in client.nodes():
         try:
@@ -97,7 +109,7 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
 
 
 def unread(client: Client, http: str | None) -> Iterator[Finding]:
-    """Whether the page that the user named can be read at all: others may still be found."""
+    """Whether the page that the user named could not be read at all. Others may still be found."""
     if http is None:
         return
     if not any(_page(node.host, http) for node in client.nodes()):
@@ -105,7 +117,7 @@ def unread(client: Client, http: str | None) -> Iterator[Finding]:
 
 
 def connections(page: scrape.Page) -> Iterator[Finding]:
-    """Whether there is room for more, as a page says it; nothing if it does not."""
+    """Whether there is room for more connections, according to a page; nothing if it does not say."""
     full = page.value(FULL_LISTENERS)
     if full is not None:
         count = sum(each.value for each in page.samples if each.name == CONNECTIONS)
@@ -113,7 +125,7 @@ def connections(page: scrape.Page) -> Iterator[Finding]:
 
 
 def full(servers: Sequence[tuple[str, int]], http: str | None) -> Iterator[Finding]:
-    """Why brokers that answer nobody may do so: what their pages say of connections, if all of them are used up."""
+    """The reason why brokers that answer no client may do so: their pages show that all connections are used up."""
     for host, port in servers:
         page = _page(host, http) or _found_page(host, port)
         if page is not None:
@@ -121,7 +133,7 @@ def full(servers: Sequence[tuple[str, int]], http: str | None) -> Iterator[Findi
 
 
 def _page(broker_host: str, address: str | None) -> scrape.Page | None:
-    """The page of an address that somebody named."""
+    """The page at an address that the user named."""
     host, _, port = (address or "").rpartition(":")
     if not port.isdecimal():
         return None
@@ -130,7 +142,7 @@ def _page(broker_host: str, address: str | None) -> scrape.Page | None:
 
 
 def _found_page(host: str, port: int) -> scrape.Page | None:
-    """The page on one of the usual ports that says it is this broker's; another's would tell of another cluster."""
+    """The page of this broker on one of the usual ports. A page of another broker would describe another cluster."""
     for number in HTTP_PORTS:
         page = scrape.fetch(host, number, LOOK_TIMEOUT_S)
         if page is None:
@@ -145,7 +157,7 @@ def _is_ours(sample: scrape.Sample) -> bool:
 
 
 def _config_values(client: Client, node_id: int) -> dict[str, str | None]:
-    """What was set for a broker, not what it has by default."""
+    """The configs that were set for a broker, without its defaults."""
     found = config_requests.describe(client, Resource(Kind.BROKER, str(node_id)))
     return {each.name: each.value for each in found if each.config_source in (STATIC, *DYNAMIC)}
 
@@ -176,7 +188,7 @@ def newcomers(found: list[Broker]) -> Iterator[Finding]:
 
 
 def process(found: list[Broker]) -> Iterator[Finding]:
-    """What the brokers' processes say of themselves: files and clock."""
+    """The facts about the brokers' processes: files and clock."""
     for broker in found:
         if broker.page is None:
             continue
@@ -188,12 +200,12 @@ def process(found: list[Broker]) -> Iterator[Finding]:
             # The date has whole seconds, and the page was read within the last few.
             yield from diagnoses.clock((broker.page.date_s - time.time()) * 1000, 1_000 + CONNECT_TIMEOUT_S * 1000)
     if all(broker.page is None for broker in found):
-        yield Finding("open files", UNKNOWN, "no metrics page could be read", "Name it with --http HOST:PORT.")
+        yield _without_page("open files")
         yield Finding("clock", UNKNOWN, "no metrics page could be read", "Say --write to find out with a record.")
 
 
 def clock_by_record(client: Client) -> Iterator[Finding]:
-    """Write one record to a topic made for it, whose timestamp is the broker's, and read it back."""
+    """Write one record to a topic made for it, with a timestamp by the broker, and read it back."""
     name = f"{PROBE_TOPIC}-{time.time_ns()}"
     topic_requests.create(client, name, 1, 1, {"message.timestamp.type": "LogAppendTime"})
     try:
@@ -213,14 +225,15 @@ def storage(client: Client) -> Iterator[Finding]:
         try:
             found = cluster_requests.log_directories(client, node.node_id)
         except (KafkaError, Unreachable) as error:
-            yield Finding("log directories", UNKNOWN, f"broker {node.node_id} does not say: {error}")
+            why = said(error) if isinstance(error, KafkaError) else error
+            yield Finding("log directories", UNKNOWN, f"broker {node.node_id} does not say: {why}")
         else:
             names = {each.error_code: error_codes.name(each.error_code) for each in found}
             yield from diagnoses.disks(found, names)
 
 
 def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
-    """Configs without effect, and replication factors that cannot be had."""
+    """Configs without effect, and replication factors that are impossible."""
     from kpybroker.config.defaults import with_standalone_defaults
     from kpybroker.config.honoured import HONOURED, NEVER
 
@@ -249,10 +262,68 @@ def partitions(client: Client) -> Iterator[Finding]:
 
 
 def groups(client: Client, patience_s: float) -> Iterator[Finding]:
-    """The states of all groups, twice, if any of them rebalances."""
-    before = {each.group_id: each.group_state for each in group_requests.list_groups(client)}
-    after = before
-    if any(state.lower() in diagnoses.REBALANCING for state in before.values()):
-        time.sleep(patience_s)
-        after = {each.group_id: each.group_state for each in group_requests.list_groups(client)}
-    yield from diagnoses.groups(before, after, patience_s)
+    """The states of all groups, at several moments if any of them has members."""
+    samples = [_states(client)]
+    began_s = time.monotonic()
+    if any(state.lower() not in WITHOUT_MEMBERS for state in samples[0].values()):
+        for _ in range(SAMPLES):
+            time.sleep(patience_s / SAMPLES)
+            samples.append(_states(client))
+    yield from diagnoses.groups(samples, time.monotonic() - began_s)
+
+
+def _states(client: Client) -> dict[str, str]:
+    return {each.group_id: each.group_state for each in group_requests.list_groups(client)}
+
+
+def over_time(found: list[Broker], patience_s: float) -> Iterator[Finding]:
+    """The facts that take two readings of a metrics page: clients that ask all the time, groups that keep
+    rebalancing."""
+    for broker in found:
+        before = broker.page
+        if before is None:
+            continue
+        time.sleep(max(0.0, min(LEAST_SPAN_S, patience_s) - (time.monotonic() - before.read_s)))
+        after = scrape.fetch(*before.place, CONNECT_TIMEOUT_S)
+        if after is None:
+            yield Finding("metadata requests", UNKNOWN, f"the metrics page of broker {broker.node_id} is gone")
+            continue
+        seconds = max(after.read_s - before.read_s, 0.001)
+        rates = _grown(before, after, CLIENT_METADATA, "client_host", "client_id")
+        in_all = sum(_grown(before, after, REQUESTS, request="Metadata").values())
+        by_client = {(host, client): count / seconds for (host, client), count in rates.items()}
+        yield from diagnoses.metadata_load(by_client, in_all / seconds)
+        then, now = (
+            {name: value for (name,), value in page.by_labels(GENERATIONS, "consumergroup").items()}
+            for page in (before, after)
+        )
+        yield from diagnoses.generations(then, now, seconds)
+    if all(broker.page is None for broker in found):
+        yield _without_page("metadata requests")
+
+
+def _grown(
+    before: scrape.Page, after: scrape.Page, name: str, *labels: str, **wanted: str
+) -> dict[tuple[str, ...], float]:
+    """The growth of counters. A new counter is left out, since it may have counted for long."""
+    then = before.by_labels(name, *labels, **wanted)
+    return {key: value - then[key] for key, value in after.by_labels(name, *labels, **wanted).items() if key in then}
+
+
+def damage(found: list[Broker]) -> Iterator[Finding]:
+    """Damaged batches that readers have met, as the brokers' metrics count them."""
+    for broker in found:
+        if broker.page is None:
+            continue
+        places = broker.page.by_labels(DAMAGED, "logDirectory", "topic", "partition")
+        answers = broker.page.by_labels(ERRORS, request="Fetch", error="CORRUPT_MESSAGE")
+        yield from diagnoses.damage(
+            {(directory, f"{topic}-{index}"): int(count) for (directory, topic, index), count in places.items()},
+            sum(answers.values()),
+        )
+    if all(broker.page is None for broker in found):
+        yield _without_page("corrupt batches")
+
+
+def _without_page(check: str) -> Finding:
+    return Finding(check, UNKNOWN, "no metrics page could be read", "Name it with --http HOST:PORT.")

@@ -1,4 +1,5 @@
-"""What is in the small files of a log: indexes, producer snapshots, checkpoints, and whether indexes fit their segment.
+"""The contents of a log's small files: indexes, producer snapshots, checkpoints; also whether indexes fit their
+segment.
 
 Rows are dictionaries; `row_line` prints one as Kafka's DumpLogSegments does. Damage is a `Trouble` among the rows.
 """
@@ -23,7 +24,7 @@ Rows = Iterator[Row | Trouble]
 
 
 def row_line(row: Row) -> str:
-    """``offset: 5 position: 388``."""
+    """A row as a line, such as ``offset: 5 position: 388``."""
     return " ".join(f"{key}: {value}" for key, value in row.items())
 
 
@@ -147,11 +148,11 @@ SMALL_FILES: dict[str, Callable[[bytes, str], list[Row]]] = {
     names.META_PROPERTIES: _meta_properties,
     "quorum-state": _quorum_state,
 }
-"""Files with a name of their own."""
+"""Files with a fixed name."""
 
 
 def small_file(disk: Disk, path: str) -> Rows:
-    """What a checkpoint or its like says."""
+    """The contents of a checkpoint or a similar file."""
     try:
         yield from SMALL_FILES[path.rpartition("/")[2]](disk.read(path), path)
     except CorruptFile as error:

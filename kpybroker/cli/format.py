@@ -9,8 +9,8 @@ import click
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
-from kpybroker.controller.first_start import controller_endpoints, standalone_voters
-from kpybroker.controller.formatter import (
+from kpybroker.quorum.first_start import controller_endpoints, standalone_voters
+from kpybroker.quorum.formatter import (
     FormatRefused,
     Formatting,
     choose_levels,
@@ -21,8 +21,9 @@ from kpybroker.controller.formatter import (
     parse_levels,
     read_identities,
 )
-from kpybroker.controller.recovery import StartRefused
+from kpybroker.quorum.recovery import StartRefused
 from kpybroker.raft.voters import Voters
+from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile
 from kpystorage.real_disk import RealDisk
 from kpywire import uuid
@@ -34,7 +35,7 @@ from kpywire import uuid
     "-t",
     "--cluster-id",
     metavar="ID",
-    help="The cluster's id; that of formatted directories, or a random one, if not given.",
+    help="The cluster's id. Without it, the id of directories that are formatted, or a random one.",
 )
 @click.option(
     "-c",
@@ -43,13 +44,22 @@ from kpywire import uuid
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="The server.properties of the node.",
 )
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
-@click.option("-s", "--standalone", is_flag=True, help="The node becomes a quorum of one that can grow.")
-@click.option("-N", "--no-initial-controllers", is_flag=True, help="The quorum is somewhere else; this node joins it.")
-@click.option("-I", "--initial-controllers", metavar="VOTERS", help="The quorum: id@host:port:directory-id,...")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config; this counts before the file."
+)
+@click.option("-s", "--standalone", is_flag=True, help="Make the node a quorum of one, which can grow.")
+@click.option("-N", "--no-initial-controllers", is_flag=True, help="Let the node join a quorum that exists.")
+@click.option(
+    "-I",
+    "--initial-controllers",
+    metavar="VOTERS",
+    help="The voters of the first quorum: id@host:port:directory-id,...",
+)
 @click.option("-g", "--ignore-formatted", is_flag=True, help="Skip directories that are formatted.")
-@click.option("-r", "--release-version", metavar="VERSION", help="Finalise the features of this release, as 4.3.")
-@click.option("-f", "--feature", "feature_levels", multiple=True, metavar="NAME=LEVEL", help="Finalise this level.")
+@click.option("-r", "--release-version", metavar="VERSION", help="Finalise the features of this release, such as 4.3.")
+@click.option(
+    "-f", "--feature", "feature_levels", multiple=True, metavar="NAME=LEVEL", help="Finalise this level of a feature."
+)
 def command(
     action: str | None,
     cluster_id: str | None,
@@ -77,7 +87,9 @@ def command(
             raise FormatRefused("Give one of --standalone, --initial-controllers and --no-initial-controllers only.")
         if release_version is not None:
             level_of_release(release_version)  # refused before anything else, as by Kafka
-        voters = _voters(config, standalone, no_initial_controllers, initial_controllers, rng)
+        voters = _voters(
+            config, initial_controllers, rng, standalone=standalone, no_initial_controllers=no_initial_controllers
+        )
         levels = choose_levels(release_version, parse_levels(feature_levels), dynamic_quorum=not config.quorum_voters)
         directories = sorted({*map(_absolute, config.log_dirs), _absolute(config.metadata_log_dir)})
         disk = RealDisk()
@@ -98,7 +110,7 @@ def command(
         for line in format_directories(disk, formatting, rng, now_ms, ignore_formatted=ignore_formatted):
             click.echo(line)
     except (ConfigError, FormatRefused, StartRefused, CorruptFile, OSError) as error:
-        click.echo(f"kpybroker format: {error}", err=True)
+        click.echo(f"kpybroker format: {in_words(error) if isinstance(error, OSError) else error}", err=True)
         sys.exit(1)
 
 
@@ -115,10 +127,11 @@ def _absolute(path: str) -> str:
 
 def _voters(
     config: BrokerConfig,
-    standalone: bool,
-    no_initial_controllers: bool,
     initial_controllers: str | None,
     rng: random.Random,
+    *,
+    standalone: bool,
+    no_initial_controllers: bool,
 ) -> Voters | None:
     """The initial controllers; None if the configuration names the voters or the node joins a quorum."""
     if config.quorum_voters and (standalone or initial_controllers is not None):

@@ -1,4 +1,4 @@
-"""``kpybroker groups reset-offsets``: shows what would be set, and with ``--execute`` sets it."""
+"""``kpybroker groups reset-offsets``: shows the offsets that it would set, and with ``--execute`` sets them."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping
@@ -7,12 +7,13 @@ from typing import Any, NamedTuple
 
 import click
 
-from kpybroker.cli import completion, group_requests, resets
-from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+from kpybroker.cli import completion
 from kpybroker.cli.group_view import resets_list, resets_text
 from kpybroker.cli.options import bootstrap_server, connected, json_output, wanted_groups
-from kpybroker.cli.resets import LogRange, Reset
 from kpybroker.cli.tables import show_json
+from kpybroker.client import group_requests, resets
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+from kpybroker.client.resets import LogRange, Reset
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 
@@ -20,14 +21,14 @@ Target = Callable[[Client, Mapping[Spot, int], Mapping[Spot, LogRange]], list[Re
 
 
 class Scope(NamedTuple):
-    """Which partitions: named topics (with no partitions: all of them), or all that the group has read."""
+    """The partitions to reset: named topics (with no partitions: all of them), or all that the group has read."""
 
     topics: tuple[tuple[str, tuple[int, ...]], ...]
     all_topics: bool
 
 
 def scope_of(_context: click.Context, _option: click.Parameter, texts: Iterable[str]) -> tuple[Any, ...]:
-    """``("orders:0,1",)`` taken apart; click.BadParameter for what is no topic."""
+    """The parts of ``("orders:0,1",)``; click.BadParameter for a text that is not a topic."""
     try:
         return tuple(resets.parse_spots(text) for text in texts)
     except ValueError as error:
@@ -54,10 +55,12 @@ def given_of(chosen: Mapping[str, Any]) -> list[str]:
 
 
 def target_of(chosen: Mapping[str, Any]) -> Target:
-    """Where the options say to. click.UsageError unless exactly one of them was given."""
+    """The target that the options give. click.UsageError unless exactly one of them was given."""
     given = given_of(chosen)
     if len(given) != 1:
-        raise click.UsageError(f"say where to: one of {', '.join('--' + name.replace('_', '-') for name in chosen)}")
+        raise click.UsageError(
+            f"choose the new position with one of {', '.join('--' + name.replace('_', '-') for name in chosen)}"
+        )
     (name,) = given
     value = chosen[name]
     simple: dict[str, Callable[..., list[Reset]]] = {
@@ -79,8 +82,15 @@ def target_of(chosen: Mapping[str, Any]) -> Target:
 
 @click.command("reset-offsets")
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
-@click.option("--all-groups", is_flag=True, help="Every group.")
+@click.option(
+    "--group",
+    "more",
+    multiple=True,
+    metavar="GROUP",
+    shell_complete=completion.groups,
+    help="A group, like the argument. Repeatable.",
+)
+@click.option("--all-groups", is_flag=True, help="All groups.")
 @click.option(
     "-t",
     "--topic",
@@ -89,19 +99,23 @@ def target_of(chosen: Mapping[str, Any]) -> Target:
     metavar="TOPIC[:0,1]",
     callback=scope_of,
     shell_complete=completion.topics,
-    help="Only this topic, or these partitions of it. Repeatable.",
+    help="Reset only this topic, or these partitions of it. Repeatable.",
 )
-@click.option("--all-topics", is_flag=True, help="Every topic that the group has read.")
-@click.option("--to-earliest", is_flag=True, help="To the first record.")
-@click.option("--to-latest", is_flag=True, help="Behind the last record.")
-@click.option("--to-current", is_flag=True, help="Keep what is committed (useful with --export).")
-@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="To this offset.")
-@click.option("--shift-by", type=int, metavar="N", help="N records on, or back if N is negative.")
-@click.option("--to-datetime", metavar="TIME", callback=_time_of, help="To the first record of this time (UTC).")
-@click.option("--by-duration", metavar="PT1H", callback=_duration_of, help="So long back from now; 1h30m works too.")
-@click.option("--from-file", type=click.File("r"), help="To the offsets of a file that --export wrote.")
-@click.option("--execute", is_flag=True, help="Do it.")
-@click.option("--dry-run", is_flag=True, help="Only show it, which is also what happens without --execute.")
+@click.option("--all-topics", is_flag=True, help="Reset every topic that the group has read.")
+@click.option("--to-earliest", is_flag=True, help="Move to the first record.")
+@click.option("--to-latest", is_flag=True, help="Move to the end, behind the last record.")
+@click.option("--to-current", is_flag=True, help="Keep the committed offsets (useful with --export).")
+@click.option("--to-offset", type=click.IntRange(0), metavar="N", help="Move to this offset.")
+@click.option("--shift-by", type=int, metavar="N", help="Move N records forward, or back if N is negative.")
+@click.option(
+    "--to-datetime", metavar="TIME", callback=_time_of, help="Move to the first record at or after this time (UTC)."
+)
+@click.option(
+    "--by-duration", metavar="PT1H", callback=_duration_of, help="Move back from now by this duration; 1h30m works too."
+)
+@click.option("--from-file", type=click.File("r"), help="Move to the offsets in a file that --export wrote.")
+@click.option("--execute", is_flag=True, help="Commit the new offsets.")
+@click.option("--dry-run", is_flag=True, help="Only show the new offsets, which is also the default.")
 @click.option("--export", is_flag=True, help="Print the plan as CSV, for --from-file.")
 @json_output
 @bootstrap_server
@@ -123,12 +137,12 @@ def reset_offsets(
     if execute and dry_run:
         raise click.UsageError("--execute and --dry-run exclude each other")
     if from_file is None and bool(topics) == all_topics:
-        raise click.UsageError("say which topics: --topic or --all-topics")
+        raise click.UsageError("name the topics with --topic or --all-topics")
     if from_file is not None and (topics or all_topics or given_of(chosen)):
-        raise click.UsageError("a file says topics and offsets by itself")
+        raise click.UsageError("leave the topics out: the file names topics and offsets")
     target = target_of(chosen) if from_file is None else None
     with connected(server) as client:
-        groups = wanted_groups(client, (*names, *more), all_groups)
+        groups = wanted_groups(client, (*names, *more), every=all_groups)
         planned: dict[str, list[Reset]] = {}
         try:
             if target is None:
@@ -193,7 +207,7 @@ def _committed(client: Client, group: str) -> dict[Spot, int]:
 
 
 def partitions_of(client: Client, topics: Iterable[tuple[str, tuple[int, ...]]]) -> list[Spot]:
-    """The partitions that were named, all of a topic where none was. Raises KafkaError for what is not there."""
+    """The partitions that were named, all of a topic where none was. Raises KafkaError for one that does not exist."""
     spots = set()
     for topic, indexes in topics:
         there = [each.partition_index for each in client.topic(topic).partitions]
@@ -206,7 +220,7 @@ def partitions_of(client: Client, topics: Iterable[tuple[str, tuple[int, ...]]])
 
 
 def log_ranges(client: Client, spots: Iterable[Spot]) -> dict[Spot, LogRange]:
-    """From where to where each partition has records. Raises KafkaError."""
+    """The range of offsets with records in each partition. Raises KafkaError."""
     wanted = list(spots)
     starts = client.list_offsets(dict.fromkeys(wanted, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(wanted, LATEST_TIMESTAMP))

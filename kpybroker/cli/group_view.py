@@ -1,13 +1,13 @@
-"""How ``kpybroker groups`` shows groups: rows for people, dictionaries for programs. Pure."""
+"""The display of groups in ``kpybroker groups``: rows for people, dictionaries for programs. Pure."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kpybroker.cli.client import Spot
-from kpybroker.cli.group_requests import Group, Member
-from kpybroker.cli.lag import Lag
-from kpybroker.cli.resets import Reset
 from kpybroker.cli.tables import columns, duration_text, plural, printable
+from kpybroker.client.client import Spot
+from kpybroker.client.group_requests import Group, Member
+from kpybroker.client.lag import Lag
+from kpybroker.client.resets import Reset
 
 NOTHING = "-"
 OFFSETS = ("TOPIC", "PARTITION", "COMMITTED", "LOG END", "LAG", "BEHIND", "MEMBER", "HOST")
@@ -16,12 +16,12 @@ RESETS = ("GROUP", "TOPIC", "PARTITION", "COMMITTED", "NEW OFFSET", "NOTE")
 
 
 def owners(group: Group) -> dict[Spot, Member]:
-    """Who reads each partition."""
+    """The member that reads each partition."""
     return {spot: member for member in group.members for spot in member.assigned or ()}
 
 
 def heading(group: Group, lags: Mapping[Spot, Lag] | None = None) -> str:
-    """``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``."""
+    """The heading of a group, such as ``payments  Stable, classic (range), 3 members, coordinator 1, lag 12``."""
     kind = f"{group.kind} ({group.protocol})" if group.protocol else group.kind
     if group.protocol_type not in ("", "consumer"):
         kind += f", protocol type {group.protocol_type}"
@@ -76,7 +76,7 @@ def _or_nothing(number: int | None) -> int | str:
 
 
 def as_dict(group: Group, lags: Mapping[Spot, Lag], metadata: Mapping[Spot, str], now_ms: int) -> dict[str, Any]:
-    """A group for programs; ``null`` is what nobody can say."""
+    """A group for programs; ``null`` where a value is unknown."""
     owned = owners(group)
     return {
         "group": group.name,

@@ -5,20 +5,21 @@ from collections.abc import Iterator
 
 import click
 
-from kpybroker.cli import completion, group_requests, group_view
-from kpybroker.cli.client import Client, Spot
-from kpybroker.cli.group_requests import Group
+from kpybroker.cli import Commands, completion, group_view
 from kpybroker.cli.group_resets import partitions_of, reset_offsets, scope_of
-from kpybroker.cli.lag import Lag, measure
 from kpybroker.cli.options import REFUSED, bootstrap_server, connected, json_output, wanted_groups
 from kpybroker.cli.progress import Progress
 from kpybroker.cli.tables import columns, show_json
+from kpybroker.client import group_requests
+from kpybroker.client.client import Client, Spot
+from kpybroker.client.group_requests import Group
+from kpybroker.client.lag import Lag, measure
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.leave_group import MemberIdentity
 
 
-@click.group(name="groups")
+@click.group(name="groups", cls=Commands)
 def command() -> None:
     """List, describe and delete consumer groups, reset their offsets."""
 
@@ -27,8 +28,14 @@ command.add_command(reset_offsets)
 
 
 @command.command("list")
-@click.option("--state", "states", multiple=True, metavar="STATE", help="Only groups in this state. Repeatable.")
-@click.option("--type", "types", multiple=True, metavar="TYPE", help="Only classic, consumer, share... Repeatable.")
+@click.option("--state", "states", multiple=True, metavar="STATE", help="List only groups in this state. Repeatable.")
+@click.option(
+    "--type",
+    "types",
+    multiple=True,
+    metavar="TYPE",
+    help="List only groups of this type: classic, consumer, share... Repeatable.",
+)
 @json_output
 @bootstrap_server
 def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server: str) -> None:
@@ -53,11 +60,20 @@ def list_(states: tuple[str, ...], types: tuple[str, ...], as_json: bool, server
 
 @command.command()
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
-@click.option("--all-groups", is_flag=True, help="Every group.")
-@click.option("--offsets", "view", flag_value="offsets", default="offsets", help="Offsets and lag, the default.")
-@click.option("--members", "view", flag_value="members", help="Members and what they read.")
-@click.option("--state", "view", flag_value="state", help="State, assignor and coordinator only.")
+@click.option(
+    "--group",
+    "more",
+    multiple=True,
+    metavar="GROUP",
+    shell_complete=completion.groups,
+    help="A group, like the argument. Repeatable.",
+)
+@click.option("--all-groups", is_flag=True, help="All groups.")
+@click.option(
+    "--offsets", "view", flag_value="offsets", default="offsets", help="Show offsets and lag, which is the default."
+)
+@click.option("--members", "view", flag_value="members", help="Show members with their partitions.")
+@click.option("--state", "view", flag_value="state", help="Show only state, assignor and coordinator.")
 @json_output
 @bootstrap_server
 def describe(
@@ -66,7 +82,7 @@ def describe(
     """Show who is in a group, what it has committed, and how far it is behind, in records and in time."""
     texts, dictionaries = [], []
     with connected(server) as client:
-        wanted = wanted_groups(client, (*names, *more), all_groups)
+        wanted = wanted_groups(client, (*names, *more), every=all_groups)
         for name in _with_progress(wanted):
             group = group_requests.describe(client, name)
             if view == "offsets" or as_json:
@@ -103,8 +119,15 @@ def _lags(client: Client, group: Group, committed: dict[Spot, int]) -> dict[Spot
 
 @command.command()
 @click.argument("names", metavar="[GROUP]...", nargs=-1, shell_complete=completion.groups)
-@click.option("--group", "more", multiple=True, metavar="GROUP", shell_complete=completion.groups, help="Repeatable.")
-@click.option("--if-exists", is_flag=True, help="A group that does not exist is all right.")
+@click.option(
+    "--group",
+    "more",
+    multiple=True,
+    metavar="GROUP",
+    shell_complete=completion.groups,
+    help="A group, like the argument. Repeatable.",
+)
+@click.option("--if-exists", is_flag=True, help="Do not fail if a group does not exist.")
 @bootstrap_server
 def delete(names: tuple[str, ...], more: tuple[str, ...], if_exists: bool, server: str) -> None:
     """Delete groups that nobody is in, with the offsets they have committed."""
@@ -131,7 +154,7 @@ def delete(names: tuple[str, ...], more: tuple[str, ...], if_exists: bool, serve
     metavar="TOPIC[:0,1]",
     callback=scope_of,
     shell_complete=completion.topics,
-    help="This topic, or these partitions of it. Repeatable.",
+    help="A topic, or some partitions of it. Repeatable.",
 )
 @bootstrap_server
 def delete_offsets(name: str, topics: tuple[tuple[str, tuple[int, ...]], ...], server: str) -> None:
@@ -146,14 +169,14 @@ def delete_offsets(name: str, topics: tuple[tuple[str, tuple[int, ...]], ...], s
 
 @command.command("remove-members")
 @click.argument("name", metavar="GROUP", shell_complete=completion.groups)
-@click.option("--member", "members", multiple=True, metavar="ID", help="This member. Repeatable.")
-@click.option("--instance", "instances", multiple=True, metavar="ID", help="This static member. Repeatable.")
-@click.option("--all", "every", is_flag=True, help="Every member.")
+@click.option("--member", "members", multiple=True, metavar="ID", help="Remove this member. Repeatable.")
+@click.option("--instance", "instances", multiple=True, metavar="ID", help="Remove this static member. Repeatable.")
+@click.option("--all", "every", is_flag=True, help="Remove every member.")
 @bootstrap_server
 def remove_members(name: str, members: tuple[str, ...], instances: tuple[str, ...], every: bool, server: str) -> None:
     """Remove members from a group, such as static ones that will not come back (KIP-345)."""
     if every == bool(members or instances):
-        raise click.UsageError("say whom: --member, --instance or --all")
+        raise click.UsageError("name members with --member, --instance or --all")
     with connected(server) as client:
         leaving = [MemberIdentity(member_id=each, reason="removed by kpybroker groups") for each in members]
         leaving += [MemberIdentity(member_id="", group_instance_id=each) for each in instances]

@@ -1,6 +1,7 @@
-"""What is in a segment or snapshot of a log: batches and their records, as dictionaries and as Kafka's tool says it.
+"""The contents of a log's segment or snapshot: batches and records, as dictionaries and in the format of Kafka's tool.
 
-Pure but for the file it is given. Damage does not end it: what can be read is shown, and what is wrong is a `Trouble`.
+It is pure apart from the file that it reads. Damage does not end it: readable parts are shown, and damage is a
+`Trouble`.
 """
 
 from collections.abc import Iterator
@@ -31,13 +32,13 @@ class Entry(NamedTuple):
 
 
 class Trouble(NamedTuple):
-    """Something that should not be."""
+    """A fault in the file."""
 
     text: str
 
 
 def dump(file: Readable, size: int, *, deep: bool, decoder: Decoder | None) -> Iterator[Batch | Entry | Trouble]:
-    """Batch by batch what is in ``size`` bytes of a file, with ``deep`` also their records."""
+    """The contents of ``size`` bytes of a file, batch by batch, with ``deep`` also their records."""
     end = 0
     for position, header, data in batches(file, 0, size):
         valid = check_crc(data, header)
@@ -56,7 +57,7 @@ def dump(file: Readable, size: int, *, deep: bool, decoder: Decoder | None) -> I
 
 
 def batch_line(found: Batch) -> str:
-    """As DumpLogSegments prints a batch."""
+    """A batch in the format of DumpLogSegments."""
     header = found.header
     horizon = header.delete_horizon_ms
     return (
@@ -71,7 +72,7 @@ def batch_line(found: Batch) -> str:
 
 
 def entry_line(found: Entry, *, metadata: bool = True) -> str:
-    """As DumpLogSegments prints a record; without ``metadata`` only what it says."""
+    """A record in the format of DumpLogSegments; without ``metadata`` only its contents."""
     record, header = found.record, found.header
     parts = ["|"]
     if metadata:

@@ -1,10 +1,10 @@
-"""How the log is written: one line an event, whatever somebody put into a name that appears in it."""
+"""The form of the log: one line per event, even if a name that appears in it contains control characters."""
 
 import logging
 
 _FORMAT = "%(asctime)s %(levelname)s %(message)s (%(name)s)"
 _REORDERING = (0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A))
-"""They show what follows them in another order than it is in."""
+"""Characters that show the text behind them in another order."""
 CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))} | {
     **{code: f"\\u{code:04x}" for code in (0x2028, 0x2029, *_REORDERING)},
     ord("\n"): "\\n",
@@ -14,7 +14,7 @@ CONTROL = {code: f"\\x{code:02x}" for code in (*range(0x20), *range(0x7F, 0xA0))
 
 
 class LineFormatter(logging.Formatter):
-    """Escapes control characters in messages; a traceback, which only defects have, keeps its lines."""
+    """Escapes control characters in messages. A traceback, which only defects have, keeps its lines."""
 
     def __init__(self) -> None:
         super().__init__(_FORMAT)

@@ -1,4 +1,4 @@
-"""``kpybroker check --repair``: mends partitions first, then what the log directories say of them."""
+"""``kpybroker check --repair``: mends partitions first, then the files of the log directories about them."""
 
 import time
 
@@ -7,20 +7,20 @@ from kpystorage import names
 from kpystorage.checking.directory import CHECKPOINTS, DirectoryCheck, TopicPartition
 from kpystorage.checking.findings import DAMAGE
 from kpystorage.checking.mending import PartitionMending, Setter
-from kpystorage.checking.partition import PartitionReport, Surroundings
+from kpystorage.checking.partition import PartitionFacts, PartitionReport
 from kpystorage.checkpoint import render_offsets, write_atomically
 from kpystorage.directory import METADATA_TOPIC
 from kpystorage.real_disk import RealDisk
 
 
 def mend(found: Checked) -> list[str]:
-    """Mend what was found; what was done, line by line. OSError where a file cannot be written."""
+    """Mend the findings. Return what was done, line by line. OSError where a file cannot be written."""
     disk = RealDisk()
     setter = Setter(disk, time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()))
     lines: list[str] = []
     if not found.directories:
         for path in found.reports:
-            mending = PartitionMending(disk, path, Surroundings(clean=False), setter)
+            mending = PartitionMending(disk, path, PartitionFacts(clean=False), setter)
             mending.run()
             lines += mending.lines
     for directory in found.directories:
@@ -36,7 +36,7 @@ def _mend_directory(disk: RealDisk, setter: Setter, directory: DirectoryCheck, f
         reports[spot] = found.reports[path]
         if not any(each.level == DAMAGE for each in reports[spot].findings):
             continue
-        around = directory.surroundings(spot)
+        around = directory.facts(spot)
         mending = PartitionMending(disk, path, around, setter, metadata=spot[0] == METADATA_TOPIC)
         reports[spot] = mending.run()
         if mending.lines:
@@ -66,7 +66,7 @@ def _checkpoint(
     reports: dict[TopicPartition, PartitionReport],
     touched: set[TopicPartition],
 ) -> str:
-    """Write a checkpoint anew; what was done."""
+    """Rewrite a checkpoint. Return what was done."""
     path = f"{directory.path}/{name}"
     before = directory.checkpoints[name]
     after: dict[TopicPartition, int] = {}
@@ -84,4 +84,4 @@ def _checkpoint(
             after[spot] = before[spot]
     aside = setter.set_aside(path)
     write_atomically(disk, path, render_offsets(after))
-    return f"{path}: written anew; the old one is {aside.rpartition('/')[2]}"
+    return f"{path}: rewritten; the old one is {aside.rpartition('/')[2]}"

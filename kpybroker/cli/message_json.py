@@ -1,6 +1,6 @@
 """A message as JSON in Kafka's own form: names in camel case, ids and bytes in base64 (its ``...JsonConverter``).
 
-Pure. What the version does not have is left out, and so are tagged fields at their default.
+Pure. Fields that the version does not have are left out, and so are tagged fields at their default.
 """
 
 import base64

@@ -12,14 +12,14 @@ from kpybroker.cli.metadata_source import NoMetadata, read_image
 from kpybroker.cli.metadata_tree import NoSuchNode, Tree
 from kpybroker.cli.options import quiet_end
 from kpybroker.cli.tables import printable, show_json
-from kpystorage.real_disk import RealDisk
+from kpystorage.reading_disk import ReadingDisk
 
 COMMANDS = "ls, cat, tree, find [PATH], cd, pwd, exit"
 
 
 @click.group(name="metadata", invoke_without_command=True)
 @click.option("-d", "--directory", type=click.Path(path_type=Path), help="A log directory, or its metadata log.")
-@click.option("-s", "--snapshot", type=click.Path(path_type=Path), help="One snapshot, or one segment.")
+@click.option("-s", "--snapshot", type=click.Path(path_type=Path), help="A single snapshot or segment.")
 @click.pass_context
 def command(context: click.Context, directory: Path | None, snapshot: Path | None) -> None:
     """Look around in the metadata of a cluster on disk: ls, cat, tree, find; without any of them, a small shell.
@@ -29,7 +29,7 @@ def command(context: click.Context, directory: Path | None, snapshot: Path | Non
     if directory is not None and snapshot is not None:
         raise click.UsageError("--directory and --snapshot exclude each other")
     try:
-        image = read_image(RealDisk(), snapshot or directory or Path("data"))
+        image = read_image(ReadingDisk(), snapshot or directory or Path("data"))
         context.obj = metadata_tree.tree_of(image)
     except NoMetadata as error:
         raise click.ClickException(str(error)) from None
@@ -72,7 +72,7 @@ def tree_(tree: Tree, paths: tuple[str, ...], as_json: bool) -> None:
 
 @command.command()
 @click.argument("paths", metavar="[PATH]...", nargs=-1)
-@click.option("--name", metavar="GLOB", default="*", help="Only what is called so, such as '*.ms'.")
+@click.option("--name", metavar="GLOB", default="*", help="Print only paths whose last part matches, such as '*.ms'.")
 @click.pass_obj
 def find(tree: Tree, paths: tuple[str, ...], name: str) -> None:
     """Print every path from here down."""
@@ -114,7 +114,7 @@ def _shell(tree: Tree) -> None:
 
 
 def _answer(tree: Tree, here: str, words: list[str]) -> Iterator[str]:
-    """What one command of the shell prints. NoSuchNode; ValueError for a command that is none."""
+    """The output of one command of the shell. NoSuchNode; ValueError for an unknown command."""
     word, *named = words
     paths = [_absolute(here, path) for path in named] or [here]
     if word == "pwd":
@@ -128,7 +128,7 @@ def _answer(tree: Tree, here: str, words: list[str]) -> Iterator[str]:
     elif word == "find":
         yield from (line for path in paths for line in metadata_tree.find(tree, path))
     else:
-        raise ValueError(f"{word} means nothing; there are {COMMANDS}")
+        raise ValueError(f"{word} is not a command; the commands are {COMMANDS}")
 
 
 def _absolute(here: str, path: str) -> str:

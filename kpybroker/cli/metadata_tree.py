@@ -24,7 +24,7 @@ _QUOTA_TYPES = {"client-id": "clientId", "user": "user", "ip": "ip"}
 
 
 class NoSuchNode(Exception):
-    """A path that leads nowhere; the text says so as a shell does."""
+    """A path that does not exist. The text is in the words of a shell."""
 
 
 def tree_of(image: MetadataImage) -> Tree:
@@ -83,7 +83,7 @@ def _release(level: int | None) -> str:
 def _topic(topic: Topic, image: MetadataImage) -> Tree:
     found: Tree = {"id": to_string(topic.id), "name": topic.name}
     for number, partition in topic.partitions.items():
-        record = partition.to_record(topic.id, number, image.level, image.elr_enabled)
+        record = partition.to_record(topic.id, number, image.level, elr_enabled=image.elr_enabled)
         shown = as_json(record, record_version(record, image.level))
         found[str(number)] = _line({key: shown[key] for key in shown if key not in ("partitionId", "topicId")})
     return found
@@ -98,7 +98,7 @@ def _line(found: dict[str, Any]) -> str:
 
 
 def walk(tree: Tree, path: str) -> tuple[str, Tree | str]:
-    """The node at a path, and that path without detours. NoSuchNode if there is none."""
+    """The node at a path, and that path in its simplest form. NoSuchNode if there is none."""
     parts: list[str] = []
     for part in path.split("/"):
         if part == "..":
@@ -114,13 +114,13 @@ def walk(tree: Tree, path: str) -> tuple[str, Tree | str]:
 
 
 def listing(tree: Tree, path: str) -> list[str]:
-    """What is in a directory; a leaf is itself. NoSuchNode."""
+    """The entries of a directory; a leaf is listed itself. NoSuchNode."""
     where, node = walk(tree, path)
     return sorted(node) if isinstance(node, dict) else [where]
 
 
 def content(tree: Tree, path: str) -> str:
-    """What a leaf says. NoSuchNode, also for a directory."""
+    """The text of a leaf. NoSuchNode, also for a directory."""
     where, node = walk(tree, path)
     if isinstance(node, dict):
         raise NoSuchNode(f"{where}: Is a directory")

@@ -5,12 +5,13 @@ from typing import Any
 
 import click
 
-from kpybroker.cli import completion, group_requests, offset_requests, resets
-from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Position, Spot
+from kpybroker.cli import Commands, completion
 from kpybroker.cli.group_resets import partitions_of, scope_of
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.start_positions import milliseconds
 from kpybroker.cli.tables import columns, show_json
+from kpybroker.client import group_requests, offset_requests, resets
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Position, Spot
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 
@@ -25,13 +26,14 @@ TIMES = {
 Scoped = tuple[tuple[str, tuple[int, ...]], ...]
 
 
-@click.group(name="offsets")
+@click.group(name="offsets", cls=Commands)
 def command() -> None:
     """Show offsets of partitions and groups, delete old records."""
 
 
 def time_of(_context: click.Context, _option: click.Parameter, text: str | None) -> int | None:
-    """A word of kafka-get-offsets, ``@time`` or milliseconds, as ListOffsets' timestamp; click.BadParameter else."""
+    """The timestamp of ListOffsets for a word of kafka-get-offsets, ``@time`` or milliseconds; click.BadParameter for
+    others."""
     if text is None or text in TIMES:
         return TIMES.get(text or "")
     if text.removeprefix("-").isdecimal() and int(text) in TIMES.values():
@@ -49,7 +51,7 @@ def time_of(_context: click.Context, _option: click.Parameter, text: str | None)
     help="earliest, latest, max-timestamp, or @time (ms or ISO 8601): the first record at or after it. "
     "[default: earliest and latest]",
 )
-@click.option("--internal", is_flag=True, help="Without TOPIC: Kafka's own topics too.")
+@click.option("--internal", is_flag=True, help="Without TOPIC: also show Kafka's own topics.")
 @json_output
 @bootstrap_server
 def get(topics: Scoped, timestamp: int | None, internal: bool, as_json: bool, server: str) -> None:
@@ -70,7 +72,7 @@ def get(topics: Scoped, timestamp: int | None, internal: bool, as_json: bool, se
 
 
 def position_rows(found: Mapping[Spot, Position]) -> list[tuple[Any, ...]]:
-    """A row for each partition; None for what is not there."""
+    """A row for each partition; None for a value that does not exist."""
     return [
         (*spot, each.offset if each.offset >= 0 else None, each.timestamp if each.timestamp >= 0 else None)
         for spot, each in sorted(found.items())
@@ -118,10 +120,10 @@ def committed(group: str, as_json: bool, server: str) -> None:
 
 @command.command("delete-records")
 @click.argument("topics", metavar="[TOPIC[:0,1]]...", nargs=-1, callback=scope_of, shell_complete=completion.topics)
-@click.option("--before-offset", type=click.IntRange(0), metavar="N", help="Delete what lies before this offset.")
-@click.option("--before-time", metavar="TIME", help="Delete what lies before the first record of this time.")
-@click.option("--all", "every", is_flag=True, help="Delete every record there is.")
-@click.option("--offset-json-file", type=click.File("r"), help="The file that kafka-delete-records takes.")
+@click.option("--before-offset", type=click.IntRange(0), metavar="N", help="Delete the records before this offset.")
+@click.option("--before-time", metavar="TIME", help="Delete the records before the first one at or after this time.")
+@click.option("--all", "every", is_flag=True, help="Delete all records.")
+@click.option("--offset-json-file", type=click.File("r"), help="A file with offsets, as kafka-delete-records takes it.")
 @click.option("--dry-run", is_flag=True, help="Only show what would be deleted.")
 @json_output
 @bootstrap_server
@@ -137,9 +139,9 @@ def delete_records(
 ) -> None:
     """Delete the oldest records of partitions for good."""
     if sum((before_offset is not None, before_time is not None, every, offset_json_file is not None)) != 1:
-        raise click.UsageError("say what: --before-offset, --before-time, --all or --offset-json-file")
+        raise click.UsageError("choose the records with --before-offset, --before-time, --all or --offset-json-file")
     if bool(topics) == (offset_json_file is not None):
-        raise click.UsageError("name topics, or give a file that does")
+        raise click.UsageError("name topics, or a file with --offset-json-file")
     time_ms = None if before_time is None else milliseconds(before_time.removeprefix("@"))
     plan = {} if offset_json_file is None else _plan_in(offset_json_file.read())
     with connected(server) as client:
@@ -158,14 +160,15 @@ def delete_records(
             starts = client.list_offsets(dict.fromkeys(plan, EARLIEST_TIMESTAMP))
             rows = [(*spot, starts[spot], offset) for spot, offset in plan.items()]
             _show(("TOPIC", "PARTITION", "EARLIEST", "NEW EARLIEST"), rows, as_json=as_json)
-            click.echo("Nothing was changed; without --dry-run it is.", err=True)
+            click.echo("Nothing was deleted; leave --dry-run out to delete.", err=True)
         else:
             lows = offset_requests.delete_records(client, plan)
             _show(("TOPIC", "PARTITION", "EARLIEST"), [(*spot, low) for spot, low in lows.items()], as_json=as_json)
 
 
 def _require_reached(plan: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:
-    """Before anything is deleted for good: an offset that no record has reached is a mistake, as for Kafka."""
+    """Check offsets before anything is deleted for good: an offset that no record has reached is a mistake, as for
+    Kafka."""
     for spot, offset in plan.items():
         if offset > ends[spot]:
             message = f"partition {spot} ends at {ends[spot]}, below {offset}; nothing was deleted"

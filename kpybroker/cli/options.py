@@ -1,28 +1,34 @@
-"""What commands that talk to a running broker share: the option that names it, errors as one clear line, exit codes.
+"""The common parts of commands that talk to a running broker: the option that names it, errors as one line, exit codes.
 
-Exit codes: 0 fine, 1 the cluster refused, 2 wrong usage, 3 no broker could be reached, 4 what was looked at is not in
+Exit codes: 0 fine, 1 the cluster refused, 2 wrong usage, 3 no broker could be reached, 4 what was checked is not in
 order, 130 Ctrl-C.
 """
 
 import os
+import re
 import signal
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from kpybroker.cli import DEFAULT_SERVER
-from kpybroker.cli.client import Client
-from kpybroker.cli.connection import Unreachable
 from kpybroker.cli.tables import printable
+from kpybroker.client.client import TIMEOUT_S, Client, Settings, Spot
+from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
+from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.cli.contact import Contact
 
 REFUSED = 1
 UNREACHABLE = 3
 NOT_IN_ORDER = 4
 INTERRUPTED = 130
+HINT_PATIENCE_S = 2.0
 
 Command = Callable[..., Any]
 
@@ -47,30 +53,32 @@ def json_output(command: Command) -> Command:
 
 
 class NotReached(click.ClickException):
-    """No broker answers: one line, and an exit code of its own, so that scripts can wait for one."""
+    """No broker answers. It has one line and an exit code of its own, so that scripts can wait for a broker."""
 
     exit_code = UNREACHABLE
 
 
 @contextmanager
-def connected(server: str) -> Iterator[Client]:
-    """A client of that cluster; what goes wrong with it becomes click's one line and exit code 1 or 3."""
+def connected(
+    server: str, timeout_s: float = TIMEOUT_S, settings: Settings | None = None, contact: "Contact | None" = None
+) -> Iterator[Client]:
+    """A client of the cluster. Its errors become click's one line and exit code 1 or 3."""
     try:
-        client = Client(server)
+        client = Client(server, timeout_s, settings, contact)
     except ValueError as error:
         raise click.BadParameter(str(error), param_hint="--bootstrap-server") from None
     try:
         with quiet_end(), client:
             yield client
     except KafkaError as error:
-        raise click.ClickException(said(error)) from None
+        raise click.ClickException(said(error, _hint(client, error))) from None
     except Unreachable as error:
         raise NotReached(str(error)) from None
 
 
 @contextmanager
 def quiet_end() -> Iterator[None]:
-    """A reader of our output who goes away (``| head``) and Ctrl-C end the command without a word."""
+    """End the command without a message on Ctrl-C, or when the reader of its output goes away (``| head``)."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # from now on there may be something to finish
         signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -82,19 +90,59 @@ def quiet_end() -> Iterator[None]:
         raise SystemExit(INTERRUPTED) from None
 
 
-def said(error: KafkaError) -> str:
-    """``the topic exists already (TOPIC_ALREADY_EXISTS)``."""
+def said(error: KafkaError, hint: str = "") -> str:
+    """An error in words, such as ``the topic exists already (TOPIC_ALREADY_EXISTS)``."""
     name, _, text = str(error).partition(": ")
-    return printable(f"{text.rstrip('.')} ({name})")
+    return printable(f"{text.rstrip('.')}{hint} ({name})")
 
 
-def wanted_groups(client: Client, names: Iterable[str], every: bool) -> list[str]:
-    """The groups that were named, each once, or all there are. click.UsageError if neither was said, or both."""
+_MISSING = re.compile(r"(topic|group) (\S+) does not exist$")
+_PARTITION = re.compile(r"partition (\S+)-(\d+)")
+
+
+def _hint(client: Client, error: KafkaError) -> str:
+    """The remedy of an error, if a user cannot know it; nothing if the cluster does not report it."""
+    client.hurry(HINT_PATIENCE_S)
+    try:
+        with client:
+            if error.code == error_codes.CORRUPT_MESSAGE:
+                return _where_to_check(client, error)
+            if error.code in (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.GROUP_ID_NOT_FOUND):
+                return _nearby(client, error)
+    except (KafkaError, Unreachable):
+        pass
+    return ""
+
+
+def _where_to_check(client: Client, error: KafkaError) -> str:
+    from kpybroker.client.cluster_requests import directory_of
+
+    found = _PARTITION.search(str(error))
+    place = None if found is None else directory_of(client, Spot(found[1], int(found[2])))
+    if place is None:
+        return "; on the broker's machine, kpybroker check DIR with its log directory says what is damaged"
+    return f"; on the machine of broker {place[0]}, kpybroker check {place[1]} says what is damaged"
+
+
+def _nearby(client: Client, error: KafkaError) -> str:
+    """The question whether a topic or a group with a similar name was meant, if the given one does not exist."""
+    found = _MISSING.search(str(error))
+    if found is None:
+        return ""
+    from kpybroker.cli.names_nearby import nearby
+    from kpybroker.client.group_requests import list_groups
+
+    names = client.topic_names() if found[1] == "topic" else [each.group_id for each in list_groups(client)]
+    return nearby(names, found[2])
+
+
+def wanted_groups(client: Client, names: Iterable[str], *, every: bool) -> list[str]:
+    """The groups that were named, each once, or all groups. click.UsageError if neither was given, or both."""
     named = list(dict.fromkeys(names))
     if bool(named) == every:
-        raise click.UsageError("name groups" + (", or say --all-groups, not both" if every else ""))
+        raise click.UsageError("name groups" + (", or use --all-groups, not both" if every else ""))
     if not every:
         return named
-    from kpybroker.cli.group_requests import CLASSIC, CONSUMER, list_groups
+    from kpybroker.client.group_requests import CLASSIC, CONSUMER, list_groups
 
     return [group.group_id for group in list_groups(client) if group.group_type.lower() in ("", CLASSIC, CONSUMER)]

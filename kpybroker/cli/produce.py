@@ -1,28 +1,31 @@
 """``kpybroker produce TOPIC``: one record for each line of the input, options as in kcat."""
 
+import contextlib
 import json
 import sys
-import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Mapping
 from typing import BinaryIO, NamedTuple
 
 import click
 
 from kpybroker.cli import completion
-from kpybroker.cli.options import bootstrap_server, connected, json_output
+from kpybroker.cli.contact import Contact, mute, say
+from kpybroker.cli.delivering import Delivering, left_behind
+from kpybroker.cli.intake import Intake, LineTooLong
+from kpybroker.cli.names_nearby import nearby
+from kpybroker.cli.options import REFUSED, UNREACHABLE, bootstrap_server, connected, json_output
 from kpybroker.cli.progress import Progress
-from kpybroker.cli.sender import Placed, Sender
-from kpybroker.cli.tables import plural
+from kpybroker.cli.property_option import Values, agree, number, properties, seconds, settings_of
+from kpybroker.cli.tables import duration_text, plural
+from kpybroker.client import client_configs
+from kpybroker.client.client_configs import Value
+from kpybroker.client.sender import Delivery, Placed, Refused, Sender
 from kpywire.compression import NAMES
 from kpywire.record import Header, Record
 
-CHUNK_BYTES = 64 * 1024
-LONGEST_LINE_BYTES = 100 * 1024 * 1024
-"""What no request can carry by default (``socket.request.max.bytes``)."""
-
 
 class Parsing(NamedTuple):
-    """How a line becomes a record."""
+    """The rules by which a line becomes a record."""
 
     key: bytes | None
     key_delimiter: bytes | None
@@ -30,7 +33,8 @@ class Parsing(NamedTuple):
     empty_is_null: bool
 
     def record(self, line: bytes, now_ms: int) -> Record:
-        """With a delimiter, what stands before the first one is the key; a line without one has the common key."""
+        """The record of a line. With a delimiter, the text before the first one is the key; a line without one has the
+        common key."""
         key, value = self.key, line
         if self.key_delimiter:
             before, found, after = line.partition(self.key_delimiter)
@@ -46,7 +50,7 @@ class Parsing(NamedTuple):
 
 
 def headers_of(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> tuple[Header, ...]:
-    """``NAME=VALUE``, or ``NAME`` alone for a null value."""
+    """Headers from ``NAME=VALUE``, or ``NAME`` alone for a null value."""
     headers: list[Header] = []
     for pair in pairs:
         name, equals, value = pair.partition("=")
@@ -56,15 +60,66 @@ def headers_of(_context: click.Context, _option: click.Parameter, pairs: Iterabl
     return tuple(headers)
 
 
+class Keys:
+    """Whether lines had the given delimiter: a mistyped one shows in what they have instead."""
+
+    def __init__(self, parsing: Parsing, say_line: Callable[[str], object]) -> None:
+        self.parsing = parsing
+        self.say = say_line
+        self._lines = self._keyed = 0
+        self._is_told = False
+
+    def record(self, line: bytes, number: int, time_ms: int) -> Record:
+        """The record of a line."""
+        record = self.parsing.record(line, time_ms)
+        if self.parsing.key_delimiter:
+            self._lines += 1
+            self._keyed += self.parsing.key_delimiter in line
+            if record.key == b"" and not self._is_told:
+                self._is_told = True
+                self.say(f"Line {number} has an empty key, which is a key like any other; -Z makes it null.")
+        return record
+
+    def at_end(self) -> None:
+        """Report it if no line had the delimiter."""
+        delimiter = (self.parsing.key_delimiter or b"").decode()
+        if self._lines and not self._keyed:
+            short = (
+                f" To have {delimiter[1:]!r}, say -K{delimiter[1:]}" if delimiter[1:] and delimiter[0] == "=" else ""
+            )
+            self.say(f"No line has the delimiter {delimiter!r}, so none has a key of its own.{short}")
+
+
 @click.command(name="produce")
 @click.argument("topic", shell_complete=completion.topics)
-@click.option("-k", "--key", help="The key of every record that has none of its own.")
-@click.option("-K", "--key-delimiter", metavar="DELIMITER", help="Lines are KEY, this, VALUE, as in -K:")
-@click.option("-H", "--header", "headers", multiple=True, metavar="NAME=VALUE", callback=headers_of, help="Repeatable.")
-@click.option("-z", "--compression", type=click.Choice(NAMES), default="none", show_default=True)
-@click.option("-p", "--partition", type=click.IntRange(0), metavar="N", help="Instead of choosing by key.")
-@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Empty keys and values are null.")
+@click.option("-k", "--key", help="The key of every record without a key of its own.")
+@click.option(
+    "-K",
+    "--key-delimiter",
+    metavar="DELIMITER",
+    help="Read lines as a key, this delimiter and a value; for example -K:",
+)
+@click.option(
+    "-H",
+    "--header",
+    "headers",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=headers_of,
+    help="A header of every record. Repeatable.",
+)
+@click.option("-z", "--compression", type=click.Choice(NAMES), help="The codec of batches. [default: none]")
+@click.option(
+    "-p",
+    "--partition",
+    type=click.IntRange(0),
+    metavar="N",
+    help="Write to this partition, instead of one chosen by the key.",
+)
+@click.option("-Z", "--null", "empty_is_null", is_flag=True, help="Write empty keys and values as null.")
 @click.option("-f", "--file", "source", type=click.File("rb"), default="-", help="Read this file instead of stdin.")
+@properties(client_configs.PRODUCE)
+@click.option("-q", "--quiet", is_flag=True, help="Print only errors on stderr.")
 @json_output
 @bootstrap_server
 def command(
@@ -72,56 +127,98 @@ def command(
     key: str | None,
     key_delimiter: str | None,
     headers: tuple[Header, ...],
-    compression: str,
+    compression: str | None,
     partition: int | None,
     empty_is_null: bool,
     source: BinaryIO,
+    said: Mapping[str, Value],
+    quiet: bool,
     as_json: bool,
     server: str,
 ) -> None:
-    """Write records to TOPIC, one for each line of the input, and wait until they are safe."""
-    delimiter = key_delimiter.encode() if key_delimiter else None
-    parsing = Parsing(key.encode() if key is not None else None, delimiter, headers, empty_is_null)
-    count = 0
-    with connected(server) as client:
-        sender = Sender(client, topic, codec=NAMES.index(compression), partition=partition)
-        if source.isatty():
-            click.echo("One record for each line; Ctrl-D ends.", err=True)
-        with Progress("Produced", "record") as progress:
-            for lines in batches_of_lines(source):
-                now_ms = time.time_ns() // 1_000_000
-                placed = sender.send([parsing.record(line, now_ms) for line in lines])
-                count += len(placed)
-                progress.reached(count)
-                if as_json:
+    """Write records to TOPIC, one for each line of the input, and wait until they are safe.
+
+    While the broker is away, lines are kept and sent when it is back, each for at most delivery.timeout.ms (two
+    minutes, see -X). A record that could not be delivered is named by its line, and the exit code is not 0.
+    """
+    codec = agree(said, "compression.type", "--compression", compression)
+    values = client_configs.with_defaults(client_configs.PRODUCE, said)
+    delivery = _delivery(values, str(codec or NAMES[0]))
+    keys = Keys(
+        Parsing(
+            key.encode() if key is not None else None,
+            key_delimiter.encode() if key_delimiter else None,
+            headers,
+            empty_is_null,
+        ),
+        mute if quiet else say,
+    )
+    kept = duration_text(int(delivery.timeout_s * 1000))
+    contact = Contact(f"records wait for it, each up to {kept} (delivery.timeout.ms).", mute if quiet else say)
+    with connected(server, seconds(values, "request.timeout.ms"), settings_of(values), contact) as client:
+        sender = Sender(client, topic, delivery=delivery, partition=partition)
+        if sender.is_created and not quiet:
+            say(f"Topic {topic} did not exist; the broker has created it{nearby(client.topic_names(), topic)}.")
+        if source.isatty() and not quiet:
+            say("One record for each line; Ctrl-D ends.")
+        delivering = Delivering(
+            sender,
+            Intake(source),
+            keys.record,
+            contact,
+            linger_s=seconds(values, "linger.ms"),
+            buffer_bytes=number(values, "buffer.memory"),
+        )
+        _deliver(delivering, as_json=as_json, quiet=quiet or source.isatty())
+    if not quiet:
+        keys.at_end()
+    _end(delivering, topic, quiet=quiet or as_json)
+
+
+def _delivery(values: Values, codec: str) -> Delivery:
+    return Delivery(
+        codec=NAMES.index(codec),
+        acks=number(values, "acks"),
+        is_idempotent=bool(values["enable.idempotence"]),
+        timeout_s=seconds(values, "delivery.timeout.ms"),
+        retries=number(values, "retries"),
+        batch_bytes=number(values, "batch.size"),
+    )
+
+
+def _deliver(delivering: Delivering, *, as_json: bool, quiet: bool) -> None:
+    """Deliver to the end of the input. If it ends sooner, the remaining records are reported."""
+    sender = delivering.sender
+    try:
+        with contextlib.nullcontext(None) if quiet else Progress("Produced", "record") as progress:
+            for placed in delivering.run():
+                if progress is not None:
+                    progress.reached(delivering.counts.placed)
+                if as_json and placed:
                     sys.stdout.writelines(as_line(each) for each in placed)
                     sys.stdout.flush()
-    if not as_json:
-        click.echo(f"{plural(count, 'record')} to {topic}", err=True)
+    except LineTooLong as error:
+        raise click.ClickException(str(error)) from None
+    except Refused as refused:
+        raise refused.error from None
+    finally:
+        left = sender.give_up()
+        if left:
+            say(f"Error: {left_behind(left)}")
 
 
-def batches_of_lines(source: BinaryIO) -> Iterator[list[bytes]]:
-    """The lines of a stream without their ends, as many at a time as are there: nobody waits for a full batch.
-
-    Raises click.ClickException for a line that no request could carry.
-    """
-    rest = bytearray()
-    read = getattr(source, "read1", source.read)
-    while chunk := read(CHUNK_BYTES):
-        *lines, last = chunk.split(b"\n")
-        if lines:
-            lines[0] = bytes(rest) + lines[0]
-            rest.clear()
-            yield [line.removesuffix(b"\r") for line in lines]
-        rest += last
-        if len(rest) > LONGEST_LINE_BYTES:
-            raise click.ClickException(f"a line of the input is longer than {LONGEST_LINE_BYTES >> 20} MiB")
-    if rest:
-        yield [bytes(rest)]
+def _end(delivering: Delivering, topic: str, *, quiet: bool) -> None:
+    """Print the number of records, and exit with the right code."""
+    placed, late, refused = delivering.counts
+    failed = late + refused
+    if not quiet and (placed or failed != 1):
+        say(f"{plural(placed, 'record')} to {topic}" + (f", {failed} not delivered" if failed else ""))
+    if failed:
+        raise SystemExit(REFUSED if refused else UNREACHABLE)
 
 
 def as_line(placed: Placed) -> str:
-    """Where a record went, as a line of JSON."""
+    """The place of a record, as a line of JSON."""
     spot, offset, record = placed
     place = {"topic": spot.topic, "partition": spot.partition, "offset": offset, "timestamp": record.timestamp}
     return json.dumps(place) + "\n"

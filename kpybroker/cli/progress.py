@@ -1,4 +1,4 @@
-"""How far long work is, on one line of the terminal that goes when the work is done; nothing if stderr is none.
+"""The progress of long work, on one line of the terminal that is erased at the end; nothing without a terminal.
 
 It shows itself only after a second, so that short work stays silent.
 """
@@ -15,7 +15,7 @@ EVERY_S = 0.2
 
 
 class Progress:
-    """``with Progress("Produced", "record") as progress: progress.reached(10)``. ``total`` is 0 where nobody knows."""
+    """``with Progress("Produced", "record") as progress: progress.reached(10)``. ``total`` is 0 where it is unknown."""
 
     def __init__(self, verb: str, noun: str, total: int = 0) -> None:
         self.verb = verb
@@ -35,7 +35,7 @@ class Progress:
             click.echo("\r\x1b[K", nl=False, err=True)
 
     def reached(self, count: int) -> None:
-        """So much is done."""
+        """Note that ``count`` is done."""
         now = time.monotonic()
         if now < self._next or not sys.stderr.isatty():
             return

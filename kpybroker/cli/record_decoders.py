@@ -1,7 +1,7 @@
-"""What Kafka's own records say: those of the metadata log, of coordinators, and control records. Pure.
+"""The contents of Kafka's own records: those of the metadata log, of coordinators, and control records. Pure.
 
-A decoder takes a record and returns its key and its payload as JSON; what it cannot read it says so in their place, and
-the dump goes on.
+A decoder takes a record and returns its key and its payload as JSON; where it cannot read them, a message takes their
+place, and the dump continues.
 """
 
 import json
@@ -34,7 +34,7 @@ _MARKERS = {control_record.ABORT: "ABORT", control_record.COMMIT: "COMMIT"}
 
 
 class Decoded(NamedTuple):
-    """What a record says: JSON, text, or None where there is nothing."""
+    """The decoded contents of a record: JSON, text, or None where there is nothing."""
 
     key: Any
     payload: Any
@@ -44,7 +44,7 @@ Decoder = Callable[[Record], Decoded]
 
 
 def text(record: Record) -> Decoded:
-    """Key and value as UTF-8, as far as they are."""
+    """The key and value as UTF-8, as far as they are valid."""
     return Decoded(_text(record.key), _text(record.value))
 
 
@@ -88,7 +88,7 @@ DECODERS: dict[str, Decoder] = {
     "__transaction_state": transactions,
     "__share_group_state": shares,
 }
-"""By the topic that holds such records."""
+"""The decoders by the topic that holds such records."""
 
 
 def _coordinators(records: Any, record: Record) -> Decoded:
@@ -124,7 +124,7 @@ def _open_members(payload: dict[str, Any], message: Any) -> None:
 
 
 def control(record: Record) -> tuple[str, Any]:
-    """The kind of a control record and what it says, such as ("endTxnMarker", {"type": "COMMIT", ...})."""
+    """The kind of a control record and its contents, such as ("endTxnMarker", {"type": "COMMIT", ...})."""
     try:
         found = control_record.read_control_record(record)
         if found is None:

@@ -1,4 +1,4 @@
-"""How a record that was read is printed: a format as in kcat and rpk, or a line of JSON."""
+"""The output format of a record: a format as in kcat and rpk, or a line of JSON."""
 
 import base64
 import json
@@ -8,7 +8,7 @@ from datetime import datetime
 from struct import Struct
 from typing import Any
 
-from kpybroker.cli.reader import Found
+from kpybroker.client.reader import Found
 
 ESCAPES = {"n": b"\n", "t": b"\t", "r": b"\r", "0": b"\0", "\\": b"\\"}
 _TOKEN = re.compile(r"%d\{strftime\[([^\]]*)\]\}|%(.?)|\\x([0-9a-fA-F]{2})|\\(.?)", re.DOTALL)
@@ -41,14 +41,14 @@ NULLABLE: dict[str, Callable[[Found], bytes | None]] = {
 
 
 def simple_layout(key_delimiter: str | None) -> str:
-    """A value, or key, delimiter and value, on a line of its own, as a format."""
+    """The format for a value, or key, delimiter and value, on a line of its own."""
     if key_delimiter is None:
         return "%v\\n"
     return f"%k{key_delimiter.replace('%', '%%').replace(chr(92), chr(92) * 2)}%v\\n"
 
 
 def length(value: bytes | None) -> int:
-    """-1 for null, as kcat has it."""
+    """The length of a value; -1 for null, as in kcat."""
     return -1 if value is None else len(value)
 
 
@@ -73,7 +73,7 @@ def formatter(text: str, null: bytes = b"") -> Piece:
             literal(bytes.fromhex(byte))
         elif escape is not None:
             if escape not in ESCAPES:
-                raise ValueError(f"\\{escape} means nothing; use \\n \\t \\r \\0 \\\\ or \\x41")
+                raise ValueError(f"\\{escape} is not known; use \\n \\t \\r \\0 \\\\ or \\x41")
             literal(ESCAPES[escape])
         elif field == "%":
             literal(b"%")
@@ -83,7 +83,7 @@ def formatter(text: str, null: bytes = b"") -> Piece:
             pieces.append(FIELDS[field])
         else:
             known = " ".join("%" + name for name in (*NULLABLE, *FIELDS))
-            raise ValueError(f"%{field} means nothing; use {known} or %%")
+            raise ValueError(f"%{field} is not known; use {known} or %%")
     literal(text[position:].encode())
     return lambda found: b"".join(piece(found) for piece in pieces)
 
@@ -107,7 +107,7 @@ def _or_null(value_of: Callable[[Found], bytes | None], null: bytes) -> Piece:
 
 
 def json_line(found: Found) -> bytes:
-    """A record as a line of JSON; what is not UTF-8 stands in base64 under ``key_base64`` or ``value_base64``."""
+    """A record as a line of JSON. Bytes that are not UTF-8 are in base64 under ``key_base64`` or ``value_base64``."""
     record = found.record
     line: dict[str, Any] = {"topic": found.spot.topic, "partition": found.spot.partition, "offset": record.offset}
     line["timestamp"] = record.timestamp

@@ -1,6 +1,7 @@
-"""Reading a broker's second port: its metrics, and what time it has, for ``kpybroker doctor``."""
+"""Reading a broker's second port for ``kpybroker doctor``: its metrics, and its time."""
 
 import re
+import time
 from collections.abc import Mapping
 from email.utils import parsedate_to_datetime
 from http.client import HTTPConnection, HTTPException
@@ -14,7 +15,7 @@ _ESCAPED = re.compile(r"\\(.)")
 
 
 class Sample(NamedTuple):
-    """One line of a metrics page."""
+    """A line of a metrics page."""
 
     name: str
     labels: Mapping[str, str]
@@ -22,10 +23,22 @@ class Sample(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A metrics page; ``date_s`` is the time the server said it was, None if it did not."""
+    """A metrics page. ``date_s`` is the server's time, None if it sent none."""
 
     samples: list[Sample]
     date_s: float | None
+    place: tuple[str, int] = ("", 0)
+    read_s: float = 0.0
+    """The time of reading, of ``time.monotonic``."""
+
+    def by_labels(self, name: str, *labels: str, **wanted: str) -> dict[tuple[str, ...], float]:
+        """The values of a metric by some of its labels, added up, where the other labels have the wanted values."""
+        found: dict[tuple[str, ...], float] = {}
+        for each in self.samples:
+            if each.name == name and all(each.labels.get(label) == value for label, value in wanted.items()):
+                key = tuple(each.labels.get(label, "") for label in labels)
+                found[key] = found.get(key, 0.0) + each.value
+        return found
 
     def value(self, name: str) -> float | None:
         """The one value of a metric without labels; None if there is none."""
@@ -33,7 +46,8 @@ class Page(NamedTuple):
 
 
 def fetch(host: str, port: int, connect_timeout_s: float) -> Page | None:
-    """The metrics page of a port; None if nobody answers there with one. Who takes the connection may take longer."""
+    """The metrics page of a port; None if no server answers there with one. A server that accepts the connection may
+    take longer."""
     connection = HTTPConnection(host, port, timeout=connect_timeout_s)
     try:
         connection.connect()
@@ -43,7 +57,7 @@ def fetch(host: str, port: int, connect_timeout_s: float) -> Page | None:
         text = answer.read(MAX_BYTES).decode("utf-8", "replace")
         if answer.status != 200:
             return None
-        return Page(parse(text), _date_of(answer.getheader("Date")))
+        return Page(parse(text), _date_of(answer.getheader("Date")), (host, port), time.monotonic())
     except (OSError, HTTPException):
         return None
     finally:
@@ -58,7 +72,7 @@ def _date_of(text: str | None) -> float | None:
 
 
 def parse(text: str) -> list[Sample]:
-    """The samples of a page in Prometheus' text format; lines that are none are passed over."""
+    """The samples of a page in Prometheus' text format. Lines that are not samples are skipped."""
     samples = []
     for line in text.splitlines():
         match = None if line.startswith("#") else _LINE.fullmatch(line)

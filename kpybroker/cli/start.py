@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER
+from kpybroker.cli import DEFAULT_SERVER, loading
 from kpybroker.cli.log_lines import LineFormatter
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
@@ -29,15 +29,37 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
 
 @click.command(name="start")
 @click.argument("properties", required=False, type=click.Path(exists=True, dir_okay=False, path_type=Path))
-@click.option("--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config, over the file.")
-@click.option("--environment", is_flag=True, help="Read KAFKA_... variables over the file, as Kafka's images do.")
-@click.option("--container", is_flag=True, help="Also say, once ready, what scripts for Kafka's images wait for.")
-@click.option("--brokers", type=int, metavar="N", help="Start a cluster of N brokers, each a process of its own.")
-@click.option("--data", "--data-dir", metavar="DIR", help="Where to keep the data (log.dirs); ./cluster for a cluster.")
-@click.option("--listen", metavar="HOST:PORT", help="Where to serve clients (listeners, PLAINTEXT).")
-@click.option("--port", type=int, help="The same on 127.0.0.1; of a cluster the first broker's, others follow.")
-@click.option("--http", metavar="HOST:PORT", help="Where to serve /metrics, /live and /ready; 'off' for nowhere.")
-@click.option("--log-level", default="INFO", show_default=True, help="DEBUG, INFO, WARNING or ERROR.")
+@click.option(
+    "--override", "overrides", multiple=True, metavar="KEY=VALUE", help="Set a config; this counts before the file."
+)
+@click.option(
+    "--environment", is_flag=True, help="Read KAFKA_... variables, which count before the file, as Kafka's images do."
+)
+@click.option(
+    "--container", is_flag=True, help="Once ready, also print the lines that scripts for Kafka's images wait for."
+)
+@click.option(
+    "--brokers", type=click.IntRange(1), metavar="N", help="Start a cluster of N brokers, each in its own process."
+)
+@click.option(
+    "--data",
+    "--data-dir",
+    metavar="DIR",
+    help="The directory of the data (log.dirs). [default: ./data, or ./cluster for a cluster]",
+)
+@click.option("--listen", metavar="HOST:PORT", help="The address for clients (listeners, PLAINTEXT).")
+@click.option(
+    "--port",
+    type=int,
+    help="The port for clients on 127.0.0.1. In a cluster it is the first broker's; the others get the next ones.",
+)
+@click.option("--http", metavar="HOST:PORT", help="The address of /metrics, /live and /ready; 'off' for none.")
+@click.option(
+    "--log-level",
+    default="INFO",
+    show_default=True,
+    help="The least level of log lines: DEBUG, INFO, WARNING or ERROR.",
+)
 @click.option("--member", is_flag=True, hidden=True, help="A node of a cluster on this machine; ends with its input.")
 def command(
     properties: Path | None,
@@ -54,10 +76,10 @@ def command(
 ) -> None:
     """Start a broker with Kafka's configuration keys.
 
-    Without PROPERTIES it is a single node on 127.0.0.1:9092 with its data in ./data. Stop it with Ctrl-C or SIGTERM.
+    Without PROPERTIES it is a single node on 127.0.0.1:9092, its data in ./data. Ctrl-C, SIGTERM or SIGHUP stops it.
     """
     _log(log_level)
-    settings = _settings(overrides, environment, data, listen, port, http, of_cluster=brokers is not None)
+    settings = _settings(overrides, data, listen, port, http, environment=environment, of_cluster=brokers is not None)
     if brokers is not None:
         sys.exit(_run_cluster(brokers, properties, settings, data, listen, port, log_level))
     try:
@@ -67,11 +89,11 @@ def command(
         sys.exit(1)
     for warning in config.warnings:
         logging.getLogger("kpybroker.config").warning("%s", warning)
-    from kpybroker.node import run
-
+    with loading():
+        from kpybroker.node import run
     if member:
         _end_with_input()
-    sys.exit(run(config, _announce_member if member else partial(_announce, container)))
+    sys.exit(run(config, _announce_member if member else partial(_announce, container=container)))
 
 
 def _log(level_name: str) -> None:
@@ -85,12 +107,12 @@ def _log(level_name: str) -> None:
 
 def _settings(
     overrides: tuple[str, ...],
-    environment: bool,
     data: str | None,
     listen: str | None,
     port: int | None,
     http: str | None,
     *,
+    environment: bool,
     of_cluster: bool,
 ) -> dict[str, str]:
     """The configs that options name; a cluster's places are not among them."""
@@ -108,7 +130,7 @@ def _settings(
         settings["listeners"] = _listener(listen if listen is not None else f"127.0.0.1:{port}")
     if http is not None:
         if of_cluster and http != "off":
-            raise click.UsageError("Of a cluster, --http takes off only: each node takes a free port.")
+            raise click.UsageError("With --brokers, --http can only be off: each node takes a free port.")
         settings[HTTP_LISTENER] = "" if http == "off" else http
     return settings
 
@@ -139,7 +161,7 @@ def _run_cluster(
 
 
 def _end_with_input() -> None:
-    """A clean stop when nobody holds the other end of the standard input any more."""
+    """Stop cleanly when the other end of the standard input has been closed."""
 
     def wait() -> None:
         while os.read(sys.stdin.fileno(), 1):
@@ -150,7 +172,7 @@ def _end_with_input() -> None:
 
 
 def _listener(address: str) -> str:
-    """The listener of ``--listen``. Every interface is an empty host, since no client can be told 0.0.0.0."""
+    """The listener of ``--listen``. Every interface is an empty host, since 0.0.0.0 cannot be advertised to clients."""
     host, colon, port = address.rpartition(":")
     if not colon:
         raise click.BadParameter(f"{address} is not HOST:PORT", param_hint="--listen")
@@ -172,8 +194,8 @@ def _started(node: "Node") -> str:
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(container: bool, node: "Node") -> None:
-    """Say that clients are served, in the words people and scripts wait for, and what to paste next."""
+def _announce(node: "Node", *, container: bool) -> None:
+    """Announce that clients are served, in the words that people and scripts wait for, and what to paste next."""
     config = node.config
     lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
     listener = (config.broker_listeners or config.controller_listeners)[0]
@@ -191,7 +213,7 @@ def _announce(container: bool, node: "Node") -> None:
 
 
 def _program() -> str:
-    """How to call us in another terminal: by name where that works, else by the path we were started by."""
+    """The command for this program in another terminal: its name where that works, else the path it was started by."""
     return "kpybroker" if shutil.which("kpybroker") else sys.argv[0]
 
 

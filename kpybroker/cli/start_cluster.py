@@ -1,14 +1,15 @@
 """``kpybroker start --brokers N``: a cluster of N processes on this machine, its output in one place, stopped together.
 
-A node that dies is said in one line and the others go on, as in any cluster. On a stop the nodes that are only brokers
-go first, all at once, then the controllers one after the other: each still finds somebody to hand its leaderships to.
-A second signal does not wait any more.
+The death of a node is reported in one line and the others continue, as in any cluster. On a stop the nodes that are
+only brokers are stopped first, all at once, then the controllers one after the other: each still finds a node to hand
+its leaderships to. A second signal ends the wait, unless it only means that the terminal was closed.
 """
 
 import signal
 import socket
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
@@ -19,32 +20,33 @@ import click
 
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.properties import read_properties
-from kpybroker.controller.formatter import FormatRefused
-from kpybroker.controller.recovery import StartRefused
+from kpybroker.io.signals import HANGUP, let_go_of_output, say, stopping_signals
 from kpybroker.local_cluster.child import READY, Child, fate
 from kpybroker.local_cluster.foundation import FoundationRefused, found
 from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, OWN_KEYS, PORTS_BETWEEN, Node
+from kpybroker.quorum.formatter import FormatRefused
+from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
 
 DEFAULT_DIRECTORY = "./cluster"
 
 
 class Line(NamedTuple):
-    """Something a node said."""
+    """A line of a node's output."""
 
     node: int
     text: str
 
 
 class End(NamedTuple):
-    """A node's process is gone."""
+    """The end of a node's process."""
 
     node: int
     code: int
 
 
 class Stop(NamedTuple):
-    """Somebody wants the cluster to stop."""
+    """A request to stop the cluster."""
 
     number: int
 
@@ -68,16 +70,17 @@ def lay_out(
     try:
         given = {} if properties is None else {key: each.value for key, each in read_properties(properties).items()}
         return found(directory, host, ports, controller_ports, {**given, **overrides}, socket.gethostname())
-    except (FoundationRefused, FormatRefused, StartRefused, ConfigError, StorageError, OSError) as error:
+    except (FoundationRefused, FormatRefused, StartRefused, ConfigError, StorageError) as error:
         click.echo(f"kpybroker: {error}", err=True)
         sys.exit(1)
 
 
 class RunningCluster:
-    """The processes of a cluster, and what becomes of them."""
+    """The processes of a cluster, and their ends."""
 
     def __init__(self, nodes: Sequence[Node], options: Sequence[str], ready: Callable[[], object]) -> None:
-        """``ready`` is called when every node serves clients. ``options`` are more of ``kpybroker start``."""
+        """Prepare the processes. ``ready`` is called when every node serves clients. ``options`` are further options of
+        ``kpybroker start``."""
         self._nodes = {node.id: node for node in nodes}
         self._ready = ready
         self._events: SimpleQueue[Event] = SimpleQueue()
@@ -90,10 +93,12 @@ class RunningCluster:
         self._stopping: list[list[int]] = []
         self._told: set[int] = set()
         self._is_stopping = False
+        self._signals = 0
+        """The number of requests to stop."""
 
     def run(self) -> int:
-        """Start all and go on until none is left; the exit code, 0 only if nothing ended by itself."""
-        for number in (signal.SIGINT, signal.SIGTERM):
+        """Start all nodes and run until none is left. Return the exit code, 0 only if none ended by itself."""
+        for number in stopping_signals():
             signal.signal(number, self._signalled)
         for child in self._children.values():
             child.start()
@@ -105,7 +110,8 @@ class RunningCluster:
             elif isinstance(event, End):
                 code |= self._end(event)
             else:
-                self._stop()
+                self._stop(event.number)
+        let_go_of_output()
         return code
 
     def _said(self, node: int, text: str) -> None:
@@ -119,12 +125,13 @@ class RunningCluster:
 
     def _line(self, line: Line) -> None:
         if READY not in line.text:
-            click.echo(f"[{line.node}] {line.text}", err=True)
+            say(f"[{line.node}] {line.text}")
         elif line.node in self._not_ready:
             self._not_ready.discard(line.node)
-            click.echo(f"kpybroker: node {line.node} is ready", err=True)
+            say(f"kpybroker: node {line.node} is ready")
             if not self._not_ready:
-                self._ready()
+                with suppress(OSError):  # nobody may be left to read it
+                    self._ready()
 
     def _end(self, end: End) -> int:
         self._running.discard(end.node)
@@ -132,23 +139,26 @@ class RunningCluster:
             self._stop_next()
             return int(end.code != 0)
         rest = "the others go on" if self._running else "none is left"
-        click.echo(f"kpybroker: node {end.node} {fate(end.code)}; {rest}", err=True)
+        say(f"kpybroker: node {end.node} {fate(end.code)}; {rest}")
         return 1
 
-    def _stop(self) -> None:
-        if self._is_stopping:
+    def _stop(self, number: int) -> None:
+        if number != HANGUP:
+            self._signals += 1
+        if self._signals > 1:
             for child in self._children.values():
                 child.signal(signal.SIGKILL)
+        if self._is_stopping:
             return
         self._is_stopping = True
-        click.echo(f"kpybroker: stopping {len(self._running)} nodes", err=True)
+        say(f"kpybroker: stopping {len(self._running)} nodes")
         controllers = [node.id for node in self._nodes.values() if node.controller is not None]
         self._stopping = [[number for number in self._nodes if number not in controllers]]
         self._stopping += [[number] for number in controllers]
         self._stop_next()
 
     def _stop_next(self) -> None:
-        """When those that were told to stop are gone, tell the next."""
+        """Stop the next nodes when those that were stopped before are gone."""
         while self._stopping and not self._running.intersection(self._stopping[0]):
             self._stopping.pop(0)
         for number in self._running.intersection(self._stopping[0] if self._stopping else ()) - self._told:

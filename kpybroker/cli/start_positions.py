@@ -1,11 +1,11 @@
-"""Where ``kpybroker consume`` begins to read: the words of ``-o``, those of kcat (``s@time`` too) and rpk."""
+"""The position where ``kpybroker consume`` begins: the words of ``-o``, those of kcat (``s@time`` too) and rpk."""
 
 from collections.abc import Callable
 from datetime import datetime
 
 import click
 
-from kpybroker.cli.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
+from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 
 STARTS = {"start": "start", "earliest": "start", "beginning": "start", "end": "end", "latest": "end"}
 STORED = "stored"
@@ -13,11 +13,13 @@ STORED = "stored"
 Start = Callable[[Client, list[Spot]], dict[Spot, int]]
 
 
-def start_of(_context: click.Context, _option: click.Parameter, text: str) -> Start:
-    """Where to begin, as a function of the partitions; click.BadParameter for what is none.
+def start_of(_context: click.Context, _option: click.Parameter, text: str | None) -> Start | None:
+    """The start as a function of the partitions, None if it is not given; click.BadParameter for an invalid text.
 
-    ``stored`` is what a group has committed; where it has not, and without a group, the start.
+    ``stored`` is the committed offset of a group; without one, and without a group, the start.
     """
+    if text is None:
+        return None
     word = "start" if text == STORED else STARTS.get(text)
     if word:
         timestamp = EARLIEST_TIMESTAMP if word == "start" else LATEST_TIMESTAMP
@@ -37,7 +39,7 @@ def start_of(_context: click.Context, _option: click.Parameter, text: str) -> St
 
 
 def milliseconds(text: str) -> int:
-    """``1700000000000`` or ISO 8601, local time unless it says otherwise."""
+    """The milliseconds of ``1700000000000`` or of ISO 8601, local time unless it gives a zone."""
     if text.isdecimal():
         return int(text)
     try:
@@ -54,14 +56,14 @@ def first_at(client: Client, spots: list[Spot], time_ms: int) -> dict[Spot, int]
 
 
 def last(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
-    """So many offsets before the end of each partition, or its start."""
+    """The offset ``count`` before the end of each partition, or its start."""
     starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
     return {spot: max(starts[spot], ends[spot] - count) for spot in spots}
 
 
 def behind_start(client: Client, spots: list[Spot], count: int) -> dict[Spot, int]:
-    """So many offsets behind the start of each partition, or its end."""
+    """The offset ``count`` behind the start of each partition, or its end."""
     starts = client.list_offsets(dict.fromkeys(spots, EARLIEST_TIMESTAMP))
     ends = client.list_offsets(dict.fromkeys(spots, LATEST_TIMESTAMP))
     return {spot: min(ends[spot], starts[spot] + count) for spot in spots}

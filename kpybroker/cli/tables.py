@@ -1,4 +1,4 @@
-"""Tables for people and JSON for programs: how commands print what they found. Pure, but for `show_json`."""
+"""Tables for people and JSON for programs: the output of commands. Pure, except for `show_json`."""
 
 import json
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ def show_json(found: Any) -> None:
 
 
 def printable(text: str) -> str:
-    """Without control characters: names come from whoever may create them, and the terminal is the reader's."""
+    """The text without control characters: a name may come from any client, and the terminal is the reader's."""
     return text.translate(CONTROL)
 
 
@@ -53,7 +53,8 @@ def duration_text(milliseconds: int) -> str:
 
 
 def columns(headings: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A table of aligned columns, never cut off; numbers are set to the right, and what stands for a missing one."""
+    """A table of aligned columns, never cut off. Numbers are aligned to the right, and so is the sign for a missing
+    one."""
     cells = [[printable(str(cell)) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(headings, *cells, strict=True)]
     right = [_is_numeric([row[index] for row in rows]) for index in range(len(headings))]

@@ -6,24 +6,26 @@ from typing import Any
 
 import click
 
-from kpybroker.cli import completion, topic_requests
+from kpybroker.cli import Commands, completion
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.tables import columns
-from kpybroker.cli.topic_requests import Description
+from kpybroker.client import topic_requests
+from kpybroker.client.topic_requests import Description
 from kpybroker.errors import KafkaError
 from kpywire.messages.metadata import MetadataResponseTopic
 from kpywire.uuid import to_string
 
 BROKER_DEFAULT = -1
+NO_TOPICS = "No topics. Create one: kpybroker topics create NAME"
 
 
-@click.group(name="topics")
+@click.group(name="topics", cls=Commands)
 def command() -> None:
     """Create, list, describe, alter and delete topics."""
 
 
 def key_values(_context: click.Context, _option: click.Parameter, pairs: Iterable[str]) -> dict[str, str]:
-    """``("retention.ms=1000",)`` as a dict; click.BadParameter for what is no pair."""
+    """The pairs of ``("retention.ms=1000",)`` as a dict; click.BadParameter for a text that is not a pair."""
     configs = {}
     for pair in pairs:
         key, equals, value = pair.partition("=")
@@ -41,20 +43,25 @@ topic_configs = click.option(
     metavar="KEY=VALUE",
     callback=key_values,
     shell_complete=completion.topic_configs,
-    help="Repeatable.",
+    help="A config of the topic. Repeatable.",
 )
 
 
 @command.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True)
 @click.option(
-    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="How many partitions. [default: the broker's]"
+    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="The number of partitions. [default: the broker's]"
 )
 @click.option(
-    "-r", "--replication-factor", "replicas", type=click.IntRange(1), metavar="N", help="How many replicas of each."
+    "-r",
+    "--replication-factor",
+    "replicas",
+    type=click.IntRange(1),
+    metavar="N",
+    help="The number of replicas of each partition.",
 )
 @topic_configs
-@click.option("--if-not-exists", is_flag=True, help="A topic that exists already is all right.")
+@click.option("--if-not-exists", is_flag=True, help="Do not fail if a topic exists already.")
 @bootstrap_server
 def create(
     names: tuple[str, ...],
@@ -78,7 +85,7 @@ def create(
 
 
 @command.command("list")
-@click.option("--internal", is_flag=True, help="Show Kafka's own topics too.")
+@click.option("--internal", is_flag=True, help="Also list Kafka's own topics.")
 @json_output
 @bootstrap_server
 def list_(internal: bool, as_json: bool, server: str) -> None:
@@ -98,7 +105,7 @@ def list_(internal: bool, as_json: bool, server: str) -> None:
     elif rows:
         click.echo(columns(("TOPIC", "PARTITIONS", "REPLICAS"), rows))
     else:
-        click.echo("No topics. Create one: kpybroker topics create NAME", err=True)
+        click.echo(NO_TOPICS, err=True)
 
 
 def replicas_of(topic: MetadataResponseTopic) -> int:
@@ -106,13 +113,16 @@ def replicas_of(topic: MetadataResponseTopic) -> int:
 
 
 @command.command()
-@click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=completion.topics)
+@click.argument("names", metavar="[TOPIC]...", nargs=-1, shell_complete=completion.topics)
 @json_output
 @bootstrap_server
 def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
-    """Show partitions, leaders, replicas, offsets and configs."""
+    """Show partitions, leaders, replicas, offsets and configs of topics: of all but Kafka's own, if none is named."""
     with connected(server) as client:
-        found = [topic_requests.describe(client, name) for name in names]
+        found = [topic_requests.describe(client, name) for name in names or sorted(client.topic_names())]
+    if not found and not as_json:
+        click.echo(NO_TOPICS, err=True)
+        return
     if as_json:
         click.echo(json.dumps([as_dict(each) for each in found], indent=2))
     else:
@@ -121,14 +131,22 @@ def describe(names: tuple[str, ...], as_json: bool, server: str) -> None:
 
 @command.command()
 @click.argument("name", metavar="TOPIC", shell_complete=completion.topics)
-@click.option("-p", "--partitions", type=click.IntRange(1), metavar="N", help="Have so many partitions from now on.")
+@click.option(
+    "-p", "--partitions", type=click.IntRange(1), metavar="N", help="The new number of partitions, which can only grow."
+)
 @topic_configs
-@click.option("--delete-config", "defaults", multiple=True, metavar="KEY", help="Back to the default. Repeatable.")
+@click.option(
+    "--delete-config",
+    "defaults",
+    multiple=True,
+    metavar="KEY",
+    help="Remove this key, so that the default counts. Repeatable.",
+)
 @bootstrap_server
 def alter(name: str, partitions: int | None, configs: dict[str, str], defaults: tuple[str, ...], server: str) -> None:
     """Add partitions, set configs."""
     if not (partitions or configs or defaults):
-        raise click.UsageError("nothing to alter: say --partitions, --config or --delete-config")
+        raise click.UsageError("nothing to alter: use --partitions, --config or --delete-config")
     with connected(server) as client:
         if partitions:
             topic_requests.add_partitions(client, name, partitions)
@@ -139,7 +157,7 @@ def alter(name: str, partitions: int | None, configs: dict[str, str], defaults: 
 
 @command.command()
 @click.argument("names", metavar="TOPIC...", nargs=-1, required=True, shell_complete=completion.topics)
-@click.option("--if-exists", is_flag=True, help="A topic that does not exist is all right.")
+@click.option("--if-exists", is_flag=True, help="Do not fail if a topic does not exist.")
 @bootstrap_server
 def delete(names: tuple[str, ...], if_exists: bool, server: str) -> None:
     """Delete topics and all their records."""

@@ -1,4 +1,5 @@
-"""Every config of Kafka's broker, topics, groups and client metrics: what it is, what was set, what clients are told.
+"""Every config of Kafka's broker, topics, groups and client metrics: its definition, its present value, and how clients
+see it.
 
-Nothing here looks at a clock or a socket; ``broker`` reads one file, everything else is pure.
+Nothing here reads a clock or a socket; ``broker`` reads one file, everything else is pure.
 """

@@ -1,5 +1,5 @@
-"""``python -m kpybroker.config [server.properties]``: print, as a server.properties, what the variables KAFKA_... of
-the environment and that file say together. The container image writes its configuration so."""
+"""``python -m kpybroker.config [server.properties]``: print the configs from that file and from the environment's
+KAFKA_... variables together, as a server.properties. The container image writes its configuration this way."""
 
 import os
 import sys

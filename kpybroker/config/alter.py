@@ -1,7 +1,7 @@
-"""What a broker decides about AlterConfigs and IncrementalAlterConfigs before the controller sees them.
+"""The part of AlterConfigs and IncrementalAlterConfigs that a broker decides before the controller sees them.
 
-Kafka's ``ConfigAdminManager``: malformed resources are refused, changes of this broker's own configs are tried on the
-config it runs with, loggers are set on the spot. What is left goes to the controller; ``merge`` puts both answers
+As in Kafka's ``ConfigAdminManager``, malformed resources are refused, changes of this broker's own configs are tried on
+the config it runs with, and loggers are set on the spot. The rest goes to the controller; ``merge`` puts both answers
 together in the order of the request. Only loggers are ever changed here.
 """
 
@@ -25,30 +25,31 @@ _CHANGED_BY_CONTROLLER: Final = (TOPIC, BROKER, CLIENT_METRICS, GROUP)
 
 
 class View(Protocol):
-    """What has to be known, and the loggers."""
+    """The information that decisions need, and the loggers."""
 
     @property
     def config(self) -> BrokerConfig:
-        """What this broker works with now, dynamic configs included."""
+        """The present config of this broker, dynamic configs included."""
 
     def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is stored for a resource; a broker's name is its id, or empty for all brokers."""
+        """The stored configs of a resource; a broker's name is its id, or empty for all brokers."""
 
     def logger_levels(self) -> Mapping[str, str]:
         """The levels of this broker's loggers by their names."""
 
     def set_logger_level(self, name: str, level: str | None) -> None:
-        """Set a logger's level; None takes its own level away."""
+        """Set a logger's level; None removes the level that it has of its own."""
 
 
 Settled = dict[int, ConfigError | None]
-"""Resources that need no controller, by their place in the request: refused, or (None) done."""
+"""The outcomes of resources that need no controller, by their place in the request: an error, or None if done."""
 Settling = Generator[None, None, Settled]
-"""What takes a step for each resource."""
+"""A computation that yields once for each resource."""
 
 
 def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view: View) -> Settling:
-    """What of an IncrementalAlterConfigs the broker answers itself. Loggers are set unless ``validate_only``."""
+    """Settle the resources of an IncrementalAlterConfigs that need no controller. Loggers are set unless
+    ``validate_only``."""
 
     def judge(resource: incremental.AlterConfigsResource) -> bool:
         nulls = [
@@ -70,7 +71,7 @@ def settle_incremental(request: incremental.IncrementalAlterConfigsRequest, view
 
 
 def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settling:
-    """What of an AlterConfigs the broker answers itself."""
+    """Settle the resources of an AlterConfigs that need no controller."""
 
     def judge(resource: legacy.AlterConfigsResource) -> bool:
         nulls = [config.name for config in resource.configs if config.value is None]
@@ -89,7 +90,8 @@ def settle_legacy(request: legacy.AlterConfigsRequest, view: View) -> Settling:
 def settle_on_controller(
     request: incremental.IncrementalAlterConfigsRequest | legacy.AlterConfigsRequest, view: View
 ) -> Settling:
-    """What the controller's listener of a node answers itself: loggers (Kafka's ``ControllerApis``)."""
+    """Settle the resources that the controller's listener of a node handles itself: loggers (Kafka's
+    ``ControllerApis``)."""
 
     def judge(resource: incremental.AlterConfigsResource | legacy.AlterConfigsResource) -> bool:
         if resource.resource_type != BROKER_LOGGER:
@@ -103,7 +105,7 @@ def settle_on_controller(
 
 
 def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Settled) -> Settling:
-    """Add what ``judge`` refuses, or has done (True), to what is settled already."""
+    """Add the resources that ``judge`` refuses or completes (True) to those that are settled already."""
     for place, resource in enumerate(resources):
         if place in settled:
             continue
@@ -117,14 +119,14 @@ def _settle(resources: Sequence[Any], judge: Callable[[Any], bool], settled: Set
 
 
 def without(resources: Sequence[Any], settled: Settled) -> list[Any]:
-    """The resources of a request that the controller has to see."""
+    """The resources of a request that the controller must handle."""
     return [resource for place, resource in enumerate(resources) if place not in settled]
 
 
 def merge(
     resources: Sequence[Any], settled: Settled, answered: Iterable[Any], response_class: type[Any]
 ) -> Generator[None, None, list[Any]]:
-    """The response of every resource in the order of the request; ``answered`` are those of the controller."""
+    """The response for every resource in the order of the request; ``answered`` are the controller's."""
     by_key = {(response.resource_type, response.resource_name): response for response in answered}
     merged: list[Any] = []
     for place, resource in enumerate(resources):
@@ -147,7 +149,7 @@ def merge(
 
 
 def _repeated(resources: Sequence[Any]) -> Settling:
-    """Every resource that comes more than once, refused."""
+    """Refuse every resource that occurs more than once."""
     first: dict[tuple[int, str], int] = {}
     settled: Settled = {}
     error = _invalid_request("Each resource must appear at most once.")
@@ -193,7 +195,8 @@ def _check_broker_configs(name: str, configs: Mapping[str, str], view: View) -> 
 
 
 def _applied(stored: Mapping[str, str], resource: incremental.AlterConfigsResource) -> dict[str, str]:
-    """What would be stored for a broker after the operations, in the words Kafka's brokers have for errors."""
+    """The configs that would be stored for a broker after the operations, with the wording of Kafka's brokers for
+    errors."""
     configs = dynamic.valid_part(stored, of_one_broker=bool(resource.resource_name))
     for config in resource.configs:
         operation, name, value = config.config_operation, config.name, config.value or ""

@@ -1,8 +1,8 @@
-"""The configuration of one node: what a server.properties, overrides and defaults come to, typed and checked.
+"""The configuration of one node, from a server.properties, overrides and defaults, typed and checked.
 
-Not the place where it is used. Once built it never changes: a dynamic update makes another one (``with_dynamic``). A
-node that has a BrokerConfig may start: whatever Kafka would refuse, and whatever would leave the node less protected
-than its owner asked for, was refused while building it, in one line.
+Its use is elsewhere. Once built it never changes: a dynamic update makes another one (``with_dynamic``). A node that
+has a BrokerConfig may start: everything that Kafka would refuse, and everything that would leave the node less
+protected than its owner asked for, was refused in one line while building it.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,9 +40,9 @@ _MINUTE_MS = 60_000
 class BrokerConfig:
     """Every broker config by Kafka's name (``config["log.segment.bytes"]``), and those needed often as attributes.
 
-    ``static`` is what the file, the overrides and the defaults for a single node set, ``dynamic_default`` and
-    ``dynamic_broker`` what AlterConfigs set for all brokers and for this one; all are texts. ``warnings`` are sentences
-    for the log of the start.
+    ``static`` holds the values from the file, the overrides and the defaults for a single node. ``dynamic_default`` and
+    ``dynamic_broker`` hold the values that AlterConfigs set for all brokers and for this one. All are texts.
+    ``warnings`` are sentences that are logged at the start.
     """
 
     def __init__(
@@ -84,9 +84,9 @@ class BrokerConfig:
         *,
         defaults: Mapping[str, str] = NO_FILE,
     ) -> "BrokerConfig":
-        """The config of a server.properties file and ``overrides`` of it; without a file ``defaults`` stand for one.
+        """Load a server.properties file with ``overrides``; without a file ``defaults`` are used in its place.
 
-        ConfigError says in one line what is wrong, and in which line of the file.
+        Raises ConfigError with one line that names the mistake and its line in the file.
         """
         overrides = overrides or {}
         if path is None:
@@ -99,13 +99,14 @@ class BrokerConfig:
             raise _at_line(error, path, {k: v for k, v in properties.items() if k not in overrides}) from None
 
     def updated(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
-        """This config with other dynamic configs of all brokers and of this one; ConfigError if they do not fit."""
+        """This config with other dynamic configs for all brokers and for this one. Raises ConfigError if they do not
+        fit."""
         return BrokerConfig(self.static, dynamic_default=default, dynamic_broker=broker)
 
     def with_dynamic(self, default: Mapping[str, str], broker: Mapping[str, str]) -> "BrokerConfig":
-        """The same for configs that were stored: what cannot be used is left out, and named in ``warnings``.
+        """Like `updated`, for stored configs: values that cannot be used are left out, and named in ``warnings``.
 
-        Kafka leaves out single values first, then all of this broker, then all of all brokers.
+        Kafka first leaves out single values, then all values of this broker, then all values of all brokers.
         """
         usable_default = dynamic.valid_part(default, of_one_broker=False)
         usable_broker = dynamic.valid_part(broker, of_one_broker=True)
@@ -121,11 +122,12 @@ class BrokerConfig:
         return config
 
     def __getitem__(self, name: str) -> Any:
-        """The typed value of a config: int, float, bool, str, tuple of str, Password, or None when absent."""
+        """The typed value of a config, by its name: int, float, bool, str, tuple of str, Password, or None when
+        absent."""
         return self._set[name] if name in self._set else KNOWN[name].default
 
     def value(self, name: str) -> ConfigValue:
-        """The same, for callers that take any value."""
+        """Like indexing, for callers that take any value."""
         value: ConfigValue = self[name]
         return value
 
@@ -135,15 +137,19 @@ class BrokerConfig:
         return self.bytes_per_second("replica.alter.log.dirs.io.max.bytes.per.second")
 
     def bytes_per_second(self, name: str) -> int:
-        """A limit of replication or of moves, which no file can set."""
+        """A limit of replication or of moves, which cannot be set in a file."""
         key = QUOTA_CONFIGS[name]
         text = self.dynamic_broker.get(key.name, self.dynamic_default.get(key.name))
         parse: Callable[[str], Any] = key.parse
         return LONG_MAX if text is None else int(parse(text))
 
     def is_set(self, name: str) -> bool:
-        """Whether somebody set this config, so that its value is no default."""
+        """Whether this config was set, so that its value is no default."""
         return name in self.originals
+
+    def asked(self, name: str, otherwise: int = -1) -> int:
+        """The value of a config if it was set; its default counts for nothing."""
+        return int(self[name]) if self.is_set(name) else otherwise
 
     def _read_identity(self) -> None:
         self.node_id: int = self["node.id"]
@@ -175,7 +181,8 @@ class BrokerConfig:
         self.inter_broker_listener_name, self.inter_broker_protocol = self._inter_broker_listener()
 
     def _listener_protocols(self) -> dict[str, str]:
-        """The security protocol of every listener name; controller listeners are PLAINTEXT unless something is not."""
+        """The security protocol of every listener name. Controller listeners are PLAINTEXT if no protocols are
+        configured and no listener is named after another protocol."""
         name = "listener.security.protocol.map"
         protocols = {
             listener.upper(): security_protocol(protocol, name)
@@ -188,9 +195,11 @@ class BrokerConfig:
         return protocols
 
     def _advertised_controller_listeners(self) -> list[Listener]:
-        """Where other nodes reach this controller (``KafkaConfig.effectiveAdvertisedControllerListeners``).
+        """The addresses where other nodes reach this controller
+        (``KafkaConfig.effectiveAdvertisedControllerListeners``).
 
-        What is not advertised is where it listens; a first listener on every interface is where the voters say it is.
+        A listener that is not advertised is reached where it listens. If the first listener is on every interface, its
+        address is the one that the list of voters gives.
         """
         uris = self["advertised.listeners"] or ()
         advertised = {
@@ -248,7 +257,7 @@ class BrokerConfig:
         self.producer_id_expiration_ms: int = self["producer.id.expiration.ms"]
 
     def _max_connections_of_listeners(self) -> dict[str, int]:
-        """By the names of listeners, for those with a limit of their own (KIP-402)."""
+        """The limits of listeners that have a limit of their own, by listener name (KIP-402)."""
         parse: Callable[[str], Any] = KNOWN["max.connections"].parse
         names = {f"listener.name.{name.lower()}.max.connections": name for name in self.listener_protocols}
         return {names[name]: parse(text) for name, text in self.originals.items() if name in names}

@@ -1,7 +1,7 @@
-"""What must hold between broker configs, beyond what each must be: Kafka's cross-checks, in Kafka's words.
+"""The conditions between broker configs, beyond those of each single config: Kafka's cross-checks, in Kafka's words.
 
-Called once a config is read, before anything uses it. Pure. A node that stands alone (no quorum named) needs no
-controller listener; everything else is as in Kafka's ``KafkaConfig``, ``GroupCoordinatorConfig`` and
+They are checked once after a config is read, before it is used. Pure. A node that stands alone (no quorum named) needs
+no controller listener; everything else is as in Kafka's ``KafkaConfig``, ``GroupCoordinatorConfig`` and
 ``ShareGroupConfig``.
 """
 
@@ -41,7 +41,7 @@ _BOUNDED = {
 
 
 def check(config: "BrokerConfig") -> None:
-    """Raise ConfigError for the first thing that does not fit together."""
+    """Raise ConfigError for the first configs that do not fit together."""
     if config.node_id != config["broker.id"]:
         raise ConfigError("You must set `node.id` to the same value as `broker.id`.")
     _check_early_listeners(config)
@@ -53,12 +53,12 @@ def check(config: "BrokerConfig") -> None:
     _check_groups(config)
 
 
-def _must(condition: bool, message: str) -> None:
+def _must(condition: bool, message: str) -> None:  # noqa: FBT001
     if not condition:
         raise ConfigError(message)
 
 
-def _require(condition: bool, message: str) -> None:
+def _require(condition: bool, message: str) -> None:  # noqa: FBT001
     _must(condition, f"requirement failed: {message}")
 
 
@@ -107,7 +107,8 @@ def _check_replication(config: "BrokerConfig") -> None:
 
 
 def _check_roles(config: "BrokerConfig") -> None:
-    """As ``KafkaConfig`` for each role; one node that is both may also stand alone, with no quorum named."""
+    """Check the roles as ``KafkaConfig`` does for each role. A node with both roles may also stand alone, with no
+    quorum named."""
     if config.is_broker and config.is_controller:
         if not config.standalone:
             _check_controller(config)
@@ -175,7 +176,7 @@ def _check_controller(config: "BrokerConfig") -> None:
 
 
 def _check_early_listeners(config: "BrokerConfig") -> None:
-    """They all start as early as they can; only that each exists is of interest."""
+    """Check only that each of these listeners exists: all listeners start as early as they can."""
     names = {*(listener.name for listener in config.listeners), *config.controller_listener_names}
     for name in config["early.start.listeners"] or ():
         _must(

@@ -1,4 +1,4 @@
-"""What a node is configured with when nobody said: on a laptop, and alone. Pure.
+"""The defaults of a node that has no configuration, for a single node on a laptop. Pure.
 
 Kafka's own defaults are in the declarations; these come before them, as if they stood in server.properties.
 """
@@ -26,7 +26,7 @@ _ALONE: Final = {
 
 
 def with_standalone_defaults(static: Mapping[str, str]) -> dict[str, str]:
-    """``static`` with what follows from it: node.id and broker.id are one, a node alone needs no quorum."""
+    """Complete ``static``: node.id and broker.id are equal, and a node alone needs no quorum."""
     configs = dict(static)
     alone = not configs.get("controller.quorum.voters") and not configs.get("controller.quorum.bootstrap.servers")
     if alone:

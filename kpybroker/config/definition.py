@@ -1,7 +1,7 @@
-"""One config key as Kafka's ConfigDef describes it, and how its text becomes a value and back.
+"""One config key as Kafka's ConfigDef describes it, with the conversion of its value from and to text.
 
-Not a configuration: no value anybody set is kept here. Texts are parsed, printed and refused as Kafka's ``ConfigDef``
-does, word for word, since clients and scripts show these words. Lists are tuples, so that a default can be shared.
+Not here: the values that were set. Texts are parsed, printed and refused word for word as in Kafka's ``ConfigDef``,
+since clients and scripts show these words. Lists are tuples, so that a default can be shared.
 """
 
 from collections import Counter
@@ -62,7 +62,7 @@ ConfigValue = bool | int | float | str | tuple[str, ...] | Password | None
 
 
 class ConfigError(KafkaError):
-    """A configuration that is refused: Kafka's sentence, and the Kafka error code a request is answered with."""
+    """A configuration that is refused: Kafka's sentence, and the Kafka error code for the response."""
 
     message: str
 
@@ -74,7 +74,7 @@ class ConfigError(KafkaError):
 
 
 class Validator(Protocol):
-    """Says which values of a config are valid; ``str()`` of it is Kafka's "valid values" text."""
+    """Defines which values of a config are valid; ``str()`` of it is Kafka's "valid values" text."""
 
     def check(self, name: str, value: ConfigValue) -> None:
         """Raise ConfigError if ``value`` is not valid for the config ``name``."""
@@ -88,7 +88,7 @@ class ConfigKey:
 
     __slots__ = ("default", "importance", "internal", "name", "required", "type", "update", "valid")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         name: str,
         type: str,  # noqa: A002
@@ -115,7 +115,7 @@ class ConfigKey:
         return self.type == PASSWORD
 
     def parse(self, text: str) -> ConfigValue:
-        """The typed, valid value of ``text``; ConfigError in Kafka's words otherwise."""
+        """The typed, valid value of ``text``. Raises ConfigError in Kafka's words if there is none."""
         value = parse_type(self.name, text, self.type)
         if self.valid is not None:
             if isinstance(value, tuple) and getattr(self.valid, "drops_duplicates", False):
@@ -136,17 +136,17 @@ def define(keys: Iterable[ConfigKey]) -> dict[str, ConfigKey]:
 
 
 def missing(name: str) -> ConfigError:
-    """The error for a required config nobody set."""
+    """The error for a required config that was not set."""
     return ConfigError(f'Missing required configuration "{name}" which has no default value.')
 
 
 def invalid_value(name: str, value: object, reason: str = "") -> ConfigError:
-    """The error of a value a config cannot take."""
+    """The error for a value that a config cannot take."""
     return ConfigError(f"Invalid value {java_string(value)} for configuration {name}{reason and ': ' + reason}")
 
 
 def parse_type(name: str, text: str, type: str) -> ConfigValue:  # noqa: A002
-    """``text`` as a value of a config type, without looking at what the key allows (``ConfigDef.parseType``)."""
+    """``text`` as a value of a config type, without the restrictions of the key (``ConfigDef.parseType``)."""
     trimmed = text.strip(_JAVA_TRIMMED)
     if type in _INTEGER_BITS:
         return _parse_integer(name, trimmed, type)
@@ -179,7 +179,8 @@ def _parse_integer(name: str, text: str, type: str) -> int:  # noqa: A002
 
 
 def java_int(text: str) -> int:
-    """The number that ``Integer.parseInt`` reads; ValueError where it refuses, such as at white space."""
+    """The number that ``Integer.parseInt`` reads. Raises ValueError for texts that it refuses, for example with white
+    space."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if digits.isdecimal() and len(digits) <= 400 and -(2**31) <= int(text) <= INT_MAX:
         return int(text)
@@ -238,7 +239,7 @@ def java_double(number: float) -> str:
 
 
 def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
-    """A list with the words of another one added behind its own, each once, or taken out of it (KIP-339)."""
+    """A list with the words of another one appended, each once, or removed (KIP-339)."""
     steps = edited_list_in_steps(before, operand, subtracts=subtracts)
     while True:
         try:
@@ -248,7 +249,7 @@ def edited_list(before: str, operand: str, *, subtracts: bool) -> str:
 
 
 def edited_list_in_steps(before: str, operand: str, *, subtracts: bool) -> Generator[None, None, str]:
-    """The same of what may be long: yields now and then."""
+    """Like `edited_list`, for lists that may be long: yields now and then."""
     words = [word for word in before.split(",") if word]
     yield
     if subtracts:

@@ -1,8 +1,8 @@
-"""What DescribeConfigs answers: values with their sources, synonyms, types and texts (KIP-226, KIP-524, KIP-569).
+"""The answers of DescribeConfigs: values with their sources, synonyms, types and texts (KIP-226, KIP-524, KIP-569).
 
-A source says who set the value that counts, synonyms list everybody who set one, the most specific first. Secret
-values, and values of names that are not known, are null. All decided here, from configs that others hold; nothing is
-changed.
+A source is the layer of the value that counts; synonyms list all layers that set a value, the most specific first.
+Secret values, and values of unknown names, are null. Everything is computed here, from configs that others hold;
+nothing is changed.
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
@@ -43,24 +43,24 @@ _TYPE_IDS: Final = {name: number for number, name in enumerate(_TYPES, 1)}
 _UNKNOWN_TYPE: Final = 0
 
 MOST_ENTRIES = 400_000
-"""Configs in one answer: those of 10 000 topics and more. A short request could ask for gigabytes."""
+"""The limit on configs in one answer, enough for 10 000 topics and more. A short request could ask for gigabytes."""
 
 Entries = Iterable[DescribeConfigsResourceResult]
 Synonyms = list[DescribeConfigsSynonym]
 
 
 class View(Protocol):
-    """What has to be known to describe everything."""
+    """The information needed to describe everything."""
 
     @property
     def config(self) -> BrokerConfig:
-        """What this broker works with now, dynamic configs included."""
+        """The present config of this broker, dynamic configs included."""
 
     def has_topic(self, name: str) -> bool:
         """Whether a topic exists."""
 
     def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is set on a topic, group or client metrics subscription; empty if nothing is."""
+        """The configs that are set on a topic, group or client metrics subscription; empty if none is."""
 
     def logger_levels(self) -> Mapping[str, str]:
         """The levels of this broker's loggers by their names."""
@@ -103,7 +103,7 @@ def respond(request: DescribeConfigsRequest, view: View) -> Generator[None, None
 
 
 def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str | None]:
-    """What a resource shares its description with: any name is a group's, and most groups have nothing set."""
+    """A key for resources that share one description: any name can be a group's, and most groups have nothing set."""
     kind, name = resource.resource_type, resource.resource_name
     shared = kind in (GROUP, CLIENT_METRICS) and name and not view.configs_of(kind, name)
     return kind, None if shared else name
@@ -112,7 +112,7 @@ def _same_for(resource: DescribeConfigsResource, view: View) -> tuple[int, str |
 def _entries(
     resource: DescribeConfigsResource, view: View, request: DescribeConfigsRequest
 ) -> list[DescribeConfigsResourceResult]:
-    entries = list(_describe(resource, view, request.include_documentation))
+    entries = list(_describe(resource, view, with_documentation=request.include_documentation))
     if not request.include_synonyms:
         for entry in entries:
             entry.synonyms = []
@@ -133,7 +133,7 @@ def _failed(resource: DescribeConfigsResource, error: ConfigError) -> DescribeCo
     )
 
 
-def _describe(resource: DescribeConfigsResource, view: View, with_documentation: bool) -> Entries:
+def _describe(resource: DescribeConfigsResource, view: View, *, with_documentation: bool) -> Entries:
     kind, name = resource.resource_type, resource.resource_name
     document = documentation_of if with_documentation else _no_documentation
     if kind == TOPIC:
@@ -257,7 +257,8 @@ def _broker_entry(
 
 
 def _broker_synonyms(name: str, config: BrokerConfig) -> Synonyms:
-    """Who set a broker config or one it stands for, from ``name`` itself on: dynamic, static, default."""
+    """The layers that set a broker config or one it is a synonym of, from ``name`` itself on: dynamic, static,
+    default."""
     key = dynamic.key_of(name)
     sensitive = key is None or key.sensitive
     names = broker_synonyms(name, match_listener_override=True)

@@ -1,6 +1,6 @@
 """The text Kafka documents each config with (HTML, from Apache Kafka under the Apache License 2.0).
 
-Read from ``documentation.json`` at the first question: a broker that nobody asks never loads it.
+It is read from ``documentation.json`` at the first request for it, so most brokers never load it.
 """
 
 import json
@@ -19,5 +19,5 @@ def _texts() -> Mapping[str, Mapping[str, str | None]]:
 
 
 def documentation_of(table: str, name: str) -> str | None:
-    """The text of a config of ``broker``, ``topic``, ``group`` or ``client-metrics``; None without one."""
+    """The text of a config of ``broker``, ``topic``, ``group`` or ``client-metrics``; None if there is none."""
     return OWN_DOCUMENTATION.get(name) or _texts()[table].get(name)

@@ -9,7 +9,7 @@ _DURATION = re.compile(
 
 
 def parse_duration_ms(text: str) -> int | None:
-    """Milliseconds of a duration, rounded down; None for a text that is no duration."""
+    """The milliseconds of a duration, rounded down; None for a text that is no duration."""
     match = _DURATION.fullmatch(text)
     if match is None or match[3] in ("T", "t") or not any(match.group(2, 4, 5, 6)):
         return None

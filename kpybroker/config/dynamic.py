@@ -1,7 +1,8 @@
-"""Broker configs that change while the broker runs: which may be set, and which of those that were set count (KIP-226).
+"""Broker configs that change while the broker runs: which may be set, and which stored ones can be used (KIP-226).
 
-Pure. The layers are texts: what is set for all brokers (the resource ``""``) and what is set for this one. A request is
-refused as Kafka's ``DynamicBrokerConfig`` refuses it; what was stored and cannot be used is dropped, never fatal.
+Pure. There are two layers of texts: the configs set for all brokers (the resource ``""``) and those set for this one. A
+request is refused as Kafka's ``DynamicBrokerConfig`` refuses it. A stored config that cannot be used is dropped; it is
+never fatal.
 """
 
 from collections.abc import Mapping
@@ -44,7 +45,7 @@ _POOLS: Final = (
 
 
 def key_of(name: str) -> ConfigKey | None:
-    """The definition of a broker config, also of one of a listener; None for a name that is not known."""
+    """The definition of a broker config, or of a config of one listener; None for an unknown name."""
     key = BROKER_CONFIGS.get(name) or QUOTA_CONFIGS.get(name) or OWN_CONFIGS.get(name)
     if key is None:
         base = base_of_listener_config(name)
@@ -59,7 +60,7 @@ def is_read_only(name: str) -> bool:
 
 
 def valid_part(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, str]:
-    """Those of stored configs that can be used; names that are not known stay, as in Kafka."""
+    """The stored configs that can be used; unknown names stay, as in Kafka."""
     usable = {}
     for name, text in configs.items():
         try:
@@ -73,7 +74,7 @@ def valid_part(configs: Mapping[str, str], *, of_one_broker: bool) -> dict[str, 
 def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broker: bool) -> None:
     """Raise ConfigError if ``configs`` cannot become those of this broker (or of all brokers).
 
-    ``config`` is what the broker works with now. The code is INVALID_REQUEST, as Kafka has it (KAFKA-13609).
+    ``config`` is the broker's present config. The code is INVALID_REQUEST, as in Kafka (KAFKA-13609).
     """
     try:
         _check_names(configs, of_one_broker=of_one_broker)
@@ -118,7 +119,7 @@ def _is_per_broker(name: str) -> bool:
 
 
 def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
-    """What a running broker cannot become, however valid it is in itself."""
+    """Raise ConfigError for a change that a running broker cannot make, even if the new config is valid in itself."""
     changed = [name for name in BROKER_CONFIGS if old[name] != new[name]]
     if "listeners" in changed:
         raise ConfigError("listeners: a running broker does not open or close listeners; restart it")
@@ -140,7 +141,7 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
 
 
 def _invalid_update(why: str) -> ConfigError:
-    """The error of Kafka's reconfigurable parts, which name the exception where the value belongs."""
+    """The error of Kafka's reconfigurable parts, which contains the exception in the place of the value."""
     return ConfigError(
         f"Invalid value org.apache.kafka.common.config.ConfigException: {why} for configuration Invalid dynamic "
         "configuration"

@@ -1,7 +1,7 @@
 """Addresses in configuration: listeners, the security protocol of each, quorum voters and bootstrap servers.
 
 Only text is read here: nothing is resolved, bound or connected. An empty host means every interface (listeners) or this
-machine's name (advertised); port 0 is whatever the system gives.
+machine's name (advertised); port 0 is a free port chosen by the system.
 """
 
 from collections import Counter
@@ -40,7 +40,7 @@ class Address(NamedTuple):
 
 
 def is_host(text: str) -> bool:
-    """Only characters a host name or an IP address can have (``Utils.validHostPattern``)."""
+    """Whether a text has only characters that a host name or an IP address can have (``Utils.validHostPattern``)."""
     return _HOST_CHARACTERS.issuperset(text)
 
 
@@ -173,7 +173,7 @@ def parse_address(text: str) -> Address | None:
 
 
 def _quorum_address(text: str) -> Address | None:
-    """The same; ConfigError, as Java has it, for a port that there can't be."""
+    """Like `parse_address`, with Java's ConfigError for a port that is out of range."""
     port = text.rpartition(":")[2]
     if port.isascii() and port.isdecimal() and len(port) < _MOST_DIGITS and int(port) > HIGHEST_PORT:
         raise ConfigError(f"port out of range:{int(port)}")

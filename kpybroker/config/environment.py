@@ -1,9 +1,9 @@
 """Environment variables of Kafka's container images as broker configs. Pure.
 
-``KAFKA_LOG_DIRS`` is ``log.dirs``: the prefix goes, letters become small, ``_`` becomes ``.``, ``__`` becomes ``_`` and
-``___`` becomes ``-`` (the rule of the apache/kafka image). ``KAFKA_CFG_`` is understood as well, for compose files
-written for another image. Variables that set up a JVM, and those Kubernetes makes for a service called kafka, are not
-configs.
+``KAFKA_LOG_DIRS`` is ``log.dirs``: the prefix is removed, letters become lower case, ``_`` becomes ``.``, ``__``
+becomes ``_`` and ``___`` becomes ``-`` (the rule of the apache/kafka image). ``KAFKA_CFG_`` is understood as well, for
+compose files written for another image. Variables that set up a JVM, and those Kubernetes makes for a service called
+kafka, are not configs.
 """
 
 from collections.abc import Mapping

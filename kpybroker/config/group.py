@@ -1,6 +1,6 @@
-"""The configuration of a group: what may be set, and what the group works with (KIP-848, KIP-932, KIP-1071).
+"""The configuration of a group: the configs that may be set, and their effective values (KIP-848, KIP-932, KIP-1071).
 
-A value set on the group wins over the broker config it is a synonym of. The broker also bounds it. Errors are worded as
+A value set on the group overrides the broker config it is a synonym of. The broker also bounds it. Errors are worded as
 Kafka's ``GroupConfig`` words them. Pure.
 """
 
@@ -32,7 +32,7 @@ _BOUNDED = (
 
 
 def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> dict[str, ConfigValue]:
-    """The value of every group config for a group with these; names that are no group configs are left out."""
+    """The value of every group config for a group with these configs; names that are no group configs are left out."""
     values: dict[str, ConfigValue] = {name: key.default for name, key in GROUP_CONFIGS.items()}
     values.update((name, config.value(synonym)) for name, synonym in GROUP_SYNONYMS.items())
     values.update((name, GROUP_CONFIGS[name].parse(text)) for name, text in overrides.items() if name in GROUP_CONFIGS)

@@ -1,7 +1,7 @@
-"""Which configs this broker acts on. The one table that a new feature extends; docs/configs.md is made from it.
+"""The configs that this broker acts on: the one table that a new feature extends. docs/configs.md is made from it.
 
-Everything else is known by name, type and default, is shown by DescribeConfigs and checked when set, but changes
-nothing: because the feature it belongs to is still missing, or for the reasons in ``NEVER``.
+Everything else is known by name, type and default, is shown by DescribeConfigs and checked when set, but has no effect:
+because the feature it belongs to is still missing, or for the reasons in ``NEVER``.
 """
 
 from typing import Final

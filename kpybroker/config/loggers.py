@@ -1,7 +1,7 @@
 """The loggers of this process, as the configs of a BROKER_LOGGER resource (KIP-412).
 
-Levels have log4j's names; Python has no TRACE, here it is what is finer than DEBUG. Only loggers of this program and
-the root logger are shown: those of a host program are its own affair.
+Levels have log4j's names. Python has no TRACE; here it is any level finer than DEBUG. Only loggers of this program and
+the root logger are shown: a host program's loggers are its own.
 """
 
 import logging
@@ -30,7 +30,7 @@ class Loggers:
         return {name: _name_of(_logger(name).getEffectiveLevel()) for name in [ROOT, *sorted(names)]}
 
     def set_level(self, name: str, level: str | None) -> None:
-        """Give a logger a level of its own, or (None) that of the one above it."""
+        """Give a logger a level of its own, or with None the level of its parent."""
         _logger(name).setLevel(logging.NOTSET if level is None else _LEVELS[level])
 
 
@@ -39,5 +39,5 @@ def _logger(name: str) -> logging.Logger:
 
 
 def _name_of(level: int) -> str:
-    """The finest level that shows what ``level`` shows."""
+    """The name of the finest level that is shown where ``level`` is."""
     return min((name for name in _LEVELS if _LEVELS[name] >= level), key=_LEVELS.__getitem__, default="FATAL")

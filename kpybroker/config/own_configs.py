@@ -1,6 +1,6 @@
 """Broker configs that Kafka does not have: their names begin with ``kpybroker.``.
 
-They are read from the same places as Kafka's, and shown by DescribeConfigs only when they are set.
+They are read from the same places as Kafka's, and DescribeConfigs shows them only if they are set.
 """
 
 import re
@@ -56,7 +56,7 @@ METRIC_LABELS: Final = frozenset(
         *("patchlevel", "quantile", "request", "topic", "version"),
     }
 )
-"""What metrics call their own labels."""
+"""The label names that metrics use themselves."""
 _LABEL = re.compile(r"(?!__)[a-zA-Z_][a-zA-Z0-9_]*\s*=.*", re.ASCII)
 
 
@@ -96,15 +96,14 @@ OWN_CONFIGS: Definitions = define(
 
 OWN_DOCUMENTATION: Final = {
     "kpybroker.http.listener": (
-        "Where /metrics, /live and /ready are served over HTTP; nowhere if it is empty. When it is not set and the "
+        "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
         "port is taken, the next free one up to 9413 is used."
     ),
     "kpybroker.loop.lag.warn.ms": (
-        "When the event loop served nobody for so long, a warning says so and names the request that took longest; "
-        "0 for never."
+        "If the event loop served nobody for this time, a warning names the request that took longest; 0 for never."
     ),
     "kpybroker.metrics.dialects": (
-        "Under whose names metrics are shown: strimzi, confluent, kafka_exporter, kafka_lag_exporter, native "
+        "The names under which metrics are shown: strimzi, confluent, kafka_exporter, kafka_lag_exporter, native "
         "(docs/metrics.md has them all)."
     ),
     "kpybroker.metrics.max.partitions": (

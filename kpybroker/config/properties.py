@@ -1,7 +1,7 @@
 """Java ``.properties`` files: comments, continued lines, separators and escapes as ``java.util.Properties`` reads them.
 
-Only text becomes pairs here; what the pairs mean is not known. A key that comes twice has its last value. Files are
-UTF-8; one that is not is read as Latin-1, which is what Java does with every file.
+The pairs are not interpreted here. A key that occurs twice has its last value. Files are UTF-8; one that is not is read
+as Latin-1, which is what Java does with every file.
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class Property(NamedTuple):
 
 
 def read_properties(path: Path) -> dict[str, Property]:
-    """The pairs of a file. ConfigError, naming file and line, if it cannot be read."""
+    """The pairs of a file. Raises ConfigError, naming file and line, if it cannot be read."""
     try:
         content = path.read_bytes()
     except OSError as error:

@@ -1,7 +1,10 @@
-"""What a node must not start with: settings that ask for protection or for a feature this broker does not have.
+"""Settings that a node must not start with: those that ask for protection or for a feature that this broker does not
+have.
 
-Running open where the owner asked for a lock is worse than not running. The rest of what is not understood is only
-worth a warning. Each feature that lands takes its lines out of here.
+It is worse to run unprotected where the owner asked for protection than not to run. So a listener that is not PLAINTEXT
+is refused, and so is every key about security that would have an effect even if all listeners are PLAINTEXT. Keys that
+only listeners with TLS or SASL read have no effect without such a listener on Apache Kafka either: they cause a
+warning, like everything else without effect. Each new feature removes its lines from here.
 """
 
 from collections.abc import Iterable, Mapping
@@ -29,7 +32,7 @@ _SECURITY_PREFIXES: Final = (
     "ssl.",
     "super.users",
 )
-# Configs of no effect unless a listener uses their protocol; then that listener is refused.
+# Read by listeners with TLS or SASL alone, and such a listener is refused.
 _INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
 SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
@@ -78,7 +81,7 @@ def check_names(originals: Mapping[str, str]) -> None:
 
 
 def check_security(config: "BrokerConfig") -> None:
-    """Raise ConfigError if any listener or setting asks for a protection that is not there."""
+    """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
@@ -90,7 +93,8 @@ def check_security(config: "BrokerConfig") -> None:
 
 
 def check_features(config: "BrokerConfig") -> list[str]:
-    """Raise ConfigError for a feature that is not there; sentences about what the node starts without."""
+    """Raise ConfigError for a missing feature. Return sentences about unknown keys and about settings that have no
+    effect."""
     _refuse_missing_features(config)
     return [*_unknown_keys(config.originals), *_foreign_classes(config), *_without_effect(config)]
 
@@ -101,7 +105,7 @@ def _refuse_missing_features(config: "BrokerConfig") -> None:
 
 
 def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
-    """Those of ``names`` that were given a value that is not the default."""
+    """The names among ``names`` that were given a value that is not the default."""
     return [name for name in names if config.is_set(name) and config[name] != BROKER_CONFIGS[name].default]
 
 
@@ -141,5 +145,8 @@ def _without_effect(config: "BrokerConfig") -> list[str]:
     inert = [name for name in names if name.startswith(_INERT_PREFIXES)]
     # Those of internal topics get their value from the defaults of a node alone, nobody asked for them.
     yet = [name for name in names if name not in inert and not name.endswith((".replication.factor", ".min.isr"))]
-    warnings = [f"without effect, since every listener is PLAINTEXT: {', '.join(inert)}"] if inert else []
+    open_to_all = (
+        "every listener is PLAINTEXT, open to every client that reaches it; without effect, as on Apache Kafka"
+    )
+    warnings = [f"{open_to_all}: {', '.join(inert)}"] if inert else []
     return [*warnings, f"without effect yet: {', '.join(yet)}"] if yet else warnings

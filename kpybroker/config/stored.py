@@ -1,6 +1,6 @@
-"""What the metadata hold of a node's own configuration: of all brokers and of this one (KIP-226).
+"""The stored configuration of a node: the metadata's configs for all brokers and for this one (KIP-226).
 
-Invariant: all roles of a node go by the same configuration; a change makes it anew once.
+Invariant: all roles of a node use the same configuration; a change rebuilds it once.
 """
 
 from collections.abc import Callable, Iterable
@@ -10,34 +10,39 @@ from kpybroker.metadata.delta import ConfigResource, MetadataDelta
 from kpybroker.metadata.image import BROKER_RESOURCE, MetadataImage
 
 CLUSTER_DEFAULT = ""
-"""The resource name of dynamic configs that hold for every broker."""
+"""The resource name of dynamic configs that apply to every broker."""
 
 
 def concerns(changed: Iterable[ConfigResource], node_id: int) -> bool:
-    """Whether a node is configured otherwise after these resources have changed."""
+    """Whether a change of these resources changes a node's configuration."""
     return any(kind == BROKER_RESOURCE and name in (CLUSTER_DEFAULT, str(node_id)) for kind, name in changed)
 
 
 def reread(config: BrokerConfig, image: MetadataImage, node_id: int) -> BrokerConfig:
-    """The configuration with what is stored for the node now; what cannot be used is left out and warned of."""
+    """The configuration with the configs now stored for the node; values that cannot be used are left out with a
+    warning."""
     return config.with_dynamic(
         image.configs_of(BROKER_RESOURCE, CLUSTER_DEFAULT), image.configs_of(BROKER_RESOURCE, str(node_id))
     )
 
 
 class CurrentConfig:
-    """A node's configuration, with what is stored for it."""
+    """The present configuration of a node, with the configs stored for it."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.config = config
         self._told: list[Callable[[BrokerConfig], object]] = []
+
+    def now(self) -> BrokerConfig:
+        """The configuration, for parts that ask for it each time."""
+        return self.config
 
     def when_changed(self, changed: Callable[[BrokerConfig], object]) -> None:
         """Call ``changed`` with every new configuration from now on."""
         self._told.append(changed)
 
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
-        """Take over a committed change of the metadata."""
+        """Apply a committed change of the metadata."""
         if concerns(delta.configs, self.config.node_id):
             self.config = reread(self.config, image, self.config.node_id)
             for changed in self._told:

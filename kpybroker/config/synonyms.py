@@ -1,4 +1,4 @@
-"""Which broker configs stand for one another: coarser units, and configs of a listener for those of all listeners.
+"""Broker configs that are synonyms of one another: coarser units, and configs of one listener and of all listeners.
 
 Pure facts of Kafka's ``DynamicBrokerConfig``; the synonyms of topic and group configs are beside their declarations.
 """
@@ -22,7 +22,7 @@ _OF_MECHANISM = (
 
 
 def broker_synonyms(name: str, *, match_listener_override: bool) -> tuple[str, ...]:
-    """The names whose values count for ``name``, most specific first; itself if there are no others."""
+    """The names whose values count for ``name``, most specific first; only ``name`` if there are no others."""
     if name in _BY_NAME:
         return _BY_NAME[name]
     base = base_of_listener_config(name) if match_listener_override else None
@@ -30,7 +30,8 @@ def broker_synonyms(name: str, *, match_listener_override: bool) -> tuple[str, .
 
 
 def base_of_listener_config(name: str) -> str | None:
-    """``max.connections`` of ``listener.name.internal.max.connections``; None for a config of no listener."""
+    """The config of all listeners for one of a listener: ``max.connections`` for
+    ``listener.name.internal.max.connections``; None for a config of no listener."""
     if not name.startswith("listener.name."):
         return None
     _, separator, base = name.removeprefix("listener.name.").partition(".")

@@ -1,7 +1,9 @@
-"""The configuration of a topic: what a request may set, and what a partition of the topic then works with.
+"""The configuration of a topic: the configs that a request may set, and the effective values for a partition of the
+topic.
 
-A value set on the topic wins over the broker configs it is a synonym of (``retention.ms`` over ``log.retention.ms`` and
-its coarser units), these over Kafka's default. Errors are worded as Kafka's ``LogConfig`` words them. Pure.
+A value set on the topic overrides the broker configs it is a synonym of (``retention.ms`` overrides
+``log.retention.ms`` and its coarser units); these override Kafka's default. Errors are worded as Kafka's ``LogConfig``
+words them. Pure.
 """
 
 from collections.abc import Mapping
@@ -113,14 +115,16 @@ class TopicConfig:
 
     @property
     def max_segment_ms(self) -> int:
-        """How long a segment may stay active: a compacted one no longer than its records may stay uncompacted."""
+        """The longest time for which a segment may stay active: with compaction, no longer than its records may stay
+        uncompacted."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
     @property
     def compression_level(self) -> int | None:
-        """The level of the codec that ``compression_type`` names; None if it names none that has levels."""
+        """The level for the codec that ``compression_type`` names; None if that codec has no levels or none is
+        named."""
         levels = {
             "gzip": self.compression_gzip_level,
             "lz4": self.compression_lz4_level,
@@ -129,7 +133,7 @@ class TopicConfig:
         return levels.get(self.compression_type)
 
     def log(self) -> "LogConfig":
-        """What the logs of this topic have to know."""
+        """The settings of this topic's logs."""
         from kpystorage.log_config import LogConfig
 
         return LogConfig(
@@ -154,7 +158,7 @@ class TopicConfig:
         )
 
     def validation(self) -> "ValidationConfig":
-        """What is demanded of records produced to this topic."""
+        """The rules for records produced to this topic."""
         from kpybroker.partition.validation import ValidationConfig
 
         return ValidationConfig(
@@ -178,7 +182,8 @@ def broker_defaults(config: "BrokerConfig") -> dict[str, ConfigValue]:
 
 
 def effective(overrides: Mapping[str, str], config: "BrokerConfig") -> TopicConfig:
-    """What a topic with these configs works with. ConfigError if a value cannot be read (they were validated when set).
+    """The effective config of a topic with these configs. Raises ConfigError if a value cannot be read (they were
+    validated when set).
 
     Names that are not topic configs are left out: a newer broker may have written them.
     """
@@ -209,7 +214,7 @@ def validate(overrides: Mapping[str, str], config: "BrokerConfig", existing: Map
 
 
 def check_compaction_lag(min_lag_ms: Any, max_lag_ms: Any) -> None:
-    """A record must not have to be compacted before it may be."""
+    """Raise ConfigError if a record would have to be compacted before it may be."""
     if min_lag_ms > max_lag_ms:
         raise ConfigError(
             f"conflict topic config setting min.compaction.lag.ms ({min_lag_ms}) > max.compaction.lag.ms ({max_lag_ms})"

@@ -1,4 +1,4 @@
-"""Which values a config accepts, in the words of Kafka's ConfigDef validators. Pure; no key is known here.
+"""Validators of config values, in the words of Kafka's ConfigDef validators. Pure; no key is known here.
 
 ``str()`` of a validator is the "valid values" text of Kafka's documentation.
 """

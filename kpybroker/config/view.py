@@ -1,4 +1,5 @@
-"""A broker as ``describe`` and ``alter`` look at it: its configuration, what is stored in the metadata, its loggers."""
+"""A broker from the point of view of ``describe`` and ``alter``: its configuration, the configs stored in the metadata,
+its loggers."""
 
 from collections.abc import Container, Mapping
 from typing import Protocol
@@ -12,26 +13,26 @@ class Stored(Protocol):
 
     @property
     def topics(self) -> Container[str]:
-        """The topics there are, by name."""
+        """All topics, by name."""
 
     def configs_of(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """What is set on a resource; empty if nothing is."""
+        """The configs that are set on a resource; empty if none is."""
 
 
 class Configured(Protocol):
-    """Where to look: both may be replaced as time goes by."""
+    """A holder of the config and the image, both of which may be replaced as time goes by."""
 
     @property
     def config(self) -> BrokerConfig:
-        """What the broker works with now."""
+        """The present config."""
 
     @property
     def image(self) -> Stored:
-        """The metadata it knows now."""
+        """The newest metadata."""
 
 
 class BrokerView:
-    """Looks anew at every question."""
+    """The view of one broker; it reads the present state at every call."""
 
     def __init__(self, broker: Configured) -> None:
         self._broker = broker
@@ -39,7 +40,7 @@ class BrokerView:
 
     @property
     def config(self) -> BrokerConfig:
-        """What the broker works with now, dynamic configs included."""
+        """The present config of this broker, dynamic configs included."""
         return self._broker.config
 
     def has_topic(self, name: str) -> bool:
@@ -47,7 +48,7 @@ class BrokerView:
         return name in self._broker.image.topics
 
     def configs_of(self, resource_type: int, name: str) -> Mapping[str, str]:
-        """What is stored for a resource."""
+        """The stored configs of a resource."""
         return self._broker.image.configs_of(resource_type, name)
 
     def logger_levels(self) -> Mapping[str, str]:

@@ -2,5 +2,5 @@
 
 One module per concern. A decider is a function ``(state, request, now_ms) -> (records, response)``: it reads the
 state, never changes what is durable in it, and raises :class:`~kpybroker.errors.KafkaError` to refuse.
-Pure, but for ``host``, which owns the log and drives raft, controller and image.
+Pure: the log, the network and elections are around it, in `kpybroker.quorum`.
 """

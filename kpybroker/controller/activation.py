@@ -1,4 +1,4 @@
-"""What a new active controller writes first (Kafka's ``ActivationRecordsGenerator``)."""
+"""The records that a new active controller writes first (Kafka's ``ActivationRecordsGenerator``)."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,7 +14,8 @@ from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
 
 
 def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> list[Any]:
-    """The bootstrap records for an empty log; the end of what an earlier controller left half-written."""
+    """Return the record that aborts a transaction left half-written by an earlier controller, and the bootstrap records
+    if the log is empty."""
     records: list[Any] = []
     if state.image.transaction_offset >= 0:
         records.append(AbortTransactionRecord(reason="Controller failover"))
@@ -32,10 +33,11 @@ def activation_records(state: ControllerState, bootstrap_records: list[Any]) -> 
 
 
 def bootstrap_level(records: Sequence[Any]) -> int:
-    """The level of ``metadata.version`` that bootstrap records finalise; raises KeyError when they do not."""
+    """Return the level of ``metadata.version`` that bootstrap records finalise. Raises KeyError if they finalise
+    none."""
     return bootstrap_levels(records)[metadata_version.FEATURE_NAME]
 
 
 def bootstrap_levels(records: Sequence[Any]) -> dict[str, int]:
-    """The levels of features that bootstrap records finalise."""
+    """Return the levels of features that bootstrap records finalise."""
     return {record.name: record.feature_level for record in records if type(record) is FeatureLevelRecord}

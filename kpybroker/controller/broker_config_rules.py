@@ -32,7 +32,8 @@ class BrokerConfigRules:
     def __init__(self, config: "BrokerConfig") -> None:
         self._config = config
         self._last_effective: tuple[tuple[Mapping[str, str], ...], Sequence[EffectiveConfig]] | None = None
-        """What was last asked for, and what came of it: many topics are made alike."""
+        """The last question about a topic's configs and its answer: many topics that are created together have the same
+        configs."""
 
     def check(
         self, resource_type: int, name: str, configs: Mapping[str, str | None], existing: Mapping[str, str]
@@ -50,7 +51,8 @@ class BrokerConfigRules:
         elif resource_type == CLIENT_METRICS_RESOURCE:
             client_metrics.validate(name, values)
         else:
-            _require(False, f"Unknown resource type {_RESOURCE_NAMES.get(resource_type, resource_type)}")
+            named = _RESOURCE_NAMES.get(resource_type, resource_type)
+            raise KafkaError(error_codes.INVALID_REQUEST, f"Unknown resource type {named}")
 
     def is_list(self, resource_type: int, name: str) -> bool:
         """Whether a config is a list."""
@@ -65,7 +67,7 @@ class BrokerConfigRules:
     def effective_topic_configs(
         self, topic: Mapping[str, str], node: Mapping[str, str], cluster: Mapping[str, str]
     ) -> Sequence[EffectiveConfig]:
-        """All configs of a topic, sorted by name; one and the same list for topics in a row that set the same."""
+        """All configs of a topic, sorted by name. Topics in a row with the same settings share one list."""
         asked = (topic, node, cluster)
         if self._last_effective is None or self._last_effective[0] != asked:
             copied = (dict(topic), dict(node), dict(cluster))
@@ -103,7 +105,8 @@ class BrokerConfigRules:
 def _first_set(
     synonyms: Sequence[tuple[str, int]], layers: Sequence[tuple[Mapping[str, str], int]]
 ) -> tuple[str | None, int]:
-    """The value of the first synonym that the first layer which sets one has, in the topic config's unit."""
+    """Look through the layers for the first one that sets any of the synonyms. Return the value of the first synonym
+    that it sets, in the topic config's unit, with its source."""
     for layer, source in layers:
         for name, unit in synonyms:
             if name in layer:
@@ -111,7 +114,7 @@ def _first_set(
     return None, DEFAULT_SOURCE
 
 
-def _require(condition: bool, message: str) -> None:
+def _require(condition: bool, message: str) -> None:  # noqa: FBT001
     if not condition:
         raise KafkaError(error_codes.INVALID_REQUEST, message)
 

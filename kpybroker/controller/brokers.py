@@ -37,7 +37,7 @@ IN_CONTROLLED_SHUTDOWN = 1
 
 
 def register_broker(state: ControllerState, request: ControllerRequest, now_ms: int) -> Decision:
-    """Register a broker, or a new incarnation of it, or amend what the present incarnation said."""
+    """Register a broker, or a new incarnation of it, or update the registration of the present incarnation."""
     message: BrokerRegistrationRequest = request.message
     cluster_id = state.image.cluster_id
     if message.cluster_id != cluster_id:
@@ -55,7 +55,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
         _check_directories(state, message)
     _check_features(state, message)
     epoch = state.next_write_offset()
-    record = _registration(message, with_directories)
+    record = _registration(message, with_directories=with_directories)
     records: list[Any] = []
     if existing is not None and same_incarnation:
         record.fenced = existing.fenced
@@ -63,7 +63,7 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
         epoch = existing.epoch
     else:
         clean = existing is not None and existing.epoch == message.previous_broker_epoch
-        records += _leave_in_sync_sets(state, message.broker_id, clean)
+        records += _leave_in_sync_sets(state, message.broker_id, clean=clean)
     record.broker_epoch = epoch
     records.append(record)
     return records, BrokerRegistrationResponse(throttle_time_ms=0, error_code=error_codes.NONE, broker_epoch=epoch)
@@ -72,9 +72,11 @@ def register_broker(state: ControllerState, request: ControllerRequest, now_ms: 
 def _check_session_is_over(
     state: ControllerState, existing: Broker, message: BrokerRegistrationRequest, now_ms: int
 ) -> None:
-    """Whoever holds the log directories of an incarnation that has no connection any more is not made to wait.
+    """Refuse a registration while another incarnation's session lasts.
 
-    They are locked for as long as a process lives, so that incarnation has ended; Kafka waits for its session to end.
+    A new incarnation need not wait if it holds the log directories of one that has no connection any more. A process
+    locks its log directories for as long as it lives, so the old incarnation has ended. Kafka waits for its session to
+    end.
     """
     session = Session(existing.id, existing.epoch)
     holds_its_directories = existing.directories and set(existing.directories) == set(message.log_dirs)
@@ -88,7 +90,7 @@ def _check_session_is_over(
         )
 
 
-def _registration(message: BrokerRegistrationRequest, with_directories: bool) -> RegisterBrokerRecord:
+def _registration(message: BrokerRegistrationRequest, *, with_directories: bool) -> RegisterBrokerRecord:
     return RegisterBrokerRecord(
         broker_epoch=-1,
         broker_id=message.broker_id,
@@ -105,7 +107,7 @@ _T = TypeVar("_T")
 
 
 def _endpoints(message: _Registration, record_class: Callable[..., _T]) -> list[_T]:
-    """Where a broker or controller listens, as its record says it."""
+    """The endpoints of a broker or controller, as listed in its record."""
     return [
         record_class(
             name=listener.name, host=listener.host, port=listener.port, security_protocol=listener.security_protocol
@@ -115,7 +117,7 @@ def _endpoints(message: _Registration, record_class: Callable[..., _T]) -> list[
 
 
 def _features(message: _Registration, record_class: Callable[..., _T]) -> list[_T]:
-    """What a broker or controller supports, as its record says it."""
+    """The features that a broker or controller supports, as listed in its record."""
     return [
         record_class(
             name=feature.name,
@@ -146,7 +148,8 @@ def _check_directories(state: ControllerState, message: BrokerRegistrationReques
 
 
 def _check_features(state: ControllerState, message: BrokerRegistrationRequest) -> None:
-    """Every finalised feature must lie in the range the broker supports; one it does not list it supports at 0 only."""
+    """Check that the broker supports every finalised feature. A feature that it does not list is supported at level 0
+    only."""
     finalized = state.image.finalized_features
     offered = {
         feature.name: FeatureRange(feature.min_supported_version, feature.max_supported_version)
@@ -165,8 +168,9 @@ def _check_features(state: ControllerState, message: BrokerRegistrationRequest) 
             )
 
 
-def _leave_in_sync_sets(state: ControllerState, broker_id: int, clean: bool) -> list[Any]:
-    """A new incarnation may lack what the earlier one had: it leaves in-sync sets, if unclean eligible ones too."""
+def _leave_in_sync_sets(state: ControllerState, broker_id: int, *, clean: bool) -> list[Any]:
+    """Take a new incarnation out of in-sync sets, because it may lack what the earlier one had. After an unclean stop
+    it leaves the eligible replicas too."""
     unclean = state.image.elr_enabled and not clean
     if not unclean:
         return leave_partitions(state, broker_id, lambda _topic, _id, partition: broker_id in partition.isr)
@@ -206,7 +210,7 @@ def _records_of(state: ControllerState, topic: Topic, change: PartitionChange) -
 
 
 def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
-    """Give partitions without a leader one, now that a broker is back."""
+    """Elect a leader for partitions without one, now that a broker is back."""
     records: list[Any] = []
     for topic, partition_id, partition in state.partitions():
         if partition.leader >= 0:
@@ -217,14 +221,14 @@ def _elect_with(state: ControllerState, broker_id: int) -> list[Any]:
 
 
 def fence(state: ControllerState, broker: Broker) -> list[Any]:
-    """The records that fence a broker: first its partitions, then itself."""
+    """Return the records that fence a broker: first those of its partitions, then its own."""
     records = leave_partitions(state, broker.id, lambda _topic, _id, partition: broker.id in partition.isr)
     records.append(BrokerRegistrationChangeRecord(broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE))
     return records
 
 
 def fence_stale_broker(state: ControllerState, now_ms: int) -> tuple[list[Any], bool]:
-    """Fence one broker that fell silent; the records, and whether there may be more such brokers."""
+    """Fence one broker that fell silent. Return the records, and whether there may be more such brokers."""
     session = state.heartbeats.take_expired(now_ms)
     if session is None:
         return [], False
@@ -242,7 +246,7 @@ class _Condition(Enum):
 
 
 def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -> Decision:
-    """Note that a broker lives, and grant what it wants: to be unfenced, fenced, or shut down."""
+    """Note that a broker lives, and grant its request to be unfenced, fenced or shut down."""
     message: BrokerHeartbeatRequest = request.message
     session = Session(message.broker_id, message.broker_epoch)
     state.heartbeats.contact(session, now_ms)
@@ -253,7 +257,7 @@ def heartbeat(state: ControllerState, request: ControllerRequest, now_ms: int) -
     if after is not now:
         records += _transition(state, broker, after)
     fenced = after in (_Condition.FENCED, _Condition.SHUTDOWN_NOW)
-    state.heartbeats.touch(broker.id, fenced, message.current_metadata_offset)
+    state.heartbeats.touch(broker.id, message.current_metadata_offset, fenced=fenced)
     if state.image.level >= metadata_version.DIRECTORY_ASSIGNMENT:
         records += _directories_offline(state, broker, message.offline_log_dirs)
     if state.image.level >= metadata_version.CORDONED_LOG_DIRS:
@@ -336,7 +340,8 @@ def _directories_offline(state: ControllerState, broker: Broker, offline: Iterab
 
 
 def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[Any]:
-    """KIP-1066: which directories take no new replicas. Null until the broker has said it for the first time."""
+    """Note which directories take no new replicas (KIP-1066). The record has null until the broker has reported them
+    for the first time."""
     if cordoned is None:
         return []
     known = broker.cordoned_directories
@@ -348,7 +353,7 @@ def _directories_cordoned(broker: Broker, cordoned: list[bytes] | None) -> list[
 
 
 def register_controller(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
-    """Note where a controller listens and what it supports (KIP-919)."""
+    """Note where a controller listens and which features it supports (KIP-919)."""
     message: ControllerRegistrationRequest = request.message
     if state.image.level < metadata_version.CONTROLLER_REGISTRATION:
         text = "The current MetadataVersion is too old to support controller registrations."

@@ -1,4 +1,4 @@
-"""What the controller asks about configs: the narrow view it has of ``kpybroker.config``."""
+"""The controller's questions about configs: its narrow view of ``kpybroker.config``."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
@@ -22,7 +22,8 @@ class ConfigRules(Protocol):
     def check(
         self, resource_type: int, name: str, configs: Mapping[str, str | None], existing: Mapping[str, str]
     ) -> None:
-        """Raise KafkaError unless ``configs`` may be all that is set on a resource, where now ``existing`` is set."""
+        """Raise KafkaError unless ``configs`` may become the whole set of a resource's configs; ``existing`` are its
+        present ones."""
 
     def is_list(self, resource_type: int, name: str) -> bool:
         """Whether a config is a list, so that values can be appended to it."""

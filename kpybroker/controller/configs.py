@@ -1,7 +1,7 @@
 """AlterConfigs and IncrementalAlterConfigs (Kafka's ``ConfigurationControlManager``).
 
-Each resource succeeds or fails by itself; what succeeds is one batch. A value of a broker that is set again is written
-again, because brokers take that as "read your files again" (KAFKA-14136).
+Each resource succeeds or fails by itself; all that succeed form one batch. A value of a broker that is set again is
+written again, because brokers take that as "read your files again" (KAFKA-14136).
 """
 
 from collections.abc import Callable, Generator, Iterable, Mapping
@@ -25,12 +25,12 @@ GROUP_RESOURCE = 32
 KNOWN_RESOURCES = {TOPIC_RESOURCE, BROKER_RESOURCE, BROKER_LOGGER_RESOURCE, CLIENT_METRICS_RESOURCE, GROUP_RESOURCE}
 
 LONG_VALUE = 4_096
-"""Characters of a list that is edited in steps."""
+"""A list whose text is longer than this, in characters, is edited in steps."""
 SET, DELETE, APPEND, SUBTRACT = range(4)
 _OPERATION_NAMES = ("SET", "DELETE", "APPEND", "SUBTRACT")
 
 Alterations = dict[str, str | None]
-"""What becomes of each config that a request names; None deletes it."""
+"""The new value of each config that a request names; None deletes it."""
 
 
 class _Resource(Protocol):
@@ -40,7 +40,7 @@ class _Resource(Protocol):
 
 
 def alter_configs(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Set all configs of resources at once; what is not named is deleted."""
+    """Replace all configs of the named resources; configs that the request does not name are deleted."""
     message: legacy.AlterConfigsRequest = request.message
 
     def wanted(resource: _Resource, current: Mapping[str, str]) -> Generator[None, None, Alterations]:
@@ -105,7 +105,7 @@ def _alter(
     resources: Iterable[_Resource],
     wanted: Callable[[_Resource, Mapping[str, str]], Generator[None, None, Alterations]],
 ) -> Generator[None, None, tuple[list[Any], list[dict[str, Any]]]]:
-    """The records of all alterations, and for each resource the fields of its response."""
+    """Return the records of all alterations, and for each resource the fields of its response."""
     by_key: dict[tuple[int, str], list[_Resource]] = {}
     for number, resource in enumerate(resources):
         if number % STEP == STEP - 1:
@@ -188,9 +188,11 @@ def _check_min_insync_replicas(
 
 
 def one_min_insync_replicas(state: ControllerState) -> list[ConfigRecord]:
-    """What makes ``min.insync.replicas`` one and the same for all brokers (``maybeGenerateElrSafetyRecords``).
+    """Return the alterations that make ``min.insync.replicas`` one and the same for all brokers
+    (``maybeGenerateElrSafetyRecords``).
 
-    All brokers get a value of their own if they have none yet, this node's static one; single brokers lose theirs.
+    All brokers together get a value of their own if they have none yet: the static value of this node. Single brokers
+    lose theirs.
     """
     records = []
     if MIN_INSYNC_REPLICAS not in state.image.configs_of(BROKER_RESOURCE, ""):
@@ -207,7 +209,8 @@ def _min_insync_replicas(broker: str, value: str | None) -> ConfigRecord:
 
 
 def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[Any]:
-    """Eligibility was judged by the old ``min.insync.replicas``: forget it, but for one where nobody leads."""
+    """Forget the eligible replicas, which were judged by the old ``min.insync.replicas``. A partition without a leader
+    keeps one."""
     if not state.image.elr_enabled:
         return []
     names = [
@@ -219,11 +222,12 @@ def _clear_elr(state: ControllerState, records: Iterable[ConfigRecord]) -> list[
 
 
 def _still_eligible(state: ControllerState, names: set[str]) -> list[PartitionChangeRecord]:
-    """Who may lead again where nobody is in sync; Kafka forgets them too, and then nobody may ever lead.
+    """Choose the replica that may still lead a partition without an in-sync set. Kafka forgets it too, and then no
+    replica may ever lead.
 
-    Nothing is committed while nobody leads, so who was eligible has everything, whatever the minimum is now. Only one
-    stays so, since once it leads it may be enough alone; and that one does not lead after an unclean stop, where others
-    had everything too.
+    Nothing is committed while there is no leader, so every eligible replica has everything, whatever the minimum is
+    now. Only one stays eligible, since a leader may be enough alone from now on. If that one stops uncleanly it does
+    not lead, although other replicas had everything too.
     """
     kept = []
     for topic, partition_id, partition in state.partitions():

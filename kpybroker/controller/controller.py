@@ -52,20 +52,20 @@ RECORDS_IN_PLAIN_BATCH = 10_000
 
 
 class Decided(NamedTuple):
-    """A request that was decided in steps, with what it came to."""
+    """The outcome of a request that was decided in steps."""
 
     request: ControllerRequest
     outcome: Effects | Exception
 
 
 class Activate(NamedTuple):
-    """The first input: write what the log lacks. ``bootstrap_records`` are for an empty one."""
+    """The first input: write the records that the log lacks. ``bootstrap_records`` are for an empty log."""
 
     bootstrap_records: list[Any]
 
 
 class Idle(NamedTuple):
-    """Nothing was written for a while: a NoOpRecord lets observers see how far behind they are (KIP-835)."""
+    """An event after a while without writes: a NoOpRecord lets observers see how far behind they are (KIP-835)."""
 
 
 class FenceStaleBrokers(NamedTuple):
@@ -106,17 +106,17 @@ _IN_STEPS = frozenset(message for message, decide in _DECIDERS.items() if isgene
 
 
 def decides_in_steps(message: Any) -> bool:
-    """Whether a request may ask so much that it is decided in steps (`Controller.deliberate`)."""
+    """Whether a request may be large enough to be decided in steps (`Controller.deliberate`)."""
     return type(message) in _IN_STEPS
 
 
 def serves(request_class: type) -> bool:
-    """Whether requests of this class are the controller's."""
+    """Whether the controller serves requests of this class."""
     return request_class in _DECIDERS
 
 
 class Controller:
-    """Decides on the state it was given."""
+    """The machine that decides on the state it was given."""
 
     def __init__(self, state: ControllerState) -> None:
         self.state = state
@@ -124,7 +124,7 @@ class Controller:
         self._unapplied: tuple[LargeBatch, int] | None = None
 
     def decide(self, event: Any, now_ms: int) -> Effects:
-        """What a request or a timer means now. Timers mean nothing while a request is decided in steps."""
+        """Decide on a request or a timer. Timers have no effect while a request is decided in steps."""
         if isinstance(event, ControllerRequest):
             return self._answer(event, now_ms)
         if isinstance(event, Decided):
@@ -149,7 +149,8 @@ class Controller:
         raise TypeError(f"No decision on {type(event).__name__}")
 
     def deliberate(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Decided]:
-        """Decide on a request in steps. Until `settle` is done, what it comes to must be the next decision."""
+        """Decide on a request in steps. The outcome must be the next decision, and nothing else may be decided until
+        `settle` is done."""
         self._is_deliberating = True
         try:
             effects = yield from self._answer_in_steps(request, now_ms)
@@ -160,7 +161,7 @@ class Controller:
         return Decided(request, effects)
 
     def settle(self) -> Generator[None, None, None]:
-        """Take what was decided in steps into the state, in steps; then others may decide again."""
+        """Apply the outcome of `deliberate` to the state, in steps; after that other requests may be decided again."""
         if self._unapplied is not None:
             batch, offset = self._unapplied
             self._unapplied = None
@@ -172,13 +173,13 @@ class Controller:
         self._is_deliberating = False
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
-        """Take one record into the state; a large batch with the next `settle`."""
+        """Apply one record to the state. A large batch is applied by the next `settle`."""
         if type(record) is LargeBatch:
             self._unapplied = record, offset
         else:
             self.state.apply(record, offset, producer)
 
-    def apply_marker(self, producer: ProducerEpoch, _commit: bool, offset: int) -> None:
+    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:  # noqa: ARG002
         """The metadata log has no transactional producers, and so no markers."""
         raise InvalidMetadata(
             f"A transaction marker of producer {producer.producer_id} at {offset} of the metadata log"
@@ -208,7 +209,8 @@ class Controller:
         return self._write(records)._replace(replies=[(request.ticket, response)])
 
     def _write(self, records: list[Any]) -> Effects:
-        """Records as effects; more than fit in one batch are wrapped in a metadata transaction (KIP-868)."""
+        """Return records as effects. If they do not fit in one batch, they are wrapped in a metadata transaction
+        (KIP-868)."""
         if len(records) > RECORDS_IN_PLAIN_BATCH and self.state.image.level >= metadata_version.TRANSACTIONS:
             records = [BeginTransactionRecord(name="Large change"), *records, EndTransactionRecord()]
         return Effects(records=records)

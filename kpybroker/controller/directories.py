@@ -1,4 +1,4 @@
-"""AssignReplicasToDirs: brokers with several log directories say where they put their replicas (KIP-858)."""
+"""AssignReplicasToDirs: brokers with several log directories report where they put their replicas (KIP-858)."""
 
 from typing import Any
 

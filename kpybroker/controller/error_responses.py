@@ -1,4 +1,4 @@
-"""The response that says only "this request failed", per API (``getErrorResponse`` of Kafka's request classes)."""
+"""The response "this request failed", for each API (``getErrorResponse`` of Kafka's request classes)."""
 
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +48,7 @@ def error_response(request: Any, api_version: int, code: int, message: str | Non
 
 
 def plain_error_response(request: Any, api_version: int, code: int) -> Any:
-    """The same with Kafka's standard message for the code."""
+    """Like `error_response`, with Kafka's standard message for the code."""
     return error_response(request, api_version, code, error_codes.message(code))
 
 
@@ -80,7 +80,7 @@ def _create_partitions(request: CreatePartitionsRequest, code: int, message: str
 
 
 def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Callable[[Any, int, str | None], Any]:
-    """The refusal of AlterConfigs or IncrementalAlterConfigs: messages of one shape, in classes of their own."""
+    """Refuse AlterConfigs or IncrementalAlterConfigs: their messages have the same fields, but classes of their own."""
 
     def refuse(request: Any, code: int, message: str | None) -> Any:
         responses = [

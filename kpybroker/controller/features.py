@@ -27,7 +27,8 @@ DISABLED = FeatureRange(0, 0)
 
 
 def update_features(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Change all features of a request, or none. As in Kafka, a request of version 0 can only upgrade."""
+    """Make all changes of features that a request asks for, or none. As in Kafka, version 0 of the request can only
+    upgrade."""
     message: UpdateFeaturesRequest = request.message
     records: list[FeatureLevelRecord | NoOpRecord | ConfigRecord] = []
     updates: dict[str, FeatureUpdateKey] = {}
@@ -68,7 +69,7 @@ def _refuse(name: str, level: int, reason: str) -> KafkaError:
 def _update(
     state: ControllerState, update: FeatureUpdateKey, proposed: Mapping[str, int], *, validate_only: bool
 ) -> FeatureLevelRecord | NoOpRecord | None:
-    """``proposed``: the levels of all features once the whole request is done."""
+    """Change one feature. ``proposed`` are the levels of all features once the whole request is done."""
     name, level, upgrade_type = update.feature, update.max_version_level, update.upgrade_type
     if upgrade_type not in (UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE):
         raise _refuse(name, level, "The controller does not support the given upgrade type.")
@@ -116,7 +117,7 @@ def _check_metadata_version(current: int, level: int, upgrade_type: int) -> None
 
 
 def _why_unsupported(state: ControllerState, name: str, level: int) -> str | None:
-    """What keeps a level from being finalised: a node that does not have it, or of which that is not known."""
+    """Explain why a level cannot be finalised: a node does not support it, or it is not known whether the node does."""
     nodes: list[tuple[str, Mapping[str, FeatureRange]]] = [
         (f"Local controller {state.settings.node_id}", features.SUPPORTED)
     ]

@@ -1,6 +1,6 @@
-"""The records of a long decision: one for the journal, encoded and made into units beforehand.
+"""The records of a long decision: a single record for the journal, encoded and made into units beforehand.
 
-Invariant: whoever applies it, in whatever steps, holds what a replay of its records gives.
+Invariant: applying it, in whatever steps, gives the same state as a replay of its records.
 """
 
 from collections.abc import Generator, Sequence
@@ -12,23 +12,24 @@ from kpywire.metadata_records import encode_record
 from kpywire.record import encode_record as batched_record
 
 LARGE_RECORDS = 100
-"""What has fewer is written and applied at once."""
+"""Fewer records than this are written and applied at once."""
 
 
 class LargeBatch:
-    """Takes the place of its records: in `Effects`, behind the append, and in what waits to be committed."""
+    """One object in place of many records: in `Effects`, behind the append, and in the queue of what waits to be
+    committed."""
 
     __slots__ = ("records", "section", "units")
 
     def __init__(self, section: bytes, records: int, units: list[Unit]) -> None:
-        """``section`` is that of the batch in the log, with so many records."""
+        """``section`` is the section of the batch in the log, with this number of records."""
         self.section = section
         self.records = records
         self.units = units
 
 
 def large_batch(records: Sequence[Any], level: int) -> Generator[None, None, LargeBatch]:
-    """The batch of these records at a level of ``metadata.version``; yields now and then."""
+    """Make the batch of these records at a level of ``metadata.version``. Yields now and then."""
     parts: list[bytes] = []
     for delta, record in enumerate(records):
         value = encode_record(record, record_version(record, level))

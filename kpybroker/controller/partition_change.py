@@ -1,6 +1,6 @@
 """The one place that computes a change of a partition: new ISR, new leader, finished reassignment, ELR.
 
-A pure function of the partition as it is and of what is wanted (Kafka's ``PartitionChangeBuilder``). Elections
+It is a pure function of the partition and of the change that is wanted (Kafka's ``PartitionChangeBuilder``). Elections
 happen here and nowhere else, so their rules hold for every cause of a change.
 
 Invariants: a leader is elected from the ISR, or from the eligible leader replicas when the ISR is empty, unless the
@@ -16,7 +16,7 @@ from kpywire.metadata_records.partition_change_record import PartitionChangeReco
 
 
 class Election(Enum):
-    """Which leader is wanted."""
+    """The kind of leader that is wanted."""
 
     PREFERRED = "the first replica, if it can lead"
     ONLINE = "the present leader, if it can lead"
@@ -24,9 +24,9 @@ class Election(Enum):
 
 
 class PartitionChange:
-    """A change in the making. Set what is wanted, then :meth:`build` it once."""
+    """A change in the making: set the wanted state, then :meth:`build` it once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         topic_id: bytes,
         partition_id: int,
@@ -38,7 +38,8 @@ class PartitionChange:
         may_lead: Callable[[int], bool],
         default_directory: Callable[[int], bytes],
     ) -> None:
-        """``may_lead`` says which brokers can lead now; ``default_directory`` where a broker puts a new replica."""
+        """``may_lead`` tells which brokers can lead now; ``default_directory`` tells where a broker puts a new
+        replica."""
         self._topic_id = topic_id
         self._partition_id = partition_id
         self._partition = partition
@@ -58,11 +59,11 @@ class PartitionChange:
         self.unclean_shutdown_replicas: Sequence[int] = ()
 
     def assign_directories(self, directories: Mapping[int, bytes]) -> None:
-        """Say which log directories hold the replicas of some brokers."""
+        """Set the log directories that hold the replicas of some brokers."""
         self._directories.update(directories)
 
     def build(self) -> PartitionChangeRecord | None:
-        """The record that makes the change; None when nothing changes."""
+        """Return the record that makes the change, or None if nothing changes."""
         was = self._partition
         record = PartitionChangeRecord(topic_id=self._topic_id, partition_id=self._partition_id)
         self._finish_reassignment()
@@ -81,9 +82,9 @@ class PartitionChange:
         return None if _changes_nothing(record) else record
 
     def _finish_reassignment(self) -> None:
-        """Once all that are added are in the ISR, those to be removed leave (KIP-455).
+        """Finish a reassignment once all added replicas are in the ISR: the replicas to be removed leave (KIP-455).
 
-        Where more leave than come, all that stay must be in the ISR (``PartitionReassignmentReplicas``).
+        If more replicas leave than are added, all that stay must be in the ISR (``PartitionReassignmentReplicas``).
         """
         if not self.adding and not self.removing:
             return
@@ -95,10 +96,11 @@ class PartitionChange:
         self.isr, self.replicas, self.adding, self.removing = isr, replicas, [], []
 
     def _choose_elr(self) -> None:
-        """Below ``min.insync.replicas``, who was in sync stays eligible unless it stopped uncleanly (KIP-966).
+        """Choose the eligible leader replicas. If the ISR falls below ``min.insync.replicas``, a replica that was in
+        sync stays eligible unless it stopped uncleanly (KIP-966).
 
-        Who is no replica any more is not: Kafka keeps those whom a reassignment removed. They never lead, and as long
-        as they are eligible the last known leader does not either.
+        A broker that is no longer a replica is never eligible. Kafka keeps those that a reassignment removed. They
+        never lead, and as long as they are eligible the last known leader does not lead either.
         """
         if not self._elr_enabled:
             return
@@ -113,7 +115,7 @@ class PartitionChange:
         return eligible and self._may_lead(replica)
 
     def _winner(self) -> tuple[int, bool]:
-        """The broker to lead (or NO_LEADER), and whether it was elected uncleanly."""
+        """Return the broker that is to lead (or NO_LEADER), and whether its election is unclean."""
         present = self._partition.leader
         if self.election is Election.PREFERRED and self._can_lead(self.replicas[0]):
             return self.replicas[0], False
@@ -157,7 +159,7 @@ class PartitionChange:
             record.eligible_leader_replicas = self._elr
 
     def _raise_leader_epoch_of_old_levels(self, record: PartitionChangeRecord) -> None:
-        """Before 3.6 a shrinking ISR needed a new leader epoch (KAFKA-15021)."""
+        """Raise the leader epoch when the ISR shrinks, as levels before 3.6 require (KAFKA-15021)."""
         if self._level >= metadata_version.ISR_SHRINK_KEEPS_LEADER_EPOCH or record.leader != NO_LEADER_CHANGE:
             return
         if record.isr is not None and not set(self._partition.isr) <= set(record.isr):

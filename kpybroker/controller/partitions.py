@@ -137,7 +137,7 @@ def _why_not(
 
 
 def elect_leaders(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Elect the preferred leaders of partitions, or any leader for those without one (KIP-183, KIP-460)."""
+    """Elect the preferred leaders of partitions, or any leader for partitions without one (KIP-183, KIP-460)."""
     message: ElectLeadersRequest = request.message
     asks_for_nothing = message.topic_partitions is not None and not message.topic_partitions
     if message.election_type not in (PREFERRED, UNCLEAN) and not asks_for_nothing:
@@ -223,7 +223,7 @@ def _elect_where(
 
 
 def create_partitions(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Add partitions to topics; what is there stays where it is."""
+    """Add partitions to topics; existing partitions stay where they are."""
     message: CreatePartitionsRequest = request.message
     occurrences = yield from counted(wanted.name for wanted in message.topics)
     duplicates = [name for name, times in occurrences.items() if times > 1]

@@ -1,8 +1,8 @@
-"""Where the replicas of new partitions go: striped over racks and brokers (Kafka's ``StripedReplicaPlacer``).
+"""The placement of new replicas: striped over racks and brokers (Kafka's ``StripedReplicaPlacer``).
 
 Guarantees, in this order: the preferred leader is on a broker that is not fenced; a partition's replicas are on
-different brokers; they spread over as many racks as there are; leaders and replicas spread evenly. The placer starts
-at random places, so two topics with one partition each do not both land on the first broker.
+different brokers; they spread over as many racks as there are; leaders and replicas spread evenly. The placer starts at
+random places, so two topics with one partition each do not both land on the first broker.
 """
 
 from collections.abc import Iterator, Sequence
@@ -77,7 +77,7 @@ class _Racks:
         self._round = 0
 
     def place(self, replication_factor: int) -> list[int]:
-        """The replicas of one partition, its preferred leader first."""
+        """Place the replicas of one partition, the preferred leader first."""
         if self._round == self._unfenced and self._unfenced > 1:
             self._shuffle()
             self._round = 0
@@ -115,7 +115,7 @@ class _Racks:
 def place(
     brokers: Sequence[UsableBroker], partitions: int, replication_factor: int, rng: Random
 ) -> Iterator[list[int]]:
-    """The replicas of each new partition; raises INVALID_REPLICATION_FACTOR when they cannot be placed."""
+    """Place the replicas of each new partition. Raises INVALID_REPLICATION_FACTOR if they cannot be placed."""
     if replication_factor <= 0:
         _refuse(f"Invalid replication factor {replication_factor}: the replication factor must be positive.")
     if all(broker.fenced for broker in brokers):

@@ -1,7 +1,8 @@
-"""Moving partitions between brokers: begun, called off, listed (KIP-455; Kafka's ``ReplicationControlManager``).
+"""Moving partitions between brokers: reassignments are begun, cancelled and listed (KIP-455; Kafka's
+``ReplicationControlManager``).
 
-What follows from it is the replicas' matter; it ends where a change of the ISR finds that all who are to stay are in
-sync (`kpybroker.controller.partition_change`).
+The copying that follows is the replicas' work. A reassignment ends with the change of the ISR after which all replicas
+that are to stay are in sync (`kpybroker.controller.partition_change`).
 """
 
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ from kpywire.messages.list_partition_reassignments import (
 
 
 def alter_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Give partitions other replicas; null calls off what was begun."""
+    """Give partitions other replicas; null cancels a reassignment."""
     message: AlterPartitionReassignmentsRequest = request.message
     may_change_factor = message.allow_replication_factor_change
     records: list[Any] = []
@@ -90,7 +91,8 @@ def _reassign(
 
 
 def _check_factor(partition: Partition, wanted: list[int]) -> None:
-    """Of a partition that is moving what it is to have counts."""
+    """Check that the number of replicas stays the same. For a partition that is moving, the number after its
+    reassignment counts."""
     present = len(set(partition.replicas).difference(partition.removing_replicas))
     if len(wanted) != present:
         raise KafkaError(
@@ -100,7 +102,7 @@ def _check_factor(partition: Partition, wanted: list[int]) -> None:
 
 
 def _reverted(state: ControllerState, name: str, index: int, partition: Partition) -> tuple[list[int], list[int]]:
-    """The ISR and the replicas as they were before a reassignment."""
+    """Return the ISR and the replicas as they were before a reassignment."""
     if not partition.adding_replicas and not partition.removing_replicas:
         raise KafkaError(error_codes.NO_REASSIGNMENT_IN_PROGRESS)
     replicas = [replica for replica in partition.replicas if replica not in partition.adding_replicas]
@@ -115,7 +117,7 @@ def _reverted(state: ControllerState, name: str, index: int, partition: Partitio
 
 
 def list_partition_reassignments(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Those of the partitions asked for that are moving; of all partitions if none is named."""
+    """List the named partitions that are moving, or all moving partitions if none is named."""
     message: ListPartitionReassignmentsRequest = request.message
     topics = state.image.topics
     wanted: Iterable[tuple[str, Iterable[int]]] = (

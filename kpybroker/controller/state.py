@@ -1,7 +1,7 @@
-"""What deciders read: the metadata as appended so far, and what only the active controller knows.
+"""The state that deciders read: the metadata as appended so far, and what only the active controller knows.
 
-Durable state is the image, changed by ``apply`` alone. Soft state (heartbeats) begins anew with each controller.
-What can be found by a scan is scanned for: fencing a broker among 10 000 partitions takes milliseconds, and happens
+Durable state is the image, changed by ``apply`` alone. Soft state (heartbeats) begins empty with each controller.
+Anything that a scan can find is not indexed: fencing a broker among 10 000 partitions takes milliseconds, and happens
 seldom.
 """
 
@@ -34,7 +34,7 @@ UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
 
 
 class Settings(NamedTuple):
-    """The node's static settings that the controller decides by."""
+    """The node's static settings that decisions depend on."""
 
     node_id: int
     default_partitions: int = 1
@@ -44,11 +44,11 @@ class Settings(NamedTuple):
     bootstrap_min_insync_replicas: int = 1
     inter_broker_listener_name: str = ""
     configured_voters: tuple[int, ...] = ()
-    """Of ``controller.quorum.voters``."""
+    """The ids of the voters that ``controller.quorum.voters`` names."""
 
 
 class ControllerRequest(NamedTuple):
-    """A request with what a decider may need to know about it."""
+    """A request with everything that a decider may need to know about it."""
 
     ticket: Any
     message: Any
@@ -59,9 +59,9 @@ class ControllerRequest(NamedTuple):
 Decision = tuple[list[Any], Any]
 """The records to append as one batch, and the response."""
 Steps = Generator[None, None, Decision]
-"""A decision about many things, which yields now and then. Nobody else decides meanwhile."""
+"""A decision about many things, which yields now and then. Nothing else is decided meanwhile."""
 STEP = 32
-"""What takes little is done so many times between two yields."""
+"""The number of cheap operations between two yields."""
 
 
 class ControllerState:
@@ -77,7 +77,7 @@ class ControllerState:
         kraft_version: KRaftVersion,
         now_ms: int,
     ) -> None:
-        """``image`` becomes this state's own; ``next_write_offset`` tells where the next record will be."""
+        """``image`` becomes this state's own. ``next_write_offset`` returns the offset of the next record."""
         self.image = image
         self.settings = settings
         self.rules = rules
@@ -86,24 +86,24 @@ class ControllerState:
         self.kraft_version = kraft_version
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
         self.reported_configs: tuple[object, list[Any]] | None = None
-        """What CreateTopics last reported for a topic, with what it was made from."""
+        """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():
             self.topic_created(topic)
         for broker in image.brokers.values():
-            self.heartbeats.touch(broker.id, broker.fenced, -1)
+            self.heartbeats.touch(broker.id, -1, fenced=broker.fenced)
             # The broker of this very node cannot be alive from before: it shares the process with its controller.
             if not broker.fenced and broker.id != settings.node_id:
                 self.heartbeats.contact(Session(broker.id, broker.epoch), now_ms)
 
     def apply(self, record: Any, offset: int, producer: ProducerEpoch | None = None) -> None:
-        """Take one appended record into the state; the only mutator of what is durable."""
+        """Apply one appended record to the state. Nothing else changes durable state."""
         if producer is not None:
             raise InvalidMetadata(f"A record of producer {producer.producer_id} at {offset} of the metadata log")
         self.image.apply(record, offset, self)
 
     def broker(self, broker_id: int, epoch: int) -> Broker:
-        """A registered broker; raises STALE_BROKER_EPOCH unless it is there in that epoch."""
+        """Return a registered broker. Raises STALE_BROKER_EPOCH unless it is registered in that epoch."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             message = f"No broker registration found for broker id {broker_id}"
@@ -118,7 +118,7 @@ class ControllerState:
         return self.kraft_version.level if feature == KRAFT_VERSION else self.image.finalized_features.get(feature, 0)
 
     def is_active(self, broker_id: int) -> bool:
-        """Whether a broker is there and may lead."""
+        """Whether a broker is registered and may lead."""
         broker = self.image.brokers.get(broker_id)
         return broker is not None and broker.is_active
 
@@ -131,7 +131,7 @@ class ControllerState:
         ]
 
     def default_directory(self, broker_id: int) -> bytes:
-        """Where a broker puts a new replica: its only directory, or its own choice among several."""
+        """The directory where a broker puts a new replica: its only one, or its own choice among several."""
         broker = self.image.brokers.get(broker_id)
         if broker is None:
             return UNASSIGNED_DIRECTORY
@@ -164,7 +164,7 @@ class ControllerState:
     ) -> PartitionChange:
         """Begin a change of a partition. ``may_lead`` replaces "is active" where a broker is about to change.
 
-        Whoever it is, nobody leads from a log directory that is offline (Kafka's ``LeaderAcceptor``).
+        No broker leads from a log directory that is offline (Kafka's ``LeaderAcceptor``).
         """
         partition = topic.partitions[partition_id]
         able = may_lead or self.is_active
@@ -183,18 +183,18 @@ class ControllerState:
         )
 
     def topic_config(self, topic_name: str, config: str) -> str:
-        """The value of a config of a topic, whoever set it."""
+        """The value of a config of a topic, from whichever layer sets it."""
         return self.rules.effective_topic_config(
             config, self.image.configs_of(TOPIC_RESOURCE, topic_name), *self.broker_configs()
         )
 
     def broker_configs(self) -> tuple[dict[str, str], dict[str, str]]:
-        """What is set in the metadata for this node, and for all nodes."""
+        """The configs that the metadata hold for this node, and for all nodes."""
         node = self.image.configs_of(BROKER_RESOURCE, str(self.settings.node_id))
         return dict(node), dict(self.image.configs_of(BROKER_RESOURCE, ""))
 
     def unclean_election_allowed(self, topic_name: str) -> bool:
-        """Whether a topic prefers a leader that lost records to none."""
+        """Whether a topic prefers a leader that lost records to having no leader."""
         return self.topic_config(topic_name, UNCLEAN_LEADER_ELECTION) == "true"
 
     def name_colliding_with(self, name: str) -> str | None:
@@ -245,4 +245,4 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        """Nothing is derived from what is only kept."""
+        """Nothing is derived from metadata that is only stored."""

@@ -36,7 +36,7 @@ _T = TypeVar("_T")
 
 
 def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
-    """Create topics, or with ``validate_only`` say what would become of the request."""
+    """Create topics, or with ``validate_only`` only report what the request would do."""
     message: CreateTopicsRequest = request.message
     occurrences = yield from counted(topic.name for topic in message.topics)
     wanted = [topic for topic in message.topics if occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA]
@@ -66,7 +66,7 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
 
 
 def counted(keys: Iterable[_T]) -> Generator[None, None, "Counter[_T]"]:
-    """How often each comes; yields now and then."""
+    """Count how often each item occurs. Yields now and then."""
     times: Counter[_T] = Counter()
     for number, key in enumerate(keys):
         times[key] += 1
@@ -80,7 +80,8 @@ def _invalid(name: str, message: str) -> CreatableTopicResult:
 
 
 def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions: int) -> None:
-    """Whether they are few enough, in Kafka's sum of 32 bits, which overflows; the bound on records holds anyway."""
+    """Check that they are few enough. Like Kafka's, the sum has 32 bits and overflows; the limit on records holds
+    anyway."""
     total = 0
     for topic in topics:
         if topic.assignments:
@@ -126,18 +127,18 @@ def _create_topic(
 def partition_records(
     state: ControllerState, topic_id: bytes, partitions: Iterable[tuple[int, Partition]]
 ) -> Generator[None, None, list[Any]]:
-    """The records of new partitions by their numbers."""
+    """Return the records of new partitions, which are given by their numbers."""
     level, elr_enabled = state.image.level, state.image.elr_enabled
     records = []
     for number, (partition_id, partition) in enumerate(partitions):
         if number % STEP == STEP - 1:
             yield
-        records.append(partition.to_record(topic_id, partition_id, level, elr_enabled))
+        records.append(partition.to_record(topic_id, partition_id, level, elr_enabled=elr_enabled))
     return records
 
 
 def _reported_configs(state: ControllerState, configs: dict[str, str]) -> list[CreatableTopicConfigs]:
-    """The effective configs as the response shows them; topics in a row that set the same share one list."""
+    """The effective configs as the response shows them. Topics in a row with the same settings share one list."""
     effective = state.rules.effective_topic_configs(configs, *state.broker_configs())
     if state.reported_configs is not None and state.reported_configs[0] is effective:
         return state.reported_configs[1]
@@ -212,7 +213,7 @@ def _assigned_partitions(state: ControllerState, topic: CreatableTopic) -> Gener
 def assigned_partition(
     state: ControllerState, partition_id: int, replicas: Sequence[int], replication_factor: int | None
 ) -> Partition:
-    """A new partition on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
+    """Return a new partition on the brokers that a client named. Raises INVALID_REPLICA_ASSIGNMENT."""
     check_assignment(state, replicas, replication_factor)
     if not any(map(state.is_active, replicas)):
         raise KafkaError(
@@ -224,7 +225,7 @@ def assigned_partition(
 
 
 def check_assignment(state: ControllerState, replicas: Sequence[int], replication_factor: int | None = None) -> None:
-    """Whether partitions may lie on the brokers that a client named; raises INVALID_REPLICA_ASSIGNMENT."""
+    """Check whether partitions may be on the brokers that a client named. Raises INVALID_REPLICA_ASSIGNMENT."""
     problem = None
     if not replicas:
         problem = "includes an empty replica list."
@@ -269,7 +270,8 @@ def _placed_partitions(state: ControllerState, topic: CreatableTopic) -> Generat
 def placed_partitions(
     state: ControllerState, count: int, replication_factor: int
 ) -> Generator[None, None, list[Partition]]:
-    """New partitions on brokers that the controller chooses; raises INVALID_REPLICATION_FACTOR if there are too few."""
+    """Return new partitions on brokers that the controller chooses. Raises INVALID_REPLICATION_FACTOR if there are too
+    few."""
     partitions = []
     placed = place(state.usable_brokers(), count, replication_factor, state.rng)
     for number, replicas in enumerate(placed):

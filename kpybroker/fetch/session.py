@@ -1,9 +1,9 @@
-"""One client's set of partitions to read, and which of them changed since they were last answered.
+"""The partitions that one client reads, and which of them changed since they were last answered.
 
-A partition tells the sessions that read it when its records, high watermark, last stable offset, log start or
-leadership change: consumers once, until they have looked. So answering looks only at what changed, however many
-partitions the client reads, and an append costs nothing for sessions that have not come back for the last one. A fetch
-without a session (session id 0) is a session of one request.
+A partition notifies the sessions that read it when its records, high watermark, last stable offset, log start or
+leadership change. Consumers are notified once, until they have looked again. So an answer looks only at partitions that
+changed, however many the client reads, and an append costs nothing for sessions that have not come back since the last
+one. A fetch without a session (session id 0) is a session of one request.
 
 Invariant: an entry that is not in ``changed`` has nothing to answer: no data, no error, no offset the client has not
 seen.
@@ -24,9 +24,9 @@ class Watched(Protocol):
 
     topic: Any
     watchers: "dict[Entry, None]"
-    """Consumers' that have to be told when something changes."""
+    """Entries of consumers that have to be notified of the next change."""
     told: "dict[Entry, None]"
-    """Those that were told since they looked."""
+    """Entries of consumers that were notified and have not looked since."""
     following: "dict[Entry, None]"
     gone: bool
     leader: Any
@@ -39,12 +39,12 @@ class Watched(Protocol):
 
 
 class Entry:
-    """One partition in one session: where its reader is and what it was last told.
+    """One partition in one session: the reader's position, and the offsets it was last sent.
 
-    ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown;
-    ``name`` is that of the topic once it was found, also when it is gone; ``held_back`` tells that the last answer had
-    no room for its records; ``settled`` is what a full answer says of it while it has nothing new, where that is kept;
-    ``follower`` is what the leader knows of the replica that fetches here, whose times the session's clock tells.
+    ``topic`` is the name (versions up to 12) or the id, 16 bytes; ``replica`` is None while the partition is unknown.
+    ``name`` is the topic's name once it was found, even after its deletion. ``held_back``: the last answer had no room
+    for its records. ``settled`` is the partition's part of a full answer while it has nothing new, if that is kept.
+    ``follower`` is the leader's state of the replica that fetches here; the session's clock has its times.
     """
 
     __slots__ = (
@@ -91,7 +91,7 @@ class Entry:
         self.log_start_offset = wanted.log_start_offset
 
     def watch(self) -> None:
-        """Be told of the replica's next change: what there is now is being read."""
+        """Get notified of the replica's next change: its current state is being read."""
         replica = self.replica
         if replica is None:
             return
@@ -103,7 +103,8 @@ class Entry:
         replica.watchers[self] = None
 
     def rest(self) -> None:
-        """The follower's fetches are none of this partition any more, until it is noted again."""
+        """Detach the follower's state: the session's fetches no longer count for this partition, until it is noted
+        again."""
         if self.follower is not None:
             self.follower.leave_session(self.session.clock)
             self.follower = None
@@ -122,11 +123,11 @@ class Entry:
         self.replica = None
 
     def mark(self) -> None:
-        """The log starts elsewhere: news for the next answer, which nobody waits for (``DelayedFetch``)."""
+        """Put a new log start into the next answer. A waiting request is not answered for it (``DelayedFetch``)."""
         self.session.changed[self] = None
 
     def touch(self) -> None:
-        """The partition has something new."""
+        """Note that the partition has something new, and wake the waiting request."""
         session = self.session
         session.changed[self] = None
         if session.wake is not None:
@@ -152,25 +153,25 @@ class Session:
         "wake",
     )
 
-    def __init__(self, session_id: int, uses_ids: bool, now_ms: float, *, is_follower: bool = False) -> None:
+    def __init__(self, session_id: int, now_ms: float, *, uses_ids: bool, is_follower: bool = False) -> None:
         self.id = session_id
         self.client_id: str | None = None
-        """Of the client that opened it: a name for a reader that is in no group."""
+        """The client id that opened it: a name for a reader that is in no group."""
         self.epoch = FIRST_EPOCH
         self.uses_ids = uses_ids
         self.is_follower = is_follower
         self.lasts = session_id != NO_SESSION
-        """Whether it goes on after this request, so that its entries are to be told of changes. So does one that its
-        client knows nothing of (`kpybroker.fetch.standing`)."""
+        """Whether it continues after this request, so that its entries have to be notified of changes. This includes a
+        session that its client does not know of (`kpybroker.fetch.remembered`)."""
         self.created_ms = self.last_used_ms = now_ms
         self.entries: dict[tuple[str | bytes, int], Entry] = {}
         self.changed: dict[Entry, None] = {}
         self.wake: Callable[[], None] | None = None
         self.clock = FetchClock() if is_follower else None
-        """Of a follower: when it last fetched."""
+        """The time of a follower's last fetch; None for consumers."""
 
     def add(self, topics: Iterable[Any]) -> None:
-        """Add or move the partitions that a request lists; each of them has changed."""
+        """Add or move the partitions that a request lists; each of them counts as changed."""
         entries, changed, uses_ids = self.entries, self.changed, self.uses_ids
         for wanted in topics:
             topic = wanted.topic_id if uses_ids else wanted.topic
@@ -183,7 +184,7 @@ class Session:
                 changed[entry] = None
 
     def forget(self, topics: Iterable[Any]) -> None:
-        """Leave out the partitions that a request's ``forgotten_topics_data`` lists."""
+        """Remove the partitions that a request's ``forgotten_topics_data`` lists."""
         for forgotten in topics:
             topic = forgotten.topic_id if self.uses_ids else forgotten.topic
             for index in forgotten.partitions:
@@ -193,10 +194,10 @@ class Session:
                     self.changed.pop(entry, None)
 
     def answered(self, entry: Entry, high_watermark: int, log_start_offset: int, *, more: bool) -> None:
-        """Note what the client is told of ``entry``.
+        """Note the offsets that the client is sent for ``entry``.
 
-        ``more``: it has records or an error, so it stays due until the client moves on. What was answered goes behind
-        the others (fairness), what was held back keeps its place.
+        ``more``: it has records or an error, so it stays due until the client moves on. An answered entry moves behind
+        the others (fairness); one that was held back keeps its place.
         """
         entry.sent_high_watermark = high_watermark
         entry.sent_log_start_offset = log_start_offset
@@ -207,7 +208,7 @@ class Session:
             self.changed[entry] = None
 
     def next_epoch(self) -> None:
-        """The epoch of the next request; after the largest comes 1 again, since 0 opens a new session."""
+        """Advance to the epoch of the next request. After the largest comes 1 again, since 0 opens a new session."""
         self.epoch = FIRST_EPOCH if self.epoch == LAST_EPOCH else self.epoch + 1
 
     def close(self) -> None:
@@ -217,7 +218,7 @@ class Session:
         self.forget_all()
 
     def forget_all(self) -> None:
-        """Let go of entries that watch nothing: they and the session hold one another, and nothing else frees them."""
+        """Drop entries that watch nothing: they and the session refer to each other, and nothing else frees them."""
         self.entries.clear()
         self.changed.clear()
         self.wake = None

@@ -1,8 +1,8 @@
-"""The sessions this node keeps (Kafka's FetchSessionCache), and what a request's session id and epoch ask for.
+"""The fetch sessions that this node keeps (Kafka's FetchSessionCache), and the lookup by session id and epoch.
 
-A session is kept for a client that asks for one while there is room (``max.incremental.fetch.session.cache.slots``);
-room is made by dropping one that was idle for two minutes, or a smaller one of a consumer for a follower's or for a
-larger one. A client without a session simply lists all its partitions each time.
+A session is kept for a client that asks for one while there is room (``max.incremental.fetch.session.cache.slots``).
+Room is made by dropping a session that was idle for two minutes, or a smaller session of a consumer for a follower's or
+for a larger one. A client without a session lists all its partitions each time.
 """
 
 import random
@@ -11,8 +11,8 @@ from itertools import islice
 from typing import Any
 
 from kpybroker.errors import KafkaError
+from kpybroker.fetch.remembered import RememberedBudget
 from kpybroker.fetch.session import NO_SESSION, Session
-from kpybroker.fetch.standing import Room
 from kpywire import error_codes
 from kpywire.fetch import PackedTopic
 from kpywire.messages.fetch import FetchTopic
@@ -20,17 +20,18 @@ from kpywire.messages.fetch import FetchTopic
 FINAL_EPOCH = -1
 INITIAL_EPOCH = 0
 FULL = (FINAL_EPOCH, INITIAL_EPOCH)
-"""Epochs of requests that list all that they are about."""
+"""Epochs of requests that list all their partitions."""
 STEP_PARTITIONS = 32
 MOST_PARTITIONS = 500_000
-"""In all sessions together. Kafka counts sessions only, whatever they hold."""
-MOST_STANDING = 100_000
-"""Partitions of clients without a session that are remembered for their next requests."""
+"""The most partitions in all sessions together. Kafka limits sessions only, whatever they hold."""
+MOST_REMEMBERED = 100_000
+"""The most partitions of clients without a session that are remembered for their next requests."""
 ABANDONED_MS = 600_000
-"""Who has not fetched for so long is gone, or begins anew. Kafka keeps such sessions until it needs their slots."""
+"""A client that has not fetched for this long counts as gone, and has to begin a new session. Kafka keeps such sessions
+until it needs their slots."""
 SWEEP_MS = 60_000
 EVICTION_MS = 120_000
-"""Kafka's ``incremental.fetch.session.cache.eviction.ms``, which it does not let anybody configure either."""
+"""Kafka's ``incremental.fetch.session.cache.eviction.ms``, which cannot be configured in Kafka either."""
 
 
 class Sessions:
@@ -44,35 +45,28 @@ class Sessions:
         self._swept_ms = 0.0
         self.partitions = 0
         """How many partitions all sessions read together."""
-        self.standing_room = Room(MOST_STANDING)
+        self.remembered_budget = RememberedBudget(MOST_REMEMBERED)
 
-    def begin(self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float) -> tuple[Session, bool]:
-        """The session that a Fetch request reads in, with the request's changes made; and whether it is incremental.
-
-        Raises:
-            KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR, of
-                the whole response.
-        """
-        if request.session_epoch in FULL:
-            old = self.sessions.get(request.session_id)
-            if old is not None:
-                self.drop(old)
-            session = Session(NO_SESSION, uses_ids, now_ms, is_follower=is_follower)
-            session.add(request.topics)
-            if request.session_epoch == INITIAL_EPOCH:
-                self._keep(session, now_ms)
-            return session, False
-        session = self._continue(request, uses_ids, now_ms)
-        return session, session.id != NO_SESSION
-
-    def begin_in_steps(
-        self, request: Any, uses_ids: bool, is_follower: bool, now_ms: float
-    ) -> Generator[None, None, Session]:
-        """As `begin`, of a full request (its epoch is one of `FULL`) for many partitions: yields between some."""
+    def begin(self, request: Any, *, uses_ids: bool, is_follower: bool, now_ms: float) -> Session:
+        """Make the session of a full request (its epoch is one of `FULL`). It lasts if the request asks for that and
+        there is room."""
         old = self.sessions.get(request.session_id)
         if old is not None:
             self.drop(old)
-        session = Session(NO_SESSION, uses_ids, now_ms, is_follower=is_follower)
+        session = Session(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
+        session.add(request.topics)
+        if request.session_epoch == INITIAL_EPOCH:
+            self._keep(session, now_ms)
+        return session
+
+    def begin_in_steps(
+        self, request: Any, *, uses_ids: bool, is_follower: bool, now_ms: float
+    ) -> Generator[None, None, Session]:
+        """Do the same as `begin`, for a request with many partitions: yields now and then."""
+        old = self.sessions.get(request.session_id)
+        if old is not None:
+            self.drop(old)
+        session = Session(NO_SESSION, now_ms, uses_ids=uses_ids, is_follower=is_follower)
         for wanted in request.topics:
             partitions = wanted.each_partition() if type(wanted) is PackedTopic else iter(wanted.partitions)
             while some := list(islice(partitions, STEP_PARTITIONS)):
@@ -82,7 +76,14 @@ class Sessions:
             self._keep(session, now_ms)
         return session
 
-    def _continue(self, request: Any, uses_ids: bool, now_ms: float) -> Session:
+    def resume(self, request: Any, *, uses_ids: bool, now_ms: float) -> Session:
+        """Find the session of an incremental request, and apply the request's changes. A request that leaves its
+        session nothing to read ends it, and is answered as one without a session.
+
+        Raises:
+            KafkaError: FETCH_SESSION_ID_NOT_FOUND, INVALID_FETCH_SESSION_EPOCH or FETCH_SESSION_TOPIC_ID_ERROR, for the
+                whole response.
+        """
         session = self.sessions.get(request.session_id)
         if session is None:
             raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
@@ -94,15 +95,16 @@ class Sessions:
         session.next_epoch()
         session.last_used_ms = now_ms
         before = len(session.entries)
-        session.add(request.topics)
-        session.forget(request.forgotten_topics_data)
+        if request.topics:
+            session.add(request.topics)
+        if request.forgotten_topics_data:
+            session.forget(request.forgotten_topics_data)
         self.partitions += len(session.entries) - before
         if self.partitions > MOST_PARTITIONS and len(session.entries) > before:
-            # The client begins anew, without a session while there is no room for one.
+            # The client starts again, without a session while there is no room for one.
             self.drop(session)
             raise KafkaError(error_codes.FETCH_SESSION_ID_NOT_FOUND)
         if not session.entries:
-            # A request that leaves its session nothing to read ends it, and is answered as one without a session.
             self.end(session)
             session.add(request.topics)
         return session
@@ -123,7 +125,8 @@ class Sessions:
         self.partitions += len(session.entries)
 
     def _make_room(self, session: Session, now_ms: float) -> bool:
-        """Kafka's order: the longest idle one after two minutes, else the smallest that is worth less than ours."""
+        """Drop a session in Kafka's order: one idle for over two minutes, else the smallest that is worth less than
+        this one."""
         if self.slots <= 0 or not self.sessions:
             return False
         oldest = next(iter(self.sessions.values()))
@@ -145,12 +148,12 @@ class Sessions:
         self.drop(session)
 
     def end(self, session: Session) -> None:
-        """End a session while it is answered: the answer has session id 0, which tells the client to begin anew."""
+        """End a session while it is answered: the answer has session id 0, so the client begins a new one."""
         self.drop(session)
         session.id, session.lasts = NO_SESSION, False
 
     def drop(self, session: Session) -> None:
-        """End a session: its next request will be told FETCH_SESSION_ID_NOT_FOUND."""
+        """End a session: its next request gets FETCH_SESSION_ID_NOT_FOUND."""
         if self.sessions.pop(session.id, None) is not None:
             self.partitions -= len(session.entries)
         session.close()

@@ -1,4 +1,4 @@
-"""Commits as they stand in the log, written and read without the general codec: a log of groups is little else.
+"""Committed offsets as bytes of the log, read and written without the general codec: they are most of a group log.
 
 Invariant: the bytes are those that the general encoder makes of the same key and value, version 0 and 4, and what is
 read is what the general decoder reads.
@@ -15,7 +15,7 @@ from kpywire.uuid import ZERO_UUID
 VALUE_VERSION = 4
 SHORT_METADATA_BYTES = 126
 LONGEST_METADATA_BYTES = 0x3FFE
-"""The length of short ones takes a byte, of longer ones two, and of those beyond three."""
+"""The longest metadata handled here: its length takes one or two bytes. Longer metadata would need three."""
 LONGEST_NAME_BYTES = 0x7FFF
 _TYPE_AND_LENGTH = Struct(">hh")
 _LENGTH = Struct(">h")
@@ -25,15 +25,15 @@ _LONG_POSITION = Struct(">hqiBB")
 _VALUE_V3 = Struct(">hqih")
 _TIMESTAMP = Struct(">q")
 _TOPIC_ID_TAG = b"\x01\x00\x10"
-"""Behind a value of version 4: one tagged field, its tag 0, its 16 bytes."""
+"""The end of a value of version 4: one tagged field, with tag 0 and 16 bytes."""
 _NO_TAGS = b"\0"
 
 Decoded = tuple[OffsetCommitKey, OffsetCommitValue | None, int]
-"""Key, value and the version the value is written in."""
+"""Key, value and the version in which the value is written."""
 
 
 def encode_commit(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes, bytes] | None:
-    """Key and value, the value in version 4; None for what the general encoder has to look at."""
+    """Encode key and value, the value in version 4; None for a record that needs the general encoder."""
     group, topic, metadata = key.group.encode(), key.topic.encode(), value.metadata.encode()
     if len(metadata) > LONGEST_METADATA_BYTES or max(len(group), len(topic)) > LONGEST_NAME_BYTES:
         return None
@@ -57,8 +57,10 @@ def encode_commit(key: OffsetCommitKey, value: OffsetCommitValue) -> tuple[bytes
 
 
 def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
-    """A commit of version 3 or 4, as brokers write it, or its tombstone; None for what the general decoder has to look
-    at, which also says what is wrong."""
+    """Decode a commit of version 3 or 4, as brokers write it, or its tombstone.
+
+    None for a record that needs the general decoder, which also reports what is wrong with it.
+    """
     try:
         names = _names(key[:-4])
         if names is None:
@@ -101,7 +103,7 @@ def decode_commit(key: bytes, value: bytes | None) -> Decoded | None:
 
 @lru_cache(4096)
 def _names(prefix: bytes) -> tuple[str, str] | None:
-    """Group and topic of a commit's key, all of it but the partition; None if it is not one."""
+    """Read group and topic from a commit's key without its partition; None if it is not such a key."""
     length = _TYPE_AND_LENGTH.unpack_from(prefix)[1]
     group_end = 4 + length
     topic_end = group_end + 2 + _LENGTH.unpack_from(prefix, group_end)[0]

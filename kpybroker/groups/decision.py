@@ -1,40 +1,45 @@
-"""What one input leads to, while it is being decided."""
+"""The outcome of one input of the group coordinator, while it is being decided."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from kpybroker.coordination.decision import CoordinatorDecision
+
 if TYPE_CHECKING:
     import random
 
-    from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.timers import Timer, Timers
-    from kpybroker.journal import Prepared
 
 
-class Decision:
-    """Collects records and replies, and knows both clocks: ``now_ms`` is monotonic, ``timestamp_ms`` the wall's."""
+class Decision(CoordinatorDecision[Any]):
+    """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
+    addition to the groups."""
 
-    __slots__ = ("now_ms", "records", "replies", "rng", "settings", "timers", "timestamp_ms")
+    __slots__ = ("loaded_ms", "rng", "settings", "timers")
 
     def __init__(
-        self, now_ms: int, timestamp_ms: int, settings: GroupSettings, timers: Timers, rng: random.Random
+        self,
+        now_ms: int,
+        timestamp_ms: int,
+        settings: GroupSettings,
+        rng: random.Random,
+        timers: Timers,
+        loaded_ms: int,
     ) -> None:
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
-        self.timers = timers
         self.rng = rng
-        self.records: list[Record | Prepared] = []
-        self.replies: list[tuple[Any, Any]] = []
-
-    def reply(self, ticket: Any, message: Any) -> None:
-        """Answer a request when the records are committed."""
-        self.replies.append((ticket, message))
+        self.timers = timers
+        self.loaded_ms = loaded_ms
+        """The time when the log was loaded, on the clock of ``now_ms``."""
+        self.records = []
+        self.replies = []
 
     def set_timer(self, timer: Timer, delay_ms: int) -> None:
-        """Let a timer fire after this time."""
+        """Set a timer to fire after this time."""
         self.timers.set(timer, self.now_ms + delay_ms)
 
     def new_uuid(self) -> str:

@@ -1,7 +1,9 @@
-"""What the group coordinator is told: requests of clients, the passing of time, and changes of the metadata.
+"""The inputs of the group coordinator: requests of clients and the passing of time. Those that all coordinators get are
+in `kpybroker.coordination.events`.
 
-Two clocks, on purpose: ``now_ms`` of `decide` is monotonic and rules sessions and joins, so a clock that is set does
-not throw members out; ``timestamp_ms`` of an event is the wall clock and goes into records (commit times, retention).
+There are two clocks. ``now_ms`` of `decide` is monotonic and measures sessions and joins, so setting the system clock
+does not remove members. ``timestamp_ms`` of an event is the wall clock, which records contain (commit times,
+retention).
 """
 
 from collections.abc import Sequence
@@ -13,8 +15,8 @@ from kpybroker.journal import Prepared
 class GroupRequest(NamedTuple):
     """A request that concerns one group: one of kpywire's, or a part of one that concerns several groups.
 
-    Of requests about several groups the shell makes one event each: `DescribeGroup`, `DeleteGroup`, and for
-    OffsetFetch one ``OffsetFetchRequestGroup``, each answered by the matching part of the response.
+    The shell splits requests about several groups into one event each: `DescribeGroup`, `DeleteGroup`, and for
+    OffsetFetch one ``OffsetFetchRequestGroup``. Each is answered by the matching part of the response.
     """
 
     ticket: Any
@@ -23,27 +25,27 @@ class GroupRequest(NamedTuple):
     timestamp_ms: int
     client_id: str = ""
     client_host: str = ""
-    """As Kafka shows it: ``/127.0.0.1``."""
+    """The client's address as Kafka shows it: ``/127.0.0.1``."""
     require_stable: bool = False
-    """Of an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
+    """For an OffsetFetch: partitions with pending transactional commits are UNSTABLE_OFFSET_COMMIT (KIP-447)."""
     prepared: Prepared | None = None
-    """Of a large OffsetCommit: what it writes if it is taken."""
+    """For a large OffsetCommit: the records to write if it is accepted."""
 
 
 class DescribeGroup(NamedTuple):
-    """Answered by a ``DescribedGroup``."""
+    """Describe one group. It is answered by a ``DescribedGroup``."""
 
     group_id: str
 
 
 class DeleteGroup(NamedTuple):
-    """Answered by a ``DeletableGroupResult``."""
+    """Delete one group. It is answered by a ``DeletableGroupResult``."""
 
     group_id: str
 
 
 class ListGroups(NamedTuple):
-    """All groups of this shard, answered by a list of ``ListedGroup``; empty filters let everything pass.
+    """List all groups of this shard. It is answered by a list of ``ListedGroup``; an empty filter matches every group.
 
     States and types compare without regard to case, as in Kafka (KIP-518, KIP-848).
     """
@@ -53,25 +55,12 @@ class ListGroups(NamedTuple):
 
 
 class TimersDue(NamedTuple):
-    """The deadline that the coordinator named is here: sessions, joins and syncs may be over."""
+    """The deadline that the coordinator named has come: sessions, joins and syncs may be over."""
 
     timestamp_ms: int
 
 
 class ExpireOffsets(NamedTuple):
-    """``offsets.retention.check.interval.ms`` has passed: what nobody reads any more is forgotten."""
-
-    timestamp_ms: int
-
-
-class PartitionsDeleted(NamedTuple):
-    """Topics are gone: so are the offsets committed for these partitions, ``{topic name: partitions}``."""
-
-    partitions: dict[str, Sequence[int]]
-    timestamp_ms: int
-
-
-class Loaded(NamedTuple):
-    """The log was replayed to its end: sessions of the members found there begin now."""
+    """``offsets.retention.check.interval.ms`` has passed: expired offsets and empty groups are deleted."""
 
     timestamp_ms: int

@@ -1,4 +1,4 @@
-"""What the group coordinator writes: a key and a value of ``__consumer_offsets``, as messages; no value is a tombstone.
+"""The records of the group coordinator: key and value of ``__consumer_offsets`` as messages; no value is a tombstone.
 
 (Kafka: ``CoordinatorRecord``, ``GroupCoordinatorRecordHelpers``, ``GroupCoordinatorRecordSerde``.)
 """
@@ -17,14 +17,14 @@ _TYPE = Struct(">h")
 
 
 class Record(NamedTuple):
-    """One record. ``value_version`` says in which version the value is written; it means nothing for a tombstone."""
+    """One record. ``value_version`` is the version in which the value is written; it means nothing for a tombstone."""
 
     key: Any
     value: Any | None = None
     value_version: int = 0
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        """Key and value as they stand in the log."""
+        """Key and value as the log holds them."""
         if self.value_version == commit_bytes.VALUE_VERSION and type(self.value) is OffsetCommitValue:
             encoded = commit_bytes.encode_commit(self.key, self.value)
             if encoded is not None:
@@ -34,7 +34,7 @@ class Record(NamedTuple):
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """A record of the log, or None for one of a type that Kafka 4.3 does not have. Raises Malformed."""
+    """Decode a record of the log; None for a type that Kafka 4.3 does not have. Raises Malformed."""
     if len(key) < _TYPE.size:
         raise Malformed("a key without a type")
     (record_type,) = _TYPE.unpack_from(key)

@@ -1,10 +1,10 @@
-"""The broker configs that rule groups (Kafka: ``GroupCoordinatorConfig``)."""
+"""The broker configs of groups (Kafka: ``GroupCoordinatorConfig``)."""
 
 from typing import NamedTuple
 
 
 class GroupSettings(NamedTuple):
-    """Read anew with every decision, so that a dynamic change counts at once."""
+    """The configs of groups. They are read for every decision, so a dynamic change applies at once."""
 
     initial_rebalance_delay_ms: int = 3_000
     max_size: int = 2_147_483_647

@@ -11,11 +11,12 @@ from heapq import heapify, heappop, heappush
 from typing import Any
 
 _STALE_KEPT = 64
-"""Entries of timers that were cancelled or moved, beside two for each live one, before the heap is cleaned."""
+"""The number of stale entries, beyond two for each live timer, that are kept before the heap is cleaned. An entry is
+stale if its timer was cancelled or moved."""
 
 
 class Timer:
-    """What happens at a deadline: ``fire(*context, decision)``, given by the owner."""
+    """An action at a deadline: ``fire(*context, decision)``, given by the owner."""
 
     __slots__ = ("context", "deadline_ms", "fire", "queued_ms")
 
@@ -49,13 +50,14 @@ class Timers:
             self._push(timer, deadline_ms)
 
     def cancel(self, timer: Timer) -> None:
-        """The timer will not fire."""
+        """Cancel a timer: it will not fire."""
         if timer.deadline_ms is not None:
             timer.deadline_ms = None
             self._live -= 1
 
     def pop_due(self, now_ms: int) -> Timer | None:
-        """The timer whose deadline came first, without its deadline; None if none has come."""
+        """Take the timer with the earliest deadline off the heap and clear its deadline; None if no deadline has
+        come."""
         while self._heap and self._heap[0][0] <= now_ms:
             queued_ms, _, timer = heappop(self._heap)
             if queued_ms != timer.queued_ms:
@@ -72,7 +74,7 @@ class Timers:
         return None
 
     def next_deadline_ms(self) -> int | None:
-        """When to look again: never later than the next deadline, None if there is none."""
+        """The time to look again: never later than the next deadline, None if there is none."""
         return self._heap[0][0] if self._heap and self._live else None
 
     def _push(self, timer: Timer, queued_ms: int) -> None:
@@ -83,7 +85,8 @@ class Timers:
             self._forget_stale()
 
     def _forget_stale(self) -> None:
-        """Timers that were cancelled would stay for as long as their clients chose their timeouts."""
+        """Drop the entries of cancelled timers, which would otherwise stay for as long as clients chose their
+        timeouts."""
         kept = []
         for entry in self._heap:
             queued_ms, _, timer = entry

@@ -1,6 +1,7 @@
-"""One module per API key, named like kpywire's message modules: ``handle(broker, request, call)``.
+"""The handlers: one module per API key, named like kpywire's message modules, with ``handle(broker, request, call)``.
 
-This table is the promise that ApiVersions makes. A module is imported when its first request comes.
+Two modules serve many keys: `forwarded` passes requests to the active controller, `quorum` to this node's part of the
+metadata quorum. `SERVED` lists what ApiVersions advertises. A module is imported when its first request arrives.
 """
 
 from importlib import import_module
@@ -81,7 +82,8 @@ SERVED = (
 )
 
 ADVERTISED_FROM_ZERO = frozenset({0})
-"""Produce is advertised from version 0, served from 3: old librdkafka looks for 0 to enable codecs (KAFKA-18659)."""
+"""The API keys advertised from version 0. Produce is served from 3, but old librdkafka enables codecs only if version 0
+is advertised (KAFKA-18659)."""
 
 
 ON_BROKER = "broker"
@@ -126,11 +128,11 @@ CONTROLLER_SERVED = frozenset(
         "update_features",
     }
 )
-"""Of what a broker serves, what a controller listener serves too: what it decides and what any node does."""
+"""The APIs of brokers that a controller listener serves too: those that the controller decides or any node answers."""
 
 
 def controller_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each api key that a controller listener serves: these, and what only nodes ask of it."""
+    """The versions of each api key that a controller listener serves: `CONTROLLER_SERVED`, and what only nodes use."""
     return {
         entry.key: (entry.min_version, entry.max_version)
         for entry in _served()
@@ -138,15 +140,22 @@ def controller_versions() -> dict[int, tuple[int, int]]:
     }
 
 
+def home_of(name: str) -> str:
+    """The name of the module that handles the messages of ``name``."""
+    from kpybroker.handlers import forwarded, quorum
+
+    return "forwarded" if name in forwarded.FORWARDED else "quorum" if name in quorum.QUORUM else name
+
+
 def load(api_key: int) -> Any:
-    """The handler module of a served api key: ``handle``, and ``codec(version)`` where it has a codec of its own."""
-    return import_module(f"kpybroker.handlers.{api.API_KEYS[api_key].module}")
+    """The handler module of a served api key. It has ``handle``, and ``codec(version)`` if it brings its own codec."""
+    return import_module(f"kpybroker.handlers.{home_of(api.API_KEYS[api_key].module)}")
 
 
 def load_for_controller(api_key: int) -> Any:
-    """As `load`, on a controller's listener: there Fetch is about the metadata log."""
+    """Like `load`, on a controller's listener, where Fetch reads the metadata log."""
     if api_key == api.FETCH:
-        from kpybroker.handlers import fetch_metadata
+        from kpybroker.handlers import quorum
 
-        return fetch_metadata
+        return quorum
     return load(api_key)

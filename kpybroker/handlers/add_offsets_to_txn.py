@@ -1,20 +1,21 @@
-"""AddOffsetsToTxn (25), versions 0-4: a transaction is going to commit offsets of a group.
+"""AddOffsetsToTxn (25), versions 0-4: a transaction is about to commit offsets of a group.
 
-- The partition of ``__consumer_offsets`` that keeps the group becomes part of the transaction.
-- v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
+- The partition of ``__consumer_offsets`` that stores the group becomes part of the transaction.
+- v2: PRODUCER_FENCED; earlier versions INVALID_PRODUCER_EPOCH.
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error
-from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.calls.call import Call
 from kpybroker.hosting.placement import partition_for
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
+from kpybroker.serving.transaction_requests import transaction_request
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
 
 
 def handle(broker: Context, request: AddOffsetsToTxnRequest, call: Call) -> Any:
-    """Ask the coordinator."""
+    """Ask the transaction's coordinator."""
     partitions = broker.groups.partitions or int(broker.config["offsets.topic.num.partitions"])
     group_partition = partition_for(request.group_id, partitions)
     return broker.transactions.submit(

@@ -1,20 +1,22 @@
-"""AddPartitionsToTxn (24), versions 0-5: partitions become part of a transaction, or are looked up in it.
+"""AddPartitionsToTxn (24), versions 0-5: partitions become part of a transaction, or are found in it.
 
-- v0-3 come from clients, for one transaction. v4-5 come from leaders of partitions, for several at once, each to be
-  added or only to be verified (KIP-890).
-- A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION, and with it no other one of its transaction is added:
-  OPERATION_NOT_ATTEMPTED.
-- v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH.
+- v0-3 come from clients, for one transaction. v4-5 come from leaders of partitions, for several transactions at once;
+  partitions are added or only verified (KIP-890).
+- A partition that does not exist is UNKNOWN_TOPIC_OR_PARTITION. The other partitions of its transaction are not added
+  then: OPERATION_NOT_ATTEMPTED.
+- v2: PRODUCER_FENCED; earlier versions INVALID_PRODUCER_EPOCH.
 """
 
 from collections.abc import Generator, Iterable
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error, gathered
-from kpybroker.handlers.transaction_requests import transaction_request
-from kpybroker.handlers.transaction_verification import refused
-from kpybroker.server.slices import each
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.steps import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
+from kpybroker.serving.transaction_requests import transaction_request
+from kpybroker.serving.transaction_verification import refused
 from kpywire import error_codes
 from kpywire.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -32,7 +34,7 @@ BATCHED_FROM = 4
 def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Any:
     """Ask the coordinator about each transaction."""
     if call.api_version >= BATCHED_FROM:
-        return call.connection.server.slices.begin(_handle_several(broker, request, call), call.connection)
+        return call.peer.share(_handle_several(broker, request, call))
     transaction = AddPartitionsToTxnTransaction(
         transactional_id=request.v3_and_below_transactional_id,
         producer_id=request.v3_and_below_producer_id,
@@ -43,8 +45,8 @@ def handle(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> A
 
 
 def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call) -> Any:
-    """For a client."""
-    call.connection.in_transactions = True
+    """Handle the one transaction of a client's request."""
+    call.client.in_transactions = True
     unknown = _unknown(broker, transaction)
     if unknown is not None:
         return _single(unknown)
@@ -58,7 +60,8 @@ def _add_one(broker: Context, transaction: AddPartitionsToTxnTransaction, call: 
 
 
 def _handle_several(broker: Context, request: AddPartitionsToTxnRequest, call: Call) -> Generator[None, None, Any]:
-    """For a broker. Of an id named twice the partitions named last count (``partitionsByTransaction``)."""
+    """Handle the transactions of a broker's request. If an id is named twice, its last partitions count
+    (``partitionsByTransaction``)."""
     topics = {transaction.transactional_id: transaction.topics for transaction in request.transactions}
     for transaction in request.transactions:
         transaction.topics = topics[transaction.transactional_id]
@@ -82,13 +85,13 @@ def _add(broker: Context, transaction: AddPartitionsToTxnTransaction, call: Call
 
 
 def _as_asked(transaction: AddPartitionsToTxnTransaction, result: AddPartitionsToTxnResult) -> AddPartitionsToTxnResult:
-    """The one error of all partitions, for each that the request names (``errorResponseForTransaction``)."""
+    """The error that all partitions share, for each partition in the request (``errorResponseForTransaction``)."""
     codes = [each.partition_error_code for topic in result.topic_results for each in topic.results_by_partition]
     return refused(transaction, codes[0] if codes else error_codes.NONE)
 
 
 def _each_once(topics: Iterable[AddPartitionsToTxnTopic]) -> list[AddPartitionsToTxnTopic]:
-    """As in the map that Kafka answers from: a partition named twice comes once, a topic without any not at all."""
+    """The topics as in the map of Kafka's answer: each partition once, and no topic without partitions."""
     partitions: dict[str, dict[int, None]] = {}
     for topic in topics:
         for index in topic.partitions:
@@ -97,7 +100,7 @@ def _each_once(topics: Iterable[AddPartitionsToTxnTopic]) -> list[AddPartitionsT
 
 
 def _names_one_twice(topics: Iterable[AddPartitionsToTxnTopic]) -> bool:
-    """Whether a partition comes twice, a topic in two places or without partitions: then answers differ in form."""
+    """Whether a partition is named twice, or a topic twice or without partitions. The answer then has another form."""
     names: set[str] = set()
     for topic in topics:
         if topic.name in names or not topic.partitions or len(set(topic.partitions)) < len(topic.partitions):
@@ -107,7 +110,7 @@ def _names_one_twice(topics: Iterable[AddPartitionsToTxnTopic]) -> bool:
 
 
 def _unknown(broker: Context, transaction: AddPartitionsToTxnTransaction) -> AddPartitionsToTxnResult | None:
-    """The answer of a transaction with partitions that do not exist; None if all do."""
+    """The answer for a transaction with partitions that do not exist; None if all exist."""
     image_topics = broker.image.topics
     for topic in transaction.topics:
         known = image_topics.get(topic.name)

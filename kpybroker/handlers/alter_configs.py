@@ -1,19 +1,20 @@
 """AlterConfigs (33), versions 0-2: replaces all configs of a resource.
 
-- Superseded by IncrementalAlterConfigs, still sent by older clients and tools. It sets no loggers.
-- The broker refuses what is malformed and what it could not run with itself; the rest is the controller's.
+- Superseded by IncrementalAlterConfigs, but still sent by older clients and tools. It sets no loggers.
+- The broker refuses malformed changes and values that it could not run with itself; the controller decides the rest.
 """
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
 from kpybroker.config import alter
 from kpybroker.config.view import BrokerView
-from kpybroker.handlers.config_changes import forward_rest
-from kpybroker.handlers.context import Call, Context, is_asked_as_controller
-from kpybroker.server.slices import Work
+from kpybroker.serving.config_changes import forward_rest
+from kpybroker.serving.context import Context, is_asked_as_controller
 from kpywire.messages.alter_configs import AlterConfigsRequest, AlterConfigsResourceResponse, AlterConfigsResponse
 
 
 def handle(broker: Context, request: AlterConfigsRequest, call: Call) -> Work:
-    """The controller decides what is left; see :mod:`kpybroker.controller.configs`."""
+    """Refuse what is invalid here; forward the rest to the controller (:mod:`kpybroker.controller.configs`)."""
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:

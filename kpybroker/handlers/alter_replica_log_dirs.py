@@ -1,18 +1,20 @@
-"""AlterReplicaLogDirs (34), versions 1-2: have partitions of this broker lie in another log directory (KIP-113).
+"""AlterReplicaLogDirs (34), versions 1-2: move partitions of this broker to another log directory (KIP-113).
 
-- Answered when the move has begun; DescribeLogDirs shows how far it is. Of a partition named twice the last one counts.
-- To where a partition lies already: nothing, but a move under way is called off.
-- A partition that is not here, or not yet, is an error, and its directory is noted all the same: should it be made
-  here, it will be there.
+- Answered when the move has begun; DescribeLogDirs shows its progress. If a partition is named twice, the last one
+  counts.
+- A request for the partition's current directory changes nothing, except that it cancels a move under way.
+- A partition that is not on this broker, or not yet, is an error. Its directory is remembered all the same: if the
+  partition is created here later, it will be in that directory.
 """
 
 import logging
 from collections.abc import Generator
 from functools import partial
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import each
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
 from kpystorage.errors import StorageError
 from kpywire import error_codes
 from kpywire.messages.alter_replica_log_dirs import (
@@ -44,11 +46,9 @@ def handle(
 
 def _move(broker: Context, topic: str, wanted: tuple[int, str]) -> AlterReplicaLogDirPartitionResult:
     index, path = wanted
-    replicas = broker.replicas
     code = error_codes.NONE
     try:
-        assert replicas.moves is not None
-        replicas.moves.move(topic, index, path)
+        broker.moves.move(broker.replicas, topic, index, path)
     except KafkaError as error:
         # As in Kafka, which kept the error of its first versions.
         away = error.code == error_codes.NOT_LEADER_OR_FOLLOWER

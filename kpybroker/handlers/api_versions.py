@@ -1,17 +1,18 @@
-"""ApiVersions (18), versions 0-4: what this broker speaks, and which features are finalised.
+"""ApiVersions (18), versions 0-4: the APIs and versions that this broker serves, and the finalised features.
 
-- An unknown version is answered in version 0 with error 35 and the range of this key only (KIP-511); the dispatcher
-  asks `unsupported_version` for that.
+- An unknown version is answered in version 0, with error 35 and the range of this key only (KIP-511). The dispatcher
+  calls `unsupported_version` for that.
 - v3: client software name and version, which must be plain words, else INVALID_REQUEST (KIP-511); features as tagged
   fields (KIP-584).
-- v4: features whose lowest level is 0 are listed; below, old clients would fail on them (KAFKA-17011).
+- v4: lists features whose lowest level is 0. Earlier versions leave them out: old clients would fail (KAFKA-17011).
 """
 
 import re
 
+from kpybroker.calls.call import Call
 from kpybroker.handlers import ADVERTISED_FROM_ZERO
-from kpybroker.handlers.context import Call, Context
 from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.api_versions import (
     ApiVersion,
@@ -26,12 +27,12 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 
 def handle(broker: Context, request: ApiVersionsRequest, call: Call) -> ApiVersionsResponse:
-    """Answer with every served key, and remember what the client says it is."""
+    """Answer with every served key, and remember the client's software name and version."""
     if call.api_version >= 3:
         name, version = request.client_software_name, request.client_software_version
         if not _SOFTWARE.fullmatch(name) or not _SOFTWARE.fullmatch(version):
             return ApiVersionsResponse(error_code=error_codes.INVALID_REQUEST, api_keys=[])
-        call.connection.client_software = (name, version)
+        call.client.software = (name, version)
     image = broker.image
     features = {**image.finalized_features, KRAFT_VERSION: broker.controller.kraft_version}
     finalized = {name: level for name, level in features.items() if level > 0}

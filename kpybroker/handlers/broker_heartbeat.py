@@ -1,26 +1,27 @@
-"""BrokerHeartbeat (63), versions 0-2: a broker says that it lives and what it wants (KIP-631).
+"""BrokerHeartbeat (63), versions 0-2: a broker reports that it is alive, and the state that it wants (KIP-631).
 
-- v1: which log directories failed (KIP-858); v2: which take no new logs (KIP-1066).
-- The connection that it comes by is remembered: one that closes may be the first sign of the broker's end.
+- v1: the log directories that failed (KIP-858). v2: those that take no new logs (KIP-1066).
+- The connection of a heartbeat is remembered: its end may be the first sign that the broker has died.
 """
 
 from typing import Protocol
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.forwarded import forward
-from kpybroker.server.connection import Connection
-from kpybroker.server.pending import Pending
+from kpybroker.calls.call import Call
+from kpybroker.calls.client import Client
+from kpybroker.calls.pending import Pending
+from kpybroker.serving.context import Context
+from kpybroker.serving.forwarding import forward
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 
 
 class ControllerContext(Context, Protocol):
     """The controller's side of a node."""
 
-    def heard(self, broker_id: int, broker_epoch: int, connection: Connection) -> None:
-        """A broker's heartbeat came by this connection."""
+    def heard(self, broker_id: int, broker_epoch: int, client: Client) -> None:
+        """Note the connection by which a broker's heartbeat came."""
 
 
 def handle(controller: ControllerContext, request: BrokerHeartbeatRequest, call: Call) -> Pending:
-    """The active controller decides; see :mod:`kpybroker.controller.brokers`."""
-    controller.heard(request.broker_id, request.broker_epoch, call.connection)
+    """Pass the heartbeat to the active controller, which decides (:mod:`kpybroker.controller.brokers`)."""
+    controller.heard(request.broker_id, request.broker_epoch, call.client)
     return forward(controller, request, call)

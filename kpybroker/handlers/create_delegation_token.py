@@ -1,12 +1,13 @@
-"""CreateDelegationToken (38), versions 1-3: a token to log in with (KIP-48).
+"""CreateDelegationToken (38), versions 1-3: create a token to log in with (KIP-48).
 
-- Who has not logged in gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
-- The answer names the owner who was asked for (v3, KIP-373), else who asks. An owner's name without a type is a
-  mistake that Kafka does not catch: UNKNOWN_SERVER_ERROR.
+- A client that has not logged in gets DELEGATION_TOKEN_REQUEST_NOT_ALLOWED.
+- The answer names the requested owner (v3, KIP-373), else the client. An owner's name without a type is an error that
+  Kafka does not catch: UNKNOWN_SERVER_ERROR.
 """
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.no_security import NO_TIMESTAMP, PRINCIPAL_NAME, PRINCIPAL_TYPE, TOKENS_NOT_ALLOWED
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
+from kpybroker.serving.no_security import NO_TIMESTAMP, PRINCIPAL_NAME, PRINCIPAL_TYPE, TOKENS_NOT_ALLOWED
 from kpywire import error_codes
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 
@@ -14,7 +15,7 @@ OWNED_FROM = 3
 
 
 def handle(_broker: Context, request: CreateDelegationTokenRequest, call: Call) -> CreateDelegationTokenResponse:
-    """No token is made."""
+    """Refuse the request: no token is created."""
     kind, name, code = PRINCIPAL_TYPE, PRINCIPAL_NAME, TOKENS_NOT_ALLOWED
     if request.owner_principal_name and request.owner_principal_type is None:
         code = error_codes.UNKNOWN_SERVER_ERROR

@@ -1,12 +1,13 @@
-"""DeleteAcls (31), versions 1-3: take permissions and prohibitions away. Without an authorizer: SECURITY_DISABLED."""
+"""DeleteAcls (31), versions 1-3: delete permissions and prohibitions. Without an authorizer: SECURITY_DISABLED."""
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.no_security import NO_AUTHORIZER, SECURITY_DISABLED, check_acl_elements
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
+from kpybroker.serving.no_security import NO_AUTHORIZER, SECURITY_DISABLED, check_acl_elements
 from kpywire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
 def handle(_broker: Context, request: DeleteAclsRequest, _call: Call) -> DeleteAclsResponse:
-    """Nothing is deleted."""
+    """Refuse each filter: nothing is deleted."""
     for one in request.filters:
         check_acl_elements(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
     return DeleteAclsResponse(

@@ -1,16 +1,18 @@
-"""DeleteGroups (42), versions 0-2: groups without members go, and what they committed (KIP-229).
+"""DeleteGroups (42), versions 0-2: delete groups without members, and their committed offsets (KIP-229).
 
-- Each group once, in the order of the request. NON_EMPTY_GROUP while it has members, GROUP_ID_NOT_FOUND if there is
-  none. The empty group id is one like any other.
+- Each group is answered once, in the order of the request. A group with members is NON_EMPTY_GROUP, an unknown one
+  GROUP_ID_NOT_FOUND. The empty group id is treated like any other.
 """
 
 from collections.abc import Generator
 from typing import Any
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.steps import each
 from kpybroker.groups.events import DeleteGroup
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, gathered, group_request
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire.messages.delete_groups import DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse
 
 

@@ -1,27 +1,28 @@
 """DeleteRecords (21), versions 0-2: move a partition's log start forward (KIP-107).
 
-- Offset -1 is the high watermark; above it, or below -1, is OFFSET_OUT_OF_RANGE. A lower offset than the log start
-  changes nothing.
-- A topic that is compacted only is POLICY_VIOLATION; an internal one INVALID_TOPIC_EXCEPTION.
-- Answered when all replicas whose brokers are alive have followed, or REQUEST_TIMED_OUT after ``timeout_ms``.
+- Offset -1 means the high watermark. An offset above that, or below -1, is OFFSET_OUT_OF_RANGE. An offset below the log
+  start changes nothing.
+- A topic that is only compacted is POLICY_VIOLATION; an internal topic is INVALID_TOPIC_EXCEPTION.
+- Answered when all replicas on alive brokers have followed, or with REQUEST_TIMED_OUT after ``timeout_ms``.
 
-A log start moves when the new one is on disk, so it never goes back, not even for who read it just before a crash.
-(Apache Kafka writes it down a minute later.)
+A log start moves only when the new one is on disk. So it never moves back, not even for a client that read it just
+before a crash. (Apache Kafka stores it a minute later.)
 """
 
 from collections.abc import Generator, Iterator
 from functools import partial
 from typing import NamedTuple
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import each
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.led_partitions import ask_leader
 from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.deletion_wait import Deletion, DeletionWait
 from kpybroker.replicas.replica import Replica
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.led_partitions import ask_leader
 from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
@@ -38,7 +39,7 @@ NO_OFFSET = -1
 
 
 class _Deletion(NamedTuple):
-    """What a partition is answered with once its new log start is on disk. ``log`` is None where it starts there."""
+    """A partition that is answered once its new log start is on disk. ``log`` is None if it already starts there."""
 
     replica: Replica
     log: Log | None
@@ -46,7 +47,7 @@ class _Deletion(NamedTuple):
     result: DeleteRecordsPartitionResult
 
     def settle(self) -> Deletion | None:
-        """Move the log's start; what other replicas have to follow, None where that failed."""
+        """Move the log's start. Return the deletion that the other replicas must follow; None if it failed."""
         log, replica = self.log, self.replica
         if log is not None:
             if log.directory.failure is not None:
@@ -66,7 +67,7 @@ class _Deletion(NamedTuple):
 def handle(
     broker: Context, request: DeleteRecordsRequest, _call: Call
 ) -> Generator[None, None, DeleteRecordsResponse | Pending]:
-    """Answer each partition with its new log start; of a partition named twice the last offset counts."""
+    """Answer each partition with its new log start. If a partition is named twice, the last offset counts."""
     offsets: dict[str, dict[int, int]] = {}
     for topic in request.topics:
         for wanted in topic.partitions:

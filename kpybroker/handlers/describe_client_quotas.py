@@ -1,15 +1,16 @@
-"""DescribeClientQuotas (48), versions 0-1: the quotas that are set, and for whom (KIP-546).
+"""DescribeClientQuotas (48), versions 0-1: the quotas that are set, by entity (KIP-546).
 
-- A filter names entity types with an exact name, as the default, or as any; a strict one wants no other types. An
-  address goes with neither users nor client ids.
-- Quotas that another broker stored are shown; here nobody is throttled by them yet.
+- A filter lists entity types, each with an exact name, the default, or any name. A strict filter excludes entities with
+  other types. An address cannot be combined with users or client ids.
+- Quotas that another broker stored are shown, but clients are not throttled by them here yet.
 """
 
 from collections.abc import Iterable
 
+from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
 from kpybroker.metadata.image import QuotaEntity
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.describe_client_quotas import (
     ComponentData,
@@ -24,7 +25,7 @@ EXACT, DEFAULT, SPECIFIED = range(3)
 USER, CLIENT_ID, ADDRESS = "user", "client-id", "ip"
 
 Wanted = dict[str, ComponentData]
-"""What is wanted of each entity type."""
+"""The filter of each entity type."""
 
 
 def handle(broker: Context, request: DescribeClientQuotasRequest, _call: Call) -> DescribeClientQuotasResponse:

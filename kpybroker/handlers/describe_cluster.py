@@ -1,11 +1,12 @@
 """DescribeCluster (60), versions 0-2: the brokers or the controllers, and the cluster's id (KIP-700).
 
-- v1: which kind of endpoints (KIP-919): a broker's listener answers for brokers only, a controller's for controllers.
-- v2: fenced brokers too, when asked for.
+- v1: the kind of endpoints (KIP-919). A broker's listener answers only for brokers, a controller's for controllers.
+- v2: fenced brokers too, if asked for.
 """
 
-from kpybroker.handlers.context import Call, Context, is_asked_as_controller
+from kpybroker.calls.call import Call
 from kpybroker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from kpybroker.serving.context import Context, is_asked_as_controller
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -19,7 +20,7 @@ _NAMES = {BROKERS: "BROKER", CONTROLLERS: "CONTROLLER"}
 
 
 def handle(broker: Context, request: DescribeClusterRequest, call: Call) -> DescribeClusterResponse:
-    """Answer from the committed metadata, with the addresses of the listener that was asked."""
+    """Answer from the committed metadata, with the addresses of the listener by which the request came."""
     image = broker.image
     endpoint_type = CONTROLLERS if is_asked_as_controller(broker, call) else BROKERS
     if request.endpoint_type != endpoint_type:

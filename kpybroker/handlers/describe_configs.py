@@ -1,14 +1,16 @@
-"""DescribeConfigs (32), versions 1-4: what is configured where, and what it means.
+"""DescribeConfigs (32), versions 1-4: the configuration of resources, and its meaning.
 
-- Topics, brokers (an empty name is the cluster-wide default), loggers, groups and client metrics subscriptions; each
-  with the source of its value and its synonyms (KIP-226), v3: type and documentation (KIP-569).
+- Resources are topics, brokers (an empty name is the cluster-wide default), loggers, groups and client metrics
+  subscriptions. Each config has the source of its value and its synonyms (KIP-226), from v3 its type and
+  documentation (KIP-569).
 """
 
 from collections.abc import Generator
 
+from kpybroker.calls.call import Call
 from kpybroker.config.describe import respond
 from kpybroker.config.view import BrokerView
-from kpybroker.handlers.context import Call, Context
+from kpybroker.serving.context import Context
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResponse
 
 

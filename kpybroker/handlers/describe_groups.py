@@ -1,34 +1,36 @@
-"""DescribeGroups (15), versions 0-6: state, members and assignments of groups.
+"""DescribeGroups (15), versions 0-6: the states, members and assignments of groups.
 
-- v1: throttle time. v3: authorized operations, when asked for (KIP-430). v4: instance ids (KIP-345).
-- An unknown group is in the state Dead without an error; from v6 it is GROUP_ID_NOT_FOUND (KIP-1043).
-- Answered in the order of the request. The empty group id is one like any other.
+- v1: throttle time. v3: authorized operations, if asked for (KIP-430). v4: instance ids (KIP-345).
+- An unknown group has the state Dead and no error; from v6 it is GROUP_ID_NOT_FOUND (KIP-1043).
+- Answered in the order of the request. The empty group id is treated like any other.
 """
 
 from collections.abc import Generator
 from typing import Any
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.steps import each
 from kpybroker.groups.events import DescribeGroup
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error, gathered, group_request
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_FROM = 6
 NOT_ASKED = -(2**31)
 GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all, without an authorizer."""
+"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: without an authorizer all are allowed."""
 
 
 def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
     operations = request.include_authorized_operations
-    asked = yield from each(request.groups, lambda group_id: _ask(broker, group_id, call, operations))
+    asked = yield from each(request.groups, lambda group_id: _ask(broker, group_id, call, with_operations=operations))
     return gathered(asked, lambda groups: DescribeGroupsResponse(groups=groups))
 
 
-def _ask(broker: Context, group_id: str, call: Call, with_operations: bool) -> Any:
+def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -> Any:
     def answer(group: DescribedGroup) -> DescribedGroup:
         if group.error_code == error_codes.GROUP_ID_NOT_FOUND and call.api_version < NOT_FOUND_FROM:
             group.error_code, group.error_message = error_codes.NONE, None

@@ -1,15 +1,16 @@
-"""DescribeLogDirs (35), versions 1-5: what lies in each log directory, and how much room is left.
+"""DescribeLogDirs (35), versions 1-5: the partitions in each log directory, and its free space.
 
-- Null topics means all of them. A directory that failed is KAFKA_STORAGE_ERROR. Directories without any of the topics
-  asked for are left out, unless all were asked for, as in Kafka.
-- v4: total and usable bytes (KIP-827). v5: whether it is cordoned, and takes no new logs (KIP-1066).
-- A partition that is moving to another directory is there too, with ``is_future_key`` and what it lacks (KIP-113).
-- A log that was not needed yet is weighed by its files: opening thousands of them would stall the loop.
+- Null topics means all topics. A directory that failed is KAFKA_STORAGE_ERROR. As in Kafka, directories without any of
+  the requested topics are left out, unless all topics were requested.
+- v4: total and usable bytes (KIP-827). v5: whether a directory is cordoned, so that it takes no new logs (KIP-1066).
+- A partition that is moving to another directory is listed there too, with ``is_future_key`` and its lag (KIP-113).
+- The size of a log that was not used yet is that of its files: opening thousands of logs would stall the loop.
 """
 
 from collections.abc import Generator
 
-from kpybroker.handlers.context import Call, Context
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
 from kpystorage import names
 from kpystorage.directory import LogDirectory
 from kpystorage.errors import DiskFailure

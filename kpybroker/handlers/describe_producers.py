@@ -1,16 +1,17 @@
 """DescribeProducers (61), version 0: the idempotent producers that a partition's leader remembers (KIP-664).
 
-- A topic that is not there has Kafka's message beside the error; a partition that is not there has none.
+- The error for an unknown topic has Kafka's message; the one for an unknown partition has none.
 """
 
 from collections.abc import Generator, Iterator
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.led_partitions import ask_leader
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import each
 from kpybroker.metadata.topic_name import reason_invalid
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.led_partitions import ask_leader
 from kpystorage.producer_snapshot import SnapshotEntry
 from kpywire import error_codes
 from kpywire.messages.describe_producers import (
@@ -22,8 +23,8 @@ from kpywire.messages.describe_producers import (
 )
 
 MOST_PRODUCERS = 200_000
-"""In one answer, besides those of its last partition. A short request that names one partition again and again could
-ask for gigabytes."""
+"""The most producers in one answer; only its last partition may exceed that. Without a limit, a short request that
+names one partition again and again could ask for gigabytes."""
 
 
 def handle(

@@ -1,19 +1,22 @@
 """DescribeTopicPartitions (75), version 0: topics page by page (KIP-966).
 
-- Topics in order of their names; no names means all of them. At most ``max.request.partition.size.limit`` partitions
-  in one answer; the cursor says where the next one goes on. It must be at one of the topics asked for.
-- Unlike Metadata it never creates a topic.
-- Made in steps, of parts that are kept encoded: whole topics of few partitions, partitions one by one of the others.
+- Topics are in the order of their names; no names means all topics. An answer has at most
+  ``max.request.partition.size.limit`` partitions, and its cursor is where the next one continues. A request's cursor
+  must be at one of the requested topics.
+- Unlike Metadata, it never creates a topic.
+- The answer is made in steps, of parts that are kept encoded: topics with few partitions as a whole, others by
+  partition.
 """
 
 from bisect import bisect_left
 from collections.abc import Generator, Sequence
 
-from kpybroker.handlers.context import Call, Context
+from kpybroker.calls.call import Call
 from kpybroker.handlers.metadata import TOPIC_OPERATIONS
-from kpybroker.handlers.offline_replicas import offline_replicas
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
+from kpybroker.serving.context import Context
+from kpybroker.serving.offline_replicas import offline_replicas
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.describe_topic_partitions import (
@@ -26,7 +29,7 @@ from kpywire.messages.describe_topic_partitions import (
 from kpywire.uuid import ZERO_UUID
 
 STEP_PARTITIONS = 64
-"""Encoded in one step; a topic of more is encoded by its partitions."""
+"""The number of partitions encoded in one step. A topic with more of them is encoded by partition."""
 
 Answer = DescribeTopicPartitionsResponseTopic | DescribeTopicPartitionsResponsePartition
 
@@ -34,7 +37,7 @@ Answer = DescribeTopicPartitionsResponseTopic | DescribeTopicPartitionsResponseP
 def handle(
     broker: Context, request: DescribeTopicPartitionsRequest, call: Call
 ) -> Generator[None, None, DescribeTopicPartitionsResponse]:
-    """One page of topics."""
+    """Answer with one page of topics."""
     image = broker.image
     every = not request.topics
     names = sorted(image.topics if every else {topic.name for topic in request.topics})
@@ -87,7 +90,7 @@ def _refused(request: DescribeTopicPartitionsRequest) -> DescribeTopicPartitions
 
 
 class Page:
-    """The topics of one answer, each encoded; what nothing is wrong with is kept for the next one."""
+    """The topics of one answer, each encoded. Those without errors are kept for later answers."""
 
     def __init__(self, broker: Context, call: Call) -> None:
         self.broker = broker
@@ -96,7 +99,7 @@ class Page:
         self._elements = 0
 
     def is_due(self) -> bool:
-        """Whether a step is over, counting a topic more."""
+        """Count one more element. Return whether the step is over."""
         self._elements += 1
         if self._elements < STEP_PARTITIONS:
             return False
@@ -104,7 +107,7 @@ class Page:
         return True
 
     def whole(self, topic: Topic) -> bytes:
-        """A topic of few partitions."""
+        """The encoded answer for a topic with few partitions."""
         kept = self._kept.topics.get(topic.id)
         if kept is not None:
             return kept
@@ -116,7 +119,8 @@ class Page:
         return answer
 
     def part(self, topic: Topic, first_index: int, limit: int) -> Generator[None, None, tuple[bytes, int, int | None]]:
-        """At most ``limit`` partitions from ``first_index`` on, how many, and the index where the next page starts."""
+        """Encode at most ``limit`` partitions from ``first_index`` on. Return them, their number, and the first index
+        of the next page."""
         indexes = sorted(topic.partitions)
         del indexes[: bisect_left(indexes, first_index)]
         page = indexes[:limit]
@@ -135,7 +139,7 @@ class Page:
         return self._known(topic, partitions), len(page), indexes[limit] if len(indexes) > limit else None
 
     def unknown(self, name: str) -> bytes:
-        """The answer about a topic that there is not."""
+        """The encoded answer for a topic that does not exist."""
         code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
         if reason_invalid(name) is not None:
             code = error_codes.INVALID_TOPIC_EXCEPTION
@@ -166,7 +170,7 @@ class Page:
         return encode_struct(struct, DescribeTopicPartitionsResponse, self.call.api_version)
 
     def _count_errors(self, answers: Sequence[Answer]) -> int:
-        """How many there are; they are counted here, since nobody can see them in the bytes."""
+        """Count the errors, and return their number. They cannot be found in the encoded answer later."""
         codes = [answer.error_code for answer in answers if answer.error_code]
         for code in codes:
             self.call.counters.count_error(code)

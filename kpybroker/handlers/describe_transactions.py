@@ -1,14 +1,16 @@
-"""DescribeTransactions (65), version 0: what the coordinator knows of transactional ids (KIP-664).
+"""DescribeTransactions (65), version 0: the state of transactional ids at their coordinators (KIP-664).
 
-- Each is answered by itself: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
+- Each id has its own error: TRANSACTIONAL_ID_NOT_FOUND, NOT_COORDINATOR, COORDINATOR_LOAD_IN_PROGRESS.
 """
 
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error, gathered
-from kpybroker.server.slices import each
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.steps import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import undescribed
 from kpybroker.transactions.events import DescribeTransaction
 from kpywire.messages.describe_transactions import (
@@ -19,7 +21,7 @@ from kpywire.messages.describe_transactions import (
 
 
 def handle(broker: Context, request: DescribeTransactionsRequest, _call: Call) -> Generator[None, None, Any]:
-    """Ask the coordinator about each."""
+    """Ask the coordinator about each transactional id."""
     states = yield from each(request.transactional_ids, lambda transactional_id: _describe(broker, transactional_id))
     return gathered(states, _together)
 

@@ -1,14 +1,15 @@
-"""DescribeUserScramCredentials (50), version 0: who can log in by SCRAM, and by which mechanisms (KIP-554).
+"""DescribeUserScramCredentials (50), version 0: the users with SCRAM credentials, and their mechanisms (KIP-554).
 
 - Null or no users means all. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
-- Credentials that another broker stored are shown; here nobody logs in with them yet.
+- Credentials that another broker stored are shown, but clients cannot log in with them here yet.
 """
 
 from collections import Counter
 from collections.abc import Generator
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.server.slices import each
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import each
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.describe_user_scram_credentials import (
     CredentialInfo,

@@ -1,25 +1,26 @@
 """EndTxn (26), versions 0-5: commit or abort a transaction.
 
-- Answered when the outcome is decided; the partitions get their markers after it. Who goes on too fast is told
-  CONCURRENT_TRANSACTIONS and retries.
-- v2: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH. v5: every end gives the producer a new epoch, or a new id
-  when the epochs have run out (KIP-890).
+- Answered when the outcome is decided; the partitions get their markers afterwards. A producer that begins its next
+  transaction before that gets CONCURRENT_TRANSACTIONS and retries.
+- v2: PRODUCER_FENCED; earlier versions INVALID_PRODUCER_EPOCH. v5: each end gives the producer a new epoch, or a new id
+  when the epochs are used up (KIP-890).
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.deferred import Deferred
-from kpybroker.handlers.group_requests import coordinator_error
-from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.calls.call import Call
+from kpybroker.calls.deferred import Deferred
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
+from kpybroker.serving.transaction_requests import transaction_request
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 
 LAST_EPOCHS = 0x7FFF - 2
-"""From this epoch on a new producer id may be needed."""
+"""The first epoch at which a new producer id may be needed."""
 
 
 def handle(broker: Context, request: EndTxnRequest, call: Call) -> Any:
-    """Ask the coordinator."""
+    """Ask the transaction's coordinator."""
     if request.producer_epoch < LAST_EPOCHS:
         return _ask(broker, request, call, -1)
     answer = Deferred()
@@ -28,7 +29,7 @@ def handle(broker: Context, request: EndTxnRequest, call: Call) -> Any:
 
 
 def _ask(broker: Context, request: EndTxnRequest, call: Call, new_producer_id: int) -> Any:
-    call.connection.in_transactions = True
+    call.client.in_transactions = True
     return broker.transactions.submit(
         request.transactional_id,
         transaction_request(broker, request, call.api_version, new_producer_id=new_producer_id),

@@ -1,22 +1,23 @@
-"""Envelope (58), version 0: what a client asks of the controller, as its broker passes it on (KIP-590).
+"""Envelope (58), version 0: a client's request to the controller, forwarded by its broker (KIP-590).
 
-- The answer is an envelope, too. Its own error says what is wrong with the envelope, or that no controller is here;
-  what is wrong with the request inside stands in the response inside.
-- UNSUPPORTED_VERSION: the request inside cannot be read, or is of a version that is not served. The broker that sent
-  it closes the connection of its client, which then asks anew for what is served.
-- Apache Kafka's brokers send these. Our own send the request as it is, since without security all principals are one.
+- The answer is an envelope, too. Its own error means that the envelope is wrong, or that this node's controller is not
+  active. An error of the request inside is in the response inside.
+- UNSUPPORTED_VERSION: the request inside cannot be read, or its version is not served. The broker that sent it closes
+  the connection of its client, which then asks again which versions are served.
+- Apache Kafka's brokers send envelopes. kpybroker's brokers send the request as it is, since without security there is
+  only one principal.
 """
 
 from inspect import isgeneratorfunction
 from typing import Any, Final, NamedTuple
 
 from kpybroker.answered_errors import names_no_controller
+from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import LARGE_BYTES, Work
 from kpybroker.errors import KafkaError
 from kpybroker.handlers import load_for_controller
-from kpybroker.handlers.context import Call, Context
-from kpybroker.server.frames import LARGE_BYTES
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import Work
+from kpybroker.serving.context import Context
 from kpywire import api, error_codes
 from kpywire.codec import decode, decoder, decoder_in_steps, encoder, encoder_in_steps
 from kpywire.errors import Malformed
@@ -49,14 +50,14 @@ FORWARDABLE: Final = frozenset(
         api.REMOVE_RAFT_VOTER,
     }
 )
-"""What may be in an envelope (``ApiKeys.forwardable``)."""
+"""The API keys that may be in an envelope (``ApiKeys.forwardable``)."""
 ADDRESS_BYTES: Final = (4, 16)
 PRINCIPAL_VERSION: Final = 0
 _VERSION_BYTES: Final = 2
 
 
 class Inside(NamedTuple):
-    """The header of the request in an envelope, its bytes, and where its body begins."""
+    """The request in an envelope: its header, its bytes, and the position of its body."""
 
     call: Call
     correlation_id: int
@@ -65,12 +66,12 @@ class Inside(NamedTuple):
 
     @property
     def is_large(self) -> bool:
-        """Whether it is read and answered in steps."""
+        """Whether the request is read and answered in steps."""
         return len(self.data) > LARGE_BYTES
 
 
 def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
-    """Answer the request inside as if it had come by itself."""
+    """Answer the request inside as if it had come without an envelope."""
     try:
         inside = _opened(request, call)
         message = yield from _read(inside)
@@ -90,7 +91,8 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
 
 
 def _opened(request: EnvelopeRequest, call: Call) -> Inside:
-    """What is inside. KafkaError with Kafka's code for the first thing that is wrong (``EnvelopeUtils``)."""
+    """The request in an envelope. Raises KafkaError with Kafka's code for the first thing that is wrong
+    (``EnvelopeUtils``)."""
     _check_principal(request.request_principal)
     if len(request.client_host_address) not in ADDRESS_BYTES:
         raise KafkaError(error_codes.INVALID_REQUEST, "the client's address in an envelope is none")
@@ -106,12 +108,12 @@ def _opened(request: EnvelopeRequest, call: Call) -> Inside:
     first, last = call.versions.get(key, (0, -1))
     if not first <= version <= last:
         raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{api.API_KEYS[key].name} version {version} in an envelope")
-    inner = Call(key, version, header.client_id, call.connection, call.versions)
+    inner = Call(key, version, header.client_id, call.client, call.peer, call.versions)
     return Inside(inner, header.correlation_id, request.request_data, header.end)
 
 
 def _check_principal(data: bytes | None) -> None:
-    """Refuse what ``DefaultKafkaPrincipalBuilder`` cannot read."""
+    """Refuse a principal that ``DefaultKafkaPrincipalBuilder`` cannot read."""
     version = -1 if data is None or len(data) < _VERSION_BYTES else int.from_bytes(data[:_VERSION_BYTES])
     if data is None or version != PRINCIPAL_VERSION:
         raise KafkaError(error_codes.PRINCIPAL_DESERIALIZATION_FAILURE, "the principal in an envelope is none")
@@ -122,7 +124,7 @@ def _check_principal(data: bytes | None) -> None:
 
 
 def _read(inside: Inside) -> Work:
-    """The request."""
+    """Decode the request."""
     message, version = api.request_class(inside.call.api_key), inside.call.api_version
     try:
         if inside.is_large:
@@ -135,7 +137,7 @@ def _read(inside: Inside) -> Work:
 
 
 def _written(inside: Inside, response: Any) -> Work:
-    """The response with its header."""
+    """Encode the response with its header."""
     key, version = inside.call.api_key, inside.call.api_version
     parts: list[Any] = [encode_response_header(key, version, inside.correlation_id)]
     if inside.is_large:

@@ -1,144 +1,165 @@
-"""Fetch (1), versions 4-18: records as slices of the log, waiting for them, and fetch sessions (KIP-227).
+"""Fetch (1), versions 4-18: return records as slices of the log, wait for them, and keep fetch sessions (KIP-227).
 
 v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-516); v15 replica_state (KIP-903).
-How partitions are read is in `kpybroker.handlers.reading`.
+`kpybroker.serving.reading` reads the partitions.
 """
 
-from collections.abc import Collection, Generator
+from collections.abc import Callable, Collection, Generator
 from functools import partial
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
+from kpybroker.fetch.remembered import NotRemembered, RememberedFetch, SessionlessFetch
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.fetch.sessions import FINAL_EPOCH, FULL
-from kpybroker.fetch.standing import NotRemembered, Outside, Standing
-from kpybroker.handlers import unopened_logs
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.reading import Reading
-from kpybroker.handlers.reading_again import ReadingAgain
-from kpybroker.handlers.reading_for_replicas import ReplicaReading
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
-from kpybroker.server.pending import Pending
+from kpybroker.serving import unopened_logs
+from kpybroker.serving.context import Context
+from kpybroker.serving.reading.client import ClientRead
+from kpybroker.serving.reading.policy import Policy
+from kpybroker.serving.reading.reader import Reader
+from kpybroker.serving.reading.remembered import RememberedAnswer
+from kpybroker.serving.reading.replica import ReplicaRead
+from kpybroker.serving.reading.session_answer import SessionAnswer
 from kpywire import error_codes
 from kpywire.fetch import REPLICA_STATE_FROM, TOPIC_IDS_FROM, PackedTopic, codec_for
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchResponse, PartitionData
 
 ISOLATION_LEVELS = (READ_UNCOMMITTED, READ_COMMITTED)
 MOST_AT_ONCE = 64
-"""Partitions of a full request that are read in one piece."""
+"""The most partitions of a full request that are read in one piece."""
 MOST_NOTED = 200
-"""Partitions of a reader without a session whose positions are remembered, for its lag."""
+"""The most partitions of a reader without a session whose positions are remembered, for its lag."""
 
 codec = codec_for
 
 
 def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse | Pending:
-    """Read what the session's partitions have to offer, now or when there is enough of it."""
+    """Read the session's partitions. Answer now, or when there is enough data."""
     version = call.api_version
     replica_id = request.replica_state.replica_id if version >= REPLICA_STATE_FROM else request.replica_id
     if request.topics and type(request.topics[0]) is PackedTopic and request.session_epoch == FINAL_EPOCH:
-        again = _again(broker, request, call) if replica_id < 0 else None
-        if again is not None:
-            return _when_opened(broker, call, again, again.session.changed)
-    count = 0
+        remembered = _remembered(broker, request, call) if replica_id < 0 else None
+        if remembered is not None:
+            return _read_remembered(broker, request, call, remembered)
+    sessions, now_ms = broker.fetch_sessions, broker.scheduler.monotonic_ms()
+    uses_ids, is_follower = version >= TOPIC_IDS_FROM, replica_id >= 0
     if request.session_epoch in FULL:
+        count = 0
         for topic in request.topics:
             count += topic.count if type(topic) is PackedTopic else len(topic.partitions)
-    if count > MOST_AT_ONCE:
-        work = _answer_in_steps(broker, request, call, replica_id)
-        response: FetchResponse | Pending = call.connection.server.slices.begin(work, call.connection)
-        return response
-    now_ms = broker.scheduler.monotonic_ms()
-    try:
-        session, incremental = broker.fetch_sessions.begin(request, version >= TOPIC_IDS_FROM, replica_id >= 0, now_ms)
-    except KafkaError as error:
-        return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+        if count > MOST_AT_ONCE:
+            response: FetchResponse | Pending = call.peer.share(_read_in_steps(broker, request, call, replica_id))
+            return response
+        session = sessions.begin(request, uses_ids=uses_ids, is_follower=is_follower, now_ms=now_ms)
+        incremental = False
+    else:
+        try:
+            session = sessions.resume(request, uses_ids=uses_ids, now_ms=now_ms)
+        except KafkaError as error:
+            return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+        incremental = session.id != NO_SESSION
     if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
         if not incremental:
-            broker.fetch_sessions.end(session)
+            sessions.end(session)
         return _failed(request, version)
-    if not incremental:
-        _note_reader(session, call, is_follower=replica_id >= 0)
-    reads = Reading if replica_id < 0 else ReplicaReading
-    reading = reads(broker, request, session, incremental, replica_id, call)
+    policy: Policy = (
+        ReplicaRead(broker, request, session, replica_id, call) if is_follower else ClientRead(broker, request, call)
+    )
+    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=incremental), call)
     if incremental:
-        return reading.answer(session.changed)
-    return _when_opened(broker, call, reading, session.entries.values())
+        return reader.read(session.changed)
+    _note_reader(session, call, is_follower=is_follower)
+    entries = session.entries.values()
+    if len(entries) > unopened_logs.FEW:
+        return _when_opened(broker, call, entries, partial(reader.read, entries))
+    return reader.read(entries)
 
 
-def _answer_in_steps(
+def _read_in_steps(
     broker: Context, request: FetchRequest, call: Call, replica_id: int
 ) -> Generator[None, None, FetchResponse | Pending]:
     """The answer to a full request for many partitions."""
     version, now_ms, is_follower = call.api_version, broker.scheduler.monotonic_ms(), replica_id >= 0
-    sessions = broker.fetch_sessions
-    session = yield from sessions.begin_in_steps(request, version >= TOPIC_IDS_FROM, is_follower, now_ms)
+    uses_ids, sessions = version >= TOPIC_IDS_FROM, broker.fetch_sessions
+    session = yield from sessions.begin_in_steps(request, uses_ids=uses_ids, is_follower=is_follower, now_ms=now_ms)
     if request.isolation_level not in ISOLATION_LEVELS and _reads_anything(broker, session):
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    reads = Reading if replica_id < 0 else ReplicaReading
-    reading = reads(broker, request, session, False, replica_id, call)
+    policy: Policy = (
+        ReplicaRead(broker, request, session, replica_id, call) if is_follower else ClientRead(broker, request, call)
+    )
+    reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
     yield
-    return (yield from _in_steps(broker, reading, session.entries.values()))
+    entries = session.entries.values()
+    places = [(entry.topic, (entry.index,)) for entry in entries]
+    yield from unopened_logs.bring_up(unopened_logs.unopened(broker, places))
+    return (yield from reader.read_in_steps(entries))
 
 
-def _in_steps(
-    broker: Context, reading: Reading, entries: Collection[Entry]
-) -> Generator[None, None, FetchResponse | Pending]:
-    yield from unopened_logs.bring_up(unopened_logs.unopened(broker, [(each.topic, (each.index,)) for each in entries]))
-    return (yield from reading.answer_in_steps(entries))
+def _read_remembered(
+    broker: Context, request: FetchRequest, call: Call, answer: RememberedAnswer
+) -> FetchResponse | Pending:
+    """Read what changed since the connection's last request, in the order of this one."""
+    reader, changed = Reader(broker, request, ClientRead(broker, request, call), answer, call), answer.session.changed
+    if len(changed) > unopened_logs.FEW:
+        return _when_opened(broker, call, changed, lambda: reader.read(answer.in_order(changed)))
+    return reader.read(answer.in_order(changed) if changed else ())
 
 
-def _when_opened(broker: Context, call: Call, reading: Reading, entries: Collection[Entry]) -> FetchResponse | Pending:
-    """The answer, after logs among these were opened if they are many."""
-    if len(entries) > unopened_logs.FEW:
-        new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
-        if new:
-            response: FetchResponse | Pending = unopened_logs.begin(call, new, partial(reading.answer, entries))
-            return response
-    return reading.answer(entries)
+def _when_opened(
+    broker: Context, call: Call, entries: Collection[Entry], read: Callable[[], FetchResponse | Pending]
+) -> FetchResponse | Pending:
+    """Read many entries. If many of their logs are not open, these are opened first."""
+    new = unopened_logs.unopened(broker, [(entry.topic, (entry.index,)) for entry in entries])
+    if not new:
+        return read()
+    response: FetchResponse | Pending = unopened_logs.begin(call, new, read)
+    return response
 
 
-def _again(broker: Context, request: FetchRequest, call: Call) -> ReadingAgain | None:
-    """The reading of a large request without a session, of what its connection has read before; None if that cannot
-    be remembered."""
+def _remembered(broker: Context, request: FetchRequest, call: Call) -> RememberedAnswer | None:
+    """The answer to a large request without a session, which remembers what its connection has read before. None if
+    that cannot be remembered."""
     if request.session_id != NO_SESSION or request.isolation_level not in ISOLATION_LEVELS:
         return None
-    connection, version = call.connection, call.api_version
-    outside: Outside | None = connection.reading
-    standing = None if outside is None else outside.standing
-    if standing is None or (standing.version, standing.isolation) != (version, request.isolation_level):
-        room = broker.fetch_sessions.standing_room
-        standing = Standing(version, request.isolation_level, version >= TOPIC_IDS_FROM, room)
-        _read_outside(call, Outside(call.client_id, (), standing))
+    client, version = call.client, call.api_version
+    sessionless: SessionlessFetch | None = client.reading
+    remembered = None if sessionless is None else sessionless.remembered
+    if remembered is None or (remembered.version, remembered.isolation) != (version, request.isolation_level):
+        budget = broker.fetch_sessions.remembered_budget
+        remembered = RememberedFetch(version, request.isolation_level, budget, uses_ids=version >= TOPIC_IDS_FROM)
+        _read_sessionless(call, SessionlessFetch(call.client_id, (), remembered))
     try:
-        topics = standing.take(request.topics)  # type: ignore[arg-type]
+        topics = remembered.take(request.topics)  # type: ignore[arg-type]
     except NotRemembered:
-        _read_outside(call, None)
+        _read_sessionless(call, None)
         return None
-    assert connection.reading is not None
-    few = len(standing.session.entries) <= MOST_NOTED
-    connection.reading.entries = list(standing.session.entries.values()) if few else ()
-    return ReadingAgain(broker, request, standing.session, topics, call)
+    assert client.reading is not None
+    few = len(remembered.session.entries) <= MOST_NOTED
+    client.reading.entries = list(remembered.session.entries.values()) if few else ()
+    return RememberedAnswer(remembered.session, topics, version)
 
 
 def _note_reader(session: Session, call: Call, *, is_follower: bool) -> None:
-    """Remember who reads this, for its lag: in the session, or on the connection of those who have none."""
+    """Remember the reader of these partitions, for its lag: in the session, or on the connection if there is none."""
     session.client_id = call.client_id
-    outside = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
-    _read_outside(call, Outside(call.client_id, list(session.entries.values())) if outside else None)
+    sessionless = session.id == NO_SESSION and not is_follower and len(session.entries) <= MOST_NOTED
+    _read_sessionless(call, SessionlessFetch(call.client_id, list(session.entries.values())) if sessionless else None)
 
 
-def _read_outside(call: Call, outside: Outside | None) -> None:
-    """The connection reads something else outside of sessions, or nothing."""
-    before: Outside | None = call.connection.reading
-    if before is not None and before.standing is not None:
+def _read_sessionless(call: Call, sessionless: SessionlessFetch | None) -> None:
+    """Replace the partitions that the connection reads outside of sessions; None if it reads none."""
+    before: SessionlessFetch | None = call.client.reading
+    if before is not None and before.remembered is not None:
         before.close()
-    call.connection.reading = outside
+    call.client.reading = sessionless
 
 
 def _reads_anything(broker: Context, session: Session) -> bool:
-    """Whether any partition of the session is there: Kafka looks at the isolation level only then."""
+    """Whether any partition of the session exists: only then does Kafka check the isolation level."""
     for entry in session.entries.values():
         try:
             broker.replicas.find(entry.topic, entry.index)
@@ -149,7 +170,7 @@ def _reads_anything(broker: Context, session: Session) -> bool:
 
 
 def _failed(request: FetchRequest, version: int) -> FetchResponse:
-    """Kafka's answer to a request that it cannot make sense of."""
+    """Kafka's answer to a request with an unknown isolation level."""
     code = error_codes.UNKNOWN_SERVER_ERROR
     responses = [
         FetchableTopicResponse(

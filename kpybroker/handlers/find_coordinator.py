@@ -1,26 +1,27 @@
-"""FindCoordinator (10), versions 0-6: which broker coordinates a group, a transactional id or a share partition.
+"""FindCoordinator (10), versions 0-6: the broker that coordinates a group, a transactional id or a share partition.
 
 - Key types: 0 group, 1 transactional id, 2 share partition (v6, ``groupId:topicId:partition``, KIP-932). v4: several
   keys at once (KIP-699).
 - The coordinator of a group is the leader of its partition of ``__consumer_offsets``, that of a transactional id the
-  leader of its partition of ``__transaction_state``: |hash(key)| modulo the number of partitions, with Java's
-  ``String.hashCode``. The topic is created at the first question, which waits for it,
-  though not for long: COORDINATOR_NOT_AVAILABLE.
-- Share groups are not served, so nobody coordinates them: a fatal error that clients show, and no retry
-  (INVALID_REQUEST).
-- Kafka's messages: up to v3 that of the error code, "NONE" where there is none; from v4 empty, except for a key type
-  nobody knows.
+  leader of its partition of ``__transaction_state``. The partition is |hash(key)| modulo the number of partitions, with
+  Java's ``String.hashCode``. The topic is created at the first request. That request waits for it, but only for a
+  short time, and then gets COORDINATOR_NOT_AVAILABLE.
+- Share groups are not served, so they have no coordinator. The error is INVALID_REQUEST, which is fatal: clients
+  report it and do not retry.
+- Kafka's messages: up to v3 that of the error code, "NONE" if there is no error; from v4 empty, except for an unknown
+  key type.
 """
 
 from collections.abc import Generator
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import at_once, each
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.internal_topics import auto_create
 from kpybroker.hosting.placement import partition_for
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, TRANSACTION_STATE_TOPIC
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import at_once, each
+from kpybroker.serving.context import Context
+from kpybroker.serving.internal_topics import auto_create
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreateTopicsResponse
 from kpywire.messages.find_coordinator import Coordinator, FindCoordinatorRequest, FindCoordinatorResponse
@@ -30,7 +31,7 @@ TRANSACTION = 1
 SHARE = 2
 BATCHED_FROM = 4
 MOST_PATIENT_KEYS = 100
-"""Who asks for more at once does not wait: these are answered in one piece."""
+"""The most keys of a request that waits for the topic, since it is answered in one piece afterwards."""
 MADE = (error_codes.NONE, error_codes.TOPIC_ALREADY_EXISTS)
 TOPICS = {GROUP: GROUP_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
 
@@ -38,7 +39,7 @@ TOPICS = {GROUP: GROUP_OFFSETS_TOPIC, TRANSACTION: TRANSACTION_STATE_TOPIC}
 def handle(
     broker: Context, request: FindCoordinatorRequest, call: Call
 ) -> Generator[None, None, FindCoordinatorResponse | Pending]:
-    """Say for each key who coordinates it."""
+    """Answer with the coordinator of each key."""
     asked = request.coordinator_keys or call.api_version < BATCHED_FROM
     topic = TOPICS.get(request.key_type)
     if asked and topic is not None and topic not in broker.image.topics:
@@ -49,7 +50,7 @@ def handle(
 
 
 def _when_there(broker: Context, topic: str, request: FindCoordinatorRequest, call: Call) -> Pending:
-    """The answer when the topic was made, which takes less time than a client waits before it asks again."""
+    """The answer once the topic is created. That takes less time than a client waits before it asks again."""
     pending = Pending()
 
     def answer() -> None:

@@ -1,15 +1,16 @@
 """IncrementalAlterConfigs (44), versions 0-1: set, delete, append to and subtract from configs (KIP-339).
 
-- Topics, brokers (an empty name is the cluster-wide default), client metrics and groups.
+- Resources are topics, brokers (an empty name is the cluster-wide default), client metrics and groups.
 - Loggers of this node (KIP-412) are set at once and not stored.
-- The broker refuses what is malformed and what it could not run with itself; the rest is the controller's.
+- The broker refuses malformed changes and values that it could not run with itself; the controller decides the rest.
 """
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
 from kpybroker.config import alter
 from kpybroker.config.view import BrokerView
-from kpybroker.handlers.config_changes import forward_rest
-from kpybroker.handlers.context import Call, Context, is_asked_as_controller
-from kpybroker.server.slices import Work
+from kpybroker.serving.config_changes import forward_rest
+from kpybroker.serving.context import Context, is_asked_as_controller
 from kpywire.messages.incremental_alter_configs import (
     AlterConfigsResourceResponse,
     IncrementalAlterConfigsRequest,
@@ -18,7 +19,7 @@ from kpywire.messages.incremental_alter_configs import (
 
 
 def handle(broker: Context, request: IncrementalAlterConfigsRequest, call: Call) -> Work:
-    """The controller decides what is left; see :mod:`kpybroker.controller.configs`."""
+    """Refuse what is invalid here; forward the rest to the controller (:mod:`kpybroker.controller.configs`)."""
     if is_asked_as_controller(broker, call):
         settled = yield from alter.settle_on_controller(request, BrokerView(broker))
     else:

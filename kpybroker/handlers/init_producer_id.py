@@ -1,19 +1,21 @@
 """InitProducerId (22), versions 0-5: an identity for an idempotent or a transactional producer.
 
-- Without a transactional id: a new producer id in epoch 0, also when the client names its old one, as in Kafka; an id
-  without an epoch or an epoch without an id is INVALID_REQUEST (v3, KIP-360).
-- A transactional id is asked for at its coordinator, which ends what its last producer left behind: an empty one is
-  INVALID_REQUEST, a timeout of none or above ``transaction.max.timeout.ms`` INVALID_TRANSACTION_TIMEOUT.
-- v4: PRODUCER_FENCED, before that INVALID_PRODUCER_EPOCH (KIP-588). v5: TRANSACTION_ABORTABLE (KIP-890).
-- While the controller can't be asked: COORDINATOR_LOAD_IN_PROGRESS, which every client retries.
+- Without a transactional id: a new producer id with epoch 0, as in Kafka even if the client sends its old id. An id
+  without an epoch, or an epoch without an id, is INVALID_REQUEST (v3, KIP-360).
+- With a transactional id: its coordinator answers, and aborts the transaction that its last producer left open. An
+  empty id is INVALID_REQUEST. A timeout of 0 or less, or above ``transaction.max.timeout.ms``, is
+  INVALID_TRANSACTION_TIMEOUT.
+- v4: PRODUCER_FENCED; earlier versions INVALID_PRODUCER_EPOCH (KIP-588). v5: TRANSACTION_ABORTABLE (KIP-890).
+- While the controller is not reachable: COORDINATOR_LOAD_IN_PROGRESS, which every client retries.
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.deferred import Deferred
-from kpybroker.handlers.group_requests import coordinator_error
-from kpybroker.handlers.transaction_requests import transaction_request
+from kpybroker.calls.call import Call
+from kpybroker.calls.deferred import Deferred
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
+from kpybroker.serving.transaction_requests import transaction_request
 from kpywire import error_codes
 from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 

@@ -1,18 +1,19 @@
 """JoinGroup (11), versions 0-9: become a member of a group, or stay one while it rebalances.
 
-- v0 has no rebalance timeout: the session timeout is it. v2: throttle time.
-- v4: who comes without a member id gets one with MEMBER_ID_REQUIRED and joins by it (KIP-394).
-- v5: static members (KIP-345). v7: the protocol's type in the answer, no name of a protocol in errors (KIP-559).
-- v8: the reason (KIP-800). v9: a leader that need not assign anew (KIP-814).
-- Metadata that no record of the group could hold is UNKNOWN_SERVER_ERROR here; Kafka keeps it in memory, and answers
-  so when the group is to be written.
+- v0 has no rebalance timeout; the session timeout is used instead. v2: throttle time.
+- v4: a client without a member id gets one with MEMBER_ID_REQUIRED, and joins with it (KIP-394).
+- v5: static members (KIP-345). v7: the protocol's type in the answer, no protocol name in errors (KIP-559).
+- v8: the reason (KIP-800). v9: a leader may have to skip a new assignment (KIP-814).
+- Metadata too large for a record of the group is UNKNOWN_SERVER_ERROR here. Kafka keeps it in memory, and answers with
+  this error when the group is to be written.
 - Answered when the round of joins ends. A session timeout outside of the broker's bounds is INVALID_SESSION_TIMEOUT.
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error, group_request
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupResponse
 
@@ -20,7 +21,7 @@ NULL_PROTOCOL_NAME_FROM = 7
 
 
 def handle(broker: Context, request: JoinGroupRequest, call: Call) -> Any:
-    """Hand it to the group's coordinator."""
+    """Pass the request to the group's coordinator."""
     config = broker.config
     if not request.group_id:
         return _refused(call, error_codes.INVALID_GROUP_ID, request.member_id)

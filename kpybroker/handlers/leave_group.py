@@ -1,14 +1,15 @@
 """LeaveGroup (13), versions 0-5: members leave, or an administrator removes them.
 
-- Up to v2 one member, whose error is the answer's. v1: throttle time. v3: several members, static ones by their
-  instance id, each with an error of its own (KIP-345). v5: the reason (KIP-800).
-- Of a group that does not exist every member is UNKNOWN_MEMBER_ID.
+- Up to v2: one member, whose error is the error of the answer. v1: throttle time. v3: several members, static ones by
+  their instance id, each with its own error (KIP-345). v5: the reason (KIP-800).
+- In a group that does not exist, each member is UNKNOWN_MEMBER_ID.
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse, MemberIdentity
 
@@ -16,7 +17,7 @@ SEVERAL_FROM = 3
 
 
 def handle(broker: Context, request: LeaveGroupRequest, call: Call) -> Any:
-    """Hand it to the group's coordinator."""
+    """Pass the request to the group's coordinator."""
     if not request.group_id:
         return _refused(error_codes.INVALID_GROUP_ID)
     one = call.api_version < SEVERAL_FROM
@@ -32,7 +33,7 @@ def handle(broker: Context, request: LeaveGroupRequest, call: Call) -> Any:
 
 
 def _of_one(response: LeaveGroupResponse) -> LeaveGroupResponse:
-    """The only member's error, at the top."""
+    """The response of older versions: the only member's error is at the top."""
     if response.error_code == error_codes.NONE and response.members:
         response.error_code = response.members[0].error_code
     response.members = []

@@ -1,13 +1,14 @@
-"""ListConfigResources (74), versions 0-1: the names of what has configs (KIP-714, KIP-1142).
+"""ListConfigResources (74), versions 0-1: the names of the resources that have configs (KIP-714, KIP-1142).
 
-- v0 lists client metrics subscriptions. v1 lists the types asked for, or all where none is: topics, brokers and their
-  loggers, and the groups and subscriptions on which something is set. Any other type is UNSUPPORTED_VERSION.
+- v0 lists client metrics subscriptions. v1 lists the requested types, or all if none is requested: topics, brokers and
+  their loggers, and those groups and subscriptions for which a config is set. Any other type is UNSUPPORTED_VERSION.
 """
 
 from collections.abc import Callable, Iterable
 
-from kpybroker.handlers.context import Call, Context
+from kpybroker.calls.call import Call
 from kpybroker.metadata.image import BROKER_RESOURCE, TOPIC_RESOURCE
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.list_config_resources import (
     ConfigResource,

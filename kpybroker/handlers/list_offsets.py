@@ -1,24 +1,25 @@
-"""ListOffsets (2), versions 1-11: offsets by special timestamp or by time.
+"""ListOffsets (2), versions 1-11: offsets by time, or for a special timestamp.
 
 - -1 latest (the high watermark, or the last stable offset when only committed records are read), -2 earliest,
   -3 the record with the largest timestamp (v7, KIP-734), -4 earliest local (v8), -5 latest tiered (v9),
   -6 earliest not yet uploaded (v11): without tiered storage everything is local, nothing tiered or to be uploaded.
-- A timestamp >= 0: the first record at or after it; none is (-1, -1) without an error.
-- The same partition twice is one INVALID_REQUEST; a special timestamp the version does not know is
-  UNSUPPORTED_VERSION; an isolation level nobody knows is UNKNOWN_SERVER_ERROR, as in Kafka.
-- v4 leader epochs (KIP-320); v5 OFFSET_NOT_AVAILABLE where a new leader does not know yet how far its predecessor had
-  committed (KIP-207), LEADER_NOT_AVAILABLE before.
-- Replicas see the log to its end; replica id -2, of tools that look at replicas, is answered by followers too.
+- A timestamp >= 0: the first record at or after it. If there is none, the answer is (-1, -1) without an error.
+- A partition that is named twice is answered once, with INVALID_REQUEST. A special timestamp that the version does not
+  know is UNSUPPORTED_VERSION. An unknown isolation level is UNKNOWN_SERVER_ERROR, as in Kafka.
+- v4: leader epochs (KIP-320). v5: OFFSET_NOT_AVAILABLE while a new leader does not know yet how far its predecessor had
+  committed (KIP-207); earlier versions LEADER_NOT_AVAILABLE.
+- Replicas see the log up to its end. Replica id -2, used by tools that inspect replicas, is answered by followers too.
 """
 
 from collections import Counter
 from collections.abc import Generator
 
+from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.led_partitions import ask_any_role, ask_leader
 from kpybroker.partition.leader import Leader
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED, Role
+from kpybroker.serving.context import Context
+from kpybroker.serving.led_partitions import ask_any_role, ask_leader
 from kpystorage.log_offset import LogOffset
 from kpywire import error_codes
 from kpywire.messages.list_offsets import (
@@ -49,7 +50,7 @@ CONSUMER = -1
 DEBUGGING_REPLICA = -2
 
 Found = tuple[int, int, int]
-"""(timestamp, offset, leader epoch), -1 each where there is none."""
+"""(timestamp, offset, leader epoch), each -1 if nothing was found."""
 NOTHING: Found = (-1, -1, -1)
 
 
@@ -115,14 +116,14 @@ def _look_up(
 
 
 def _find(role: Role, timestamp: int, end: LogOffset, *, lags: bool = False) -> Found:
-    """``lags``: more may be committed than this leader knows of."""
+    """Find the offset for a timestamp. ``lags``: more may be committed than this leader knows."""
     log = role.log
     if timestamp == LATEST:
         if lags:
             raise KafkaError(error_codes.OFFSET_NOT_AVAILABLE)
         return -1, end.offset, role.epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
-        start = log.log_start_offset
+        start = log.log_start_offset if timestamp == EARLIEST else log.local_log_start_offset
         return -1, start, log.epochs.epoch_for(start)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return NOTHING

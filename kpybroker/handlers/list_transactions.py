@@ -1,17 +1,19 @@
-"""ListTransactions (66), versions 0-2: the transactional ids whose coordinator this node is (KIP-664).
+"""ListTransactions (66), versions 0-2: the transactional ids that this node coordinates (KIP-664).
 
-- v1: only those that run for longer than a duration (KIP-994). v2: only those that match a pattern,
-  INVALID_REGULAR_EXPRESSION if it is none (KIP-1152).
-- States that do not exist are told, and let nothing through.
-- While any shard loads, the answer as a whole is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
+- v1: filter by the time that a transaction has been running (KIP-994). v2: filter by a pattern; an invalid one is
+  INVALID_REGULAR_EXPRESSION (KIP-1152).
+- Unknown states are reported, and match nothing.
+- While any shard loads, the whole answer is COORDINATOR_LOAD_IN_PROGRESS: an incomplete list would look complete.
 """
 
 from collections.abc import Callable, Generator
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import coordinator_error, gathered
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import Work
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import Work
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import coordinator_error
 from kpybroker.transactions.describe import listing
 from kpybroker.transactions.events import ListTransactions
 from kpybroker.transactions.pattern import InvalidPattern, whole_match
@@ -23,7 +25,7 @@ NAMES = frozenset(STATE_NAMES.values())
 
 
 def handle(broker: Context, request: ListTransactionsRequest, _call: Call) -> Work:
-    """Ask every shard, and merge what they say."""
+    """Ask every shard, and merge the answers."""
     unknown = [name for name in dict.fromkeys(request.state_filters) if name not in NAMES]
     pattern = request.transactional_id_pattern
     try:

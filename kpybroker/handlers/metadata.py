@@ -1,23 +1,24 @@
-"""Metadata (3), versions 0-13: brokers, topics, who leads which partition.
+"""Metadata (3), versions 0-13: the brokers, the topics, and the leader of each partition.
 
-- v0: no topics means all; from v1 null means all and an empty list none. v4: whether to create unknown topics.
-- An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, also while it is being created; a name that can't be one is
-  INVALID_TOPIC_EXCEPTION; an unknown id is UNKNOWN_TOPIC_ID (v12: asking by id, KIP-516). A request with any id is
-  one by ids: topics that have only a name are left out. Each topic is answered once.
-- v10-11 have ids in the schema only: a request that uses one fails as a whole, without brokers.
-- Addresses are those of the listener that the request came in by.
-- v8: authorized operations, answered only when asked for (KIP-430).
+- v0: no topics means all. From v1: null means all, an empty list none. v4: whether to create unknown topics.
+- An unknown topic is UNKNOWN_TOPIC_OR_PARTITION, also while it is being created. An invalid name is
+  INVALID_TOPIC_EXCEPTION. An unknown id is UNKNOWN_TOPIC_ID (v12: requests by id, KIP-516). If a request contains any
+  id, topics that are given only by name are left out. Each topic is answered once.
+- v10-11 have ids only in the schema: a request that uses one fails as a whole, without brokers.
+- Addresses are those of the listener by which the request came.
+- v8: authorized operations, only if asked for (KIP-430).
 """
 
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.internal_topics import auto_create
-from kpybroker.handlers.offline_replicas import offline_replicas
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import each
 from kpybroker.metadata.topic import Partition, Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.internal_topics import auto_create
+from kpybroker.serving.offline_replicas import offline_replicas
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.metadata import (
@@ -33,18 +34,19 @@ from kpywire.uuid import ZERO_UUID
 ALL_FROM_NULL = 1
 ID_ONLY_FROM = 12
 TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all, without an authorizer."""
+"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all are allowed (no authorizer)."""
 CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE."""
+"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE: all are allowed, too."""
 NOT_ASKED = -(2**31)
 STEP_TOPICS = 64
-"""Whose answers are put together in a step, where they are kept from earlier ones."""
+"""The number of topics answered in one step from answers that were kept."""
 STEP_ANSWERS = 4
-"""So many are made in a step."""
+"""The number of topics answered in one step if their answers must be encoded."""
 
 
 def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[None, None, MetadataResponse]:
     """Answer from the committed metadata."""
+    call.asker.requests += 1
     image = broker.image
     version = call.api_version
     wanted = request.topics
@@ -68,7 +70,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         brokers=[
             MetadataResponseBroker(node_id=node.id, host=point.host, port=point.port, rack=node.rack)
             for node in image.brokers.values()
-            if not node.fenced and (point := node.listeners.get(call.listener_name)) is not None
+            if broker.is_listed(node.id) and (point := node.listeners.get(call.listener_name)) is not None
         ],
         cluster_id=image.cluster_id,
         controller_id=broker.random_alive_broker(),
@@ -79,7 +81,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
 
 
 def _why_malformed(topics: Sequence[MetadataRequestTopic], version: int) -> int:
-    """Kafka's error for topics without a name, or with an id before ids were allowed; 0 when there are none."""
+    """Kafka's error for topics without a name, or with an id in a version that does not allow ids; 0 without those."""
     if version < ID_ONLY_FROM and any(one.name is None or one.topic_id != ZERO_UUID for one in topics):
         return error_codes.INVALID_REQUEST
     if any(one.name is None and one.topic_id == ZERO_UUID for one in topics):
@@ -102,18 +104,18 @@ def _refused(topics: Sequence[MetadataRequestTopic], code: int) -> MetadataRespo
 
 
 class Topics:
-    """The topics of one answer, each encoded; those that nothing is wrong with are kept for the next one."""
+    """The topics of one answer, each encoded. Those without errors are kept for later answers."""
 
     def __init__(self, broker: Context, call: Call, *, with_operations: bool) -> None:
         self.broker = broker
         self.call = call
         self.with_operations = with_operations
         self.missing: list[str] = []
-        """Names that a topic could have, and none has."""
+        """The valid names of topics that do not exist."""
         self._kept = broker.topic_answers.of(MetadataResponse, call.api_version, with_operations=with_operations).topics
 
     def all(self, known: Iterable[Topic]) -> Generator[None, None, list[Any]]:
-        """The answers about these, in steps."""
+        """The answers for these topics, made in steps."""
         topics, answers = list(known), list[Any]()
         for start in range(0, len(topics), STEP_TOPICS):
             some = topics[start : start + STEP_TOPICS]
@@ -147,7 +149,7 @@ class Topics:
         )
 
     def known(self, topic: Topic) -> bytes:
-        """The answer about a topic that there is."""
+        """The answer for a topic that exists."""
         kept = self._kept.get(topic.id)
         if kept is not None:
             return kept
@@ -165,7 +167,7 @@ class Topics:
         return encoded
 
     def _encoded(self, answer: MetadataResponseTopic) -> bytes:
-        """Its errors are counted here: nobody can see them in the bytes."""
+        """Encode an answer. Its errors are counted here, since they cannot be found in the encoded answer."""
         for code in (answer.error_code, *(partition.error_code for partition in answer.partitions)):
             if code:
                 self.call.counters.count_error(code)

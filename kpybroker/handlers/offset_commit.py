@@ -1,19 +1,20 @@
-"""OffsetCommit (8), versions 2-10: how far a group came.
+"""OffsetCommit (8), versions 2-10: store the offsets up to which a group has read.
 
-- v2-4: a retention time of its own. v3: throttle time. v6: leader epochs (KIP-320). v7: static members (KIP-345).
-- v9: of a group that does not exist GROUP_ID_NOT_FOUND, before that ILLEGAL_GENERATION.
-- v10: topics by their ids, UNKNOWN_TOPIC_ID for one that is not known (KIP-848).
-- What does not exist is refused first, partition by partition: UNKNOWN_TOPIC_OR_PARTITION. If nothing is left, nobody
-  is asked. Refusals come before what the coordinator answers, within a topic too.
-- The empty group id is one like any other.
+- v2-4: a retention time for this commit. v3: throttle time. v6: leader epochs (KIP-320). v7: static members (KIP-345).
+- v9: a group that does not exist is GROUP_ID_NOT_FOUND; earlier versions ILLEGAL_GENERATION.
+- v10: topics by id; an unknown one is UNKNOWN_TOPIC_ID (KIP-848).
+- Partitions that do not exist are refused first, each by UNKNOWN_TOPIC_OR_PARTITION. If no others are left, the
+  coordinator is not asked. Refusals come before the coordinator's answers, also within a topic.
+- The empty group id is treated like any other.
 """
 
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.groups.large_commit import LargeCommit, prepared_commit
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.calls.call import Call
+from kpybroker.groups.offsets.large_commit import LargeCommit, prepared_commit
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.offset_commit import (
     OffsetCommitRequest,
@@ -27,14 +28,14 @@ IDS_FROM = 10
 
 
 def handle(broker: Context, request: OffsetCommitRequest, call: Call) -> Any:
-    """Commit what exists; refuse the rest."""
+    """Commit the partitions that exist; refuse the others."""
     asked = request.topics
     answers = _refuse_unknown(broker, request, call)
     return _submit(broker, request, call, asked, answers, None) if request.topics else answers.response()
 
 
 def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -> Generator[None, None, Any]:
-    """The same of a large request: what it may write is made in steps, and decided on in one."""
+    """Like `handle`, for a large request: its records are prepared in steps, and the decision is made in one step."""
     asked = request.topics
     answers = _refuse_unknown(broker, request, call)
     yield
@@ -47,9 +48,9 @@ def handle_in_steps(broker: Context, request: OffsetCommitRequest, call: Call) -
 
 
 def _refuse_unknown(broker: Context, request: OffsetCommitRequest, call: Call) -> "_Answers":
-    """Leave in the request what exists; the refusals of the rest."""
+    """Remove the partitions that do not exist from the request. Return their refusals."""
     by_id = call.api_version >= IDS_FROM
-    answers = _Answers(by_id)
+    answers = _Answers(by_id=by_id)
     existing = []
     for topic in request.topics:
         if by_id:
@@ -85,16 +86,16 @@ def _submit(
     return broker.groups.submit(
         request.group_id,
         group_request(broker, request, call, prepared=prepared),
-        lambda code: _refused(asked, by_id, coordinator_error(code)),
+        lambda code: _refused(asked, coordinator_error(code), by_id=by_id),
         answer=answers.merge,
         timeout_ms=commit_timeout_ms(broker),
     )
 
 
 class _Answers:
-    """Refusals and what the coordinator answers, each topic once (``OffsetCommitResponse.Builder``)."""
+    """The refusals and the coordinator's answers, each topic once (``OffsetCommitResponse.Builder``)."""
 
-    def __init__(self, by_id: bool) -> None:
+    def __init__(self, *, by_id: bool) -> None:
         self._by_id = by_id
         self._topics: dict[str | bytes, OffsetCommitResponseTopic] = {}
 
@@ -122,8 +123,8 @@ class _Answers:
         return found
 
 
-def _refused(topics: list[OffsetCommitRequestTopic], by_id: bool, code: int) -> OffsetCommitResponse:
-    answers = _Answers(by_id)
+def _refused(topics: list[OffsetCommitRequestTopic], code: int, *, by_id: bool) -> OffsetCommitResponse:
+    answers = _Answers(by_id=by_id)
     for topic in topics:
         answers.refuse(topic, [each.partition_index for each in topic.partitions], code)
     return answers.response()

@@ -1,13 +1,15 @@
-"""OffsetDelete (47), version 0: forget what a group committed (KIP-496).
+"""OffsetDelete (47), version 0: delete committed offsets of a group (KIP-496).
 
-- A topic that a member of the group subscribes to is GROUP_SUBSCRIBED_TO_TOPIC; what does not exist is
-  UNKNOWN_TOPIC_OR_PARTITION, named before what the coordinator answers. An error of the group is at the top, alone.
+- A topic to which a member of the group subscribes is GROUP_SUBSCRIBED_TO_TOPIC. A partition that does not exist is
+  UNKNOWN_TOPIC_OR_PARTITION; these come before the coordinator's answers. An error of the group is at the top, and
+  then there are no other answers.
 """
 
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.offset_delete import (
     OffsetDeleteRequest,
@@ -19,7 +21,7 @@ from kpywire.messages.offset_delete import (
 
 
 def handle(broker: Context, request: OffsetDeleteRequest, call: Call) -> Any:
-    """Refuse what does not exist; hand the rest to the group's coordinator, also where nothing is left."""
+    """Refuse the partitions that do not exist. Pass the others to the group's coordinator, even if none are left."""
     if not request.group_id:
         return _refused(error_codes.INVALID_GROUP_ID)
     unknown: dict[str, OffsetDeleteResponseTopic] = {}

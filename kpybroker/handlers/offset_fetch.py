@@ -1,18 +1,22 @@
-"""OffsetFetch (9), versions 1-10: how far groups came.
+"""OffsetFetch (9), versions 1-10: the committed offsets of groups.
 
-- v2: null topics are all that the group committed; errors at the top, before that in each partition. v3: throttle time.
-- v5: leader epochs (KIP-320). v7: ``require_stable``, UNSTABLE_OFFSET_COMMIT for what a transaction may still change
-  (KIP-447). v8: several groups, answered in their order (KIP-709). v9: member id and epoch (KIP-848).
-- v10: topics by their ids; one that is not known is UNKNOWN_TOPIC_ID, behind those that are (KIP-848).
-- What a group or partition has not committed is offset -1 without an error, also where neither exists.
+- v2: null topics means all committed ones; errors are at the top, in earlier versions in each partition. v3: throttle
+  time.
+- v5: leader epochs (KIP-320). v7: ``require_stable``; offsets that a transaction may still change are
+  UNSTABLE_OFFSET_COMMIT (KIP-447). v8: several groups, answered in their order (KIP-709). v9: member id and epoch
+  (KIP-848).
+- v10: topics by id; unknown ones are UNKNOWN_TOPIC_ID, and come after the known ones (KIP-848).
+- An offset that is not committed is -1 without an error, also if the group or the partition does not exist.
 """
 
 from collections.abc import Generator
 from typing import Any
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, gathered, group_request
-from kpybroker.server.slices import each
+from kpybroker.calls.call import Call
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.steps import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
 from kpywire import error_codes
 from kpywire.messages.offset_fetch import (
     OffsetFetchRequest,
@@ -33,13 +37,15 @@ NO_OFFSET = -1
 _NOT_COORDINATOR = frozenset(
     (error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.NOT_ENOUGH_REPLICAS, error_codes.REQUEST_TIMED_OUT)
 )
-"""What consumers older than 3.9 would not try again (``GroupCoordinatorService.handleOffsetFetchException``)."""
+"""The errors that consumers older than 3.9 would not retry (``GroupCoordinatorService.handleOffsetFetchException``)."""
 
 
 def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generator[None, None, Any]:
     """Ask the coordinator of each group."""
     if call.api_version >= SEVERAL_FROM:
-        asked = yield from each(request.groups, lambda group: _ask(broker, group, call, request.require_stable))
+        asked = yield from each(
+            request.groups, lambda group: _ask(broker, group, call, require_stable=request.require_stable)
+        )
         return gathered(asked, lambda groups: OffsetFetchResponse(groups=groups))
     topics = None
     if request.topics is not None:
@@ -48,10 +54,10 @@ def handle(broker: Context, request: OffsetFetchRequest, call: Call) -> Generato
             for topic in request.topics
         ]
     group = OffsetFetchRequestGroup(group_id=request.group_id, topics=topics)
-    return gathered([_ask(broker, group, call, request.require_stable)], lambda groups: _of_one(*groups))
+    return gathered([_ask(broker, group, call, require_stable=request.require_stable)], lambda groups: _of_one(*groups))
 
 
-def _ask(broker: Context, group: OffsetFetchRequestGroup, call: Call, require_stable: bool) -> Any:
+def _ask(broker: Context, group: OffsetFetchRequestGroup, call: Call, *, require_stable: bool) -> Any:
     by_id = call.api_version >= IDS_FROM
     asked = group.topics
     unknown: list[OffsetFetchResponseTopics] = []
@@ -81,7 +87,7 @@ def _ask(broker: Context, group: OffsetFetchRequestGroup, call: Call, require_st
 
 
 def _named(broker: Context, topic: OffsetFetchRequestTopics, unknown: list[OffsetFetchResponseTopics]) -> bool:
-    """Give a topic the name that belongs to its id, or refuse it."""
+    """Set the name of a topic by its id, or refuse it."""
     known = broker.image.topics_by_id.get(topic.topic_id)
     if known is None:
         unknown.append(_refused(topic, error_codes.UNKNOWN_TOPIC_ID))
@@ -91,7 +97,7 @@ def _named(broker: Context, topic: OffsetFetchRequestTopics, unknown: list[Offse
 
 
 def _identified(broker: Context, topic: OffsetFetchResponseTopics) -> bool:
-    """Give a topic the id that belongs to its name; one that is gone has none, and is left out."""
+    """Set the id of a topic by its name. A deleted topic has no id, and is left out."""
     known = broker.image.topics.get(topic.name)
     if known is None:
         return False
@@ -113,7 +119,7 @@ def _refused(topic: OffsetFetchRequestTopics, code: int) -> OffsetFetchResponseT
 
 
 def _of_one(group: OffsetFetchResponseGroup) -> OffsetFetchResponse:
-    """The answer before several groups could be asked for."""
+    """The answer of versions that have only one group."""
     return OffsetFetchResponse(
         error_code=group.error_code,
         topics=[

@@ -1,17 +1,19 @@
-"""OffsetForLeaderEpoch (23), versions 2-4: where the log of a leader epoch ends (KIP-101, KIP-279, KIP-320).
+"""OffsetForLeaderEpoch (23), versions 2-4: the end offset of a leader epoch (KIP-101, KIP-279, KIP-320).
 
-- The current epoch ends at the log's end; an epoch above all known ones is (-1, -1); below the first known one the
-  answer is that epoch with the first known start; otherwise the largest epoch not above it, and the start of the next.
+- The current epoch ends at the log's end. An epoch above all known ones is (-1, -1). For an epoch below the first known
+  one, the answer is that epoch with the start of the first known one. Otherwise it is the largest known epoch not above
+  the requested one, with the start of the next.
 """
 
 from collections.abc import Generator
 from functools import partial
 
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.led_partitions import ask_leader
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import each
 from kpybroker.partition.leader import Leader
 from kpybroker.replicas.replica import Replica
-from kpybroker.server.slices import each
+from kpybroker.serving.context import Context
+from kpybroker.serving.led_partitions import ask_leader
 from kpywire import error_codes
 from kpywire.messages.offset_for_leader_epoch import (
     EpochEndOffset,

@@ -1,26 +1,34 @@
-"""Produce (0), versions 3-13, advertised from 0.
+"""Produce (0), versions 3-13, advertised from 0: append record batches.
 
-- acks 0: no response; when a partition failed the connection is closed, so that the client notices.
-- acks 1: answered when the leader has appended; acks -1: when the high watermark covers the batch, NOT_ENOUGH_REPLICAS
-  when too few replicas are in sync before the append, REQUEST_TIMED_OUT after ``timeout_ms``.
-- One batch per partition, magic 2; the whole batch is accepted or refused. Of a partition named twice the last counts.
-- What writes into a transaction without a transactional id: all of it is TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
-- Into a transaction only what its coordinator knows of is written (KIP-890): a request with a transactional id waits
-  until that is clear. The batches of one request have one producer, else INVALID_PRODUCER_ID_MAPPING; from v11 on
-  TRANSACTION_ABORTABLE; from v12 on partitions are added to the transaction by the way.
+- acks 0: no response. If a partition fails, the connection is closed, so that the client notices.
+- acks 1: answered when the leader has appended. acks -1: answered when the high watermark covers the batch.
+  NOT_ENOUGH_REPLICAS if too few replicas are in sync before the append, REQUEST_TIMED_OUT after ``timeout_ms``.
+- One batch per partition, magic 2; the whole batch is accepted or refused. If a partition is named twice, the last
+  batch counts.
+- A request that writes into a transaction without a transactional id fails as a whole:
+  TRANSACTIONAL_ID_AUTHORIZATION_FAILED.
+- In a transaction only partitions that its coordinator knows are written (KIP-890). A request with a transactional id
+  waits until that is verified. Its batches must have one producer, else INVALID_PRODUCER_ID_MAPPING. From v11 on:
+  TRANSACTION_ABORTABLE. From v12 on: the verification adds the partitions to the transaction.
 - v5 log_start_offset; v8 record_errors and error_message (KIP-467); v10 current_leader (KIP-951); v13 topic ids.
 """
 
 from collections.abc import Sequence
 from typing import Final
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.deferred import Deferred
+from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
-from kpybroker.handlers import leader_hints, unopened_logs
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.deferred import Deferred
-from kpybroker.handlers.leader_hints import current_leader, node_endpoints
-from kpybroker.handlers.repeated_partitions import Overruled, Topics, one_of_each
-from kpybroker.handlers.transaction_verification import (
+from kpybroker.partition.validation import NotOneBatch, sole_batch
+from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
+from kpybroker.replicas.replica import HeldTopic
+from kpybroker.serving import leader_hints, unopened_logs
+from kpybroker.serving.context import Context
+from kpybroker.serving.leader_hints import current_leader, node_endpoints
+from kpybroker.serving.repeated_partitions import Overruled, Topics, one_of_each
+from kpybroker.serving.transaction_verification import (
     Errors,
     Verifying,
     is_known,
@@ -28,11 +36,6 @@ from kpybroker.handlers.transaction_verification import (
     refusal_of_a_produce,
     transactional_batches,
 )
-from kpybroker.partition.validation import NotOneBatch, sole_batch
-from kpybroker.replicas.commit_wait import CommitWait, Uncommitted
-from kpybroker.replicas.replica import HeldTopic
-from kpybroker.server.frames import CloseConnection
-from kpybroker.server.pending import Pending
 from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
@@ -45,7 +48,7 @@ ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
 _FLAGS: Final = ATTRIBUTES_POSITION + 1
-"""The byte of a batch's attributes in which they are."""
+"""The position of the attributes' low byte, which holds the flags."""
 EXPECTED = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
@@ -56,18 +59,18 @@ EXPECTED = frozenset(
         error_codes.KAFKA_STORAGE_ERROR,
     }
 )
-"""Errors that Kafka does not count among its failed produce requests (``ReplicaManager.appendToLocalLog``). The others
-come with the log's start offset, which clients look at to tell lost records from lost order."""
+"""Errors that Kafka does not count as failed produce requests (``ReplicaManager.appendToLocalLog``). The other errors
+are answered with the log's start offset, by which clients tell lost records from a wrong order."""
 BEFORE_THE_LOG = frozenset(
     {error_codes.UNKNOWN_TOPIC_ID, error_codes.INVALID_REQUIRED_ACKS, error_codes.INVALID_TOPIC_EXCEPTION}
 )
-"""Not these, though: no log was asked."""
+"""Other errors that are answered without the log's start offset, since they occur before the log is reached."""
 
 codec = codec_for
 
 
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
-    """Append every partition's batch, then answer as ``acks`` asks."""
+    """Append the batch of each partition, then answer as ``acks`` demands."""
     transactional_id, acks, timeout_ms, topics = request
     if transactional_id is None and _writes_into_transaction(topics):
         return _denied(call, acks, topics)
@@ -83,7 +86,7 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
 
 
 def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether a first batch is one of a transaction (``RequestUtils.hasTransactionalRecords``)."""
+    """Whether the first batch of any partition is transactional (``RequestUtils.hasTransactionalRecords``)."""
     for _, partitions in topics:
         for _, records in partitions:
             try:
@@ -96,7 +99,7 @@ def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> b
 
 
 def _denied(call: Call, acks: int, topics: Sequence[tuple[TopicKey, Partitions]]) -> Answers:
-    """Who writes into a transaction says into which, or nothing of the request is looked at (``KafkaApis``)."""
+    """The refusal of a whole request that writes into a transaction without naming it (``KafkaApis``)."""
     if acks == 0:
         raise CloseConnection("a produce request without acknowledgement writes into no transaction in particular")
     code, codec_of_call = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, codec_for(call.api_version)
@@ -139,9 +142,9 @@ def _append(
 def _handle_transactional(
     broker: Context, transactional_id: str, request: Produce, call: Call
 ) -> Answers | Pending | None:
-    """Ask about the transaction, mostly at once, then append as ever."""
+    """Verify the transaction, which mostly takes no time, then append as usual."""
     _, acks, timeout_ms, topics = request
-    call.connection.in_transactions = True
+    call.client.in_transactions = True
     batches = transactional_batches(broker, topics, call.api_version)
     if not batches.wanted:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
@@ -160,7 +163,7 @@ def _handle_transactional(
         except CloseConnection:
             if not kept:
                 raise
-            call.connection.close()
+            call.peer.close()
 
     if len(batches.producers) > 1:
         code = error_codes.INVALID_PRODUCER_ID_MAPPING
@@ -170,17 +173,13 @@ def _handle_transactional(
         Verifying(broker, transactional_id, producer_id, producer_epoch, batches.wanted, operation, verified).ask()
     if not answer.is_there:
         # Others will receive into the buffer that the records lie in.
-        kept.append([(key, [(index, _copy(records)) for index, records in part]) for key, part in topics])
+        kept.append(unopened_logs.copied(topics))
     response: Answers | Pending | None = answer.response
     return response
 
 
-def _copy(records: memoryview | None) -> memoryview | None:
-    return None if records is None else memoryview(bytearray(records))
-
-
 class Appending:
-    """One request's way through its partitions."""
+    """The appends of one request, partition by partition."""
 
     __slots__ = (
         "acks",
@@ -203,11 +202,11 @@ class Appending:
     def __init__(
         self, broker: Context, acks: int, call: Call, refused: dict[Partition, KafkaError] | None = None
     ) -> None:
-        """``refused``: partitions that a transaction may not write to; given if there is a transactional id."""
+        """``refused`` are the partitions that the transaction may not write to; None without a transactional id."""
         self.refused = refused
         self.transactional = refused is not None
         self.is_verified = False
-        """Whether nobody has to be asked about its transaction any more."""
+        """Whether the transaction is already verified, without a question to its coordinator."""
         self.broker = broker
         self.acks = acks
         self.call = call
@@ -217,13 +216,14 @@ class Appending:
         self.records_in = self.bytes_in = self.appends = 0
         self.overruled: Overruled = {}
         self.node_endpoints: list[NodeEndpoint] = []
-        """Of the leaders that answers speak of."""
+        """The addresses of the leaders that the answers name as hints (KIP-951)."""
         self.uncommitted: list[Uncommitted] = []
-        """What the high watermark does not cover yet."""
+        """The appends that the high watermark does not cover yet."""
 
     def topic(self, key: TopicKey, partitions: Partitions) -> list[bytes]:
-        """Append to partitions of one topic; the answer of each."""
+        """Append to the partitions of one topic. Return the answer of each."""
         replicas = self.broker.replicas
+        # `Replicas.topic`, written out for the request with one batch.
         held = replicas.by_id.get(key) if isinstance(key, bytes) else replicas.topics.get(key)
         answers: list[bytes] = []
         for index, records in partitions:
@@ -248,7 +248,7 @@ class Appending:
         return answers
 
     def overrule(self, responses: Answers, topics: Topics) -> None:
-        """Answer the refusal of one batch of a partition in place of what came of the other."""
+        """Replace the answer for a partition by the refusal of another of its batches."""
         for (key, answers), (_, partitions) in zip(responses, topics, strict=True):
             for place, (index, _) in enumerate(partitions):
                 error = self.overruled.get((key, index))
@@ -257,7 +257,7 @@ class Appending:
                     answers[place] = self._refusal(key, None, index, error, error.code)
 
     def refuse_late(self, each: Uncommitted, code: int) -> bytes:
-        """An error of what was appended and is not committed."""
+        """The answer for a batch that was appended but not committed."""
         if code in leader_hints.AFTER_PRODUCE:
             topic = each.replica.topic
             leader = self._hint(topic.id if self.codec.by_id else topic.name, each.partition)
@@ -265,7 +265,7 @@ class Appending:
         return self.codec.refusal(each.partition, code, None)
 
     def _hint(self, key: TopicKey, index: int) -> tuple[int, int] | None:
-        """Who leads, where the client's version can be told; where that one listens goes with the answers."""
+        """The leader's id and epoch, if the client's version has fields for them. Adds its address to the answers."""
         if self.codec.version < leader_hints.PRODUCE_FROM:
             return None
         leader = current_leader(self.broker, key, index, self.call.listener_name)
@@ -276,7 +276,7 @@ class Appending:
     def _refusal(
         self, key: TopicKey, held: HeldTopic | None, index: int, error: KafkaError | StorageError, code: int
     ) -> bytes:
-        """An error as Kafka tells it: with the log's start where the log itself refused (``appendToLocalLog``)."""
+        """The answer with an error. It has the log's start offset if the log itself refused (``appendToLocalLog``)."""
         self.failed = True
         self.call.counters.count_error(code)
         if held is not None and code not in EXPECTED:
@@ -294,7 +294,7 @@ class Appending:
         return self.codec.refusal(index, code, message, record_errors, log_start_offset, leader)
 
     def _refused_before(self, held: HeldTopic, index: int) -> bytes:
-        """An error of the verification, which has nothing to say about the log."""
+        """The answer with an error of the verification. It has no start offset of the log."""
         assert self.refused is not None
         error = self.refused[held.name, index]
         self.failed = True
@@ -302,7 +302,7 @@ class Appending:
         return self.codec.refusal(index, error.code, error.message, (), -1)
 
     def _checked(self, key: TopicKey, held: HeldTopic | None, index: int, records: memoryview | None) -> HeldTopic:
-        """The topic, if something can be produced to it at all."""
+        """The topic, if this request can produce to it at all."""
         if held is None:
             held = self.broker.replicas.find(key, index).topic
         if self.acks not in (-1, 0, 1):
@@ -330,7 +330,7 @@ class Appending:
             sole_batch(records, self.call.api_version)
         self.appends += 1
         base_offset, next_offset, append_time_ms = leader.append(
-            records, held.validation, self.now_ms, self.transactional, self.is_verified
+            records, held.validation, self.now_ms, transactional=self.transactional, is_verified=self.is_verified
         )
         self.records_in += next_offset - base_offset
         self.bytes_in += len(records)

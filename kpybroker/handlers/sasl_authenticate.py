@@ -1,12 +1,13 @@
 """SaslAuthenticate (36), versions 0-2: log in. On a listener without SASL: ILLEGAL_SASL_STATE."""
 
-from kpybroker.handlers.context import Call, Context
+from kpybroker.calls.call import Call
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
 
 
 def handle(_broker: Context, _request: SaslAuthenticateRequest, _call: Call) -> SaslAuthenticateResponse:
-    """Nobody has to log in."""
+    """Refuse the request: no listener requires a login."""
     return SaslAuthenticateResponse(
         error_code=error_codes.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

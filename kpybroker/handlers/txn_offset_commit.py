@@ -1,21 +1,23 @@
-"""TxnOffsetCommit (28), versions 0-5: how far a group came, which counts when the transaction commits.
+"""TxnOffsetCommit (28), versions 0-5: store offsets of a group, which become valid when the transaction commits.
 
-- v3: member, generation and static member are checked (KIP-447). v4: TRANSACTION_ABORTABLE. v5: the group's partition
-  becomes part of the transaction by the way (KIP-890); before that it is only looked up.
-- Before v2 COORDINATOR_NOT_AVAILABLE stands in for COORDINATOR_LOAD_IN_PROGRESS, which those clients do not know.
-- What does not exist is refused first, partition by partition: UNKNOWN_TOPIC_OR_PARTITION. If nothing is left, nobody
-  is asked. The empty group id is INVALID_GROUP_ID.
+- v3: member, generation and static member are checked (KIP-447). v4: TRANSACTION_ABORTABLE. v5: this request adds the
+  group's partition to the transaction (KIP-890); in earlier versions it is only looked up.
+- Before v2 the answer is COORDINATOR_NOT_AVAILABLE instead of COORDINATOR_LOAD_IN_PROGRESS, which those clients do not
+  know.
+- Partitions that do not exist are refused first, each by UNKNOWN_TOPIC_OR_PARTITION. If no others are left, the
+  coordinator is not asked. The empty group id is INVALID_GROUP_ID.
 """
 
 from typing import Any
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.deferred import Deferred
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.deferred import Deferred
-from kpybroker.handlers.group_requests import commit_timeout_ms, coordinator_error, group_request
-from kpybroker.handlers.transaction_verification import ADDS, KNOWS_ABORTABLE, ONLY_LOOKS, Errors, Verifying, Wanted
 from kpybroker.hosting.placement import partition_for
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
+from kpybroker.serving.context import Context
+from kpybroker.serving.group_requests import commit_timeout_ms, coordinator_error, group_request
+from kpybroker.serving.transaction_verification import ADDS, KNOWS_ABORTABLE, ONLY_LOOKS, Errors, Verifying, Wanted
 from kpystorage.errors import DiskFailure
 from kpywire import error_codes
 from kpywire.messages.txn_offset_commit import (
@@ -32,7 +34,7 @@ ADDS_FROM = 5
 
 
 def handle(broker: Context, request: TxnOffsetCommitRequest, call: Call) -> Any:
-    """Commit what exists; refuse the rest."""
+    """Commit the partitions that exist; refuse the others."""
     answers = _Answers(call.api_version)
     asked = list(request.topics)
     existing = []
@@ -83,7 +85,7 @@ def _operation(version: int) -> int:
 
 
 def _group_partition(broker: Context, group_id: str) -> tuple[int, Wanted]:
-    """The partition that keeps a group, led here; KafkaError if it is not."""
+    """The partition that stores a group, which this node must lead. Raises KafkaError if it does not."""
     if not broker.groups.partitions:
         raise KafkaError(error_codes.NOT_COORDINATOR)
     index = partition_for(group_id, broker.groups.partitions)
@@ -107,35 +109,35 @@ def _commit(broker: Context, request: TxnOffsetCommitRequest, call: Call, answer
 
 
 class _Answers:
-    """Refusals and what the coordinator answers, each topic once (``TxnOffsetCommitResponse.Builder``)."""
+    """The refusals and the coordinator's answers, each topic once (``TxnOffsetCommitResponse.Builder``)."""
 
     def __init__(self, version: int) -> None:
         self._version = version
         self._topics: dict[str, TxnOffsetCommitResponseTopic] = {}
 
     def add(self, topic: str, index: int, code: int) -> None:
-        """The answer of one partition."""
+        """Add the answer of one partition."""
         if code == error_codes.COORDINATOR_LOAD_IN_PROGRESS and self._version < LOADING_FROM:
             code = error_codes.COORDINATOR_NOT_AVAILABLE
         answer = TxnOffsetCommitResponsePartition(partition_index=index, error_code=code)
         self.partitions_of(topic).append(answer)
 
     def partitions_of(self, topic: str) -> list[TxnOffsetCommitResponsePartition]:
-        """The answers for a topic, which is named from here on even if there are none."""
+        """The answers for a topic. The topic is in the response from now on, even if there are none."""
         found = self._topics.get(topic)
         if found is None:
             found = self._topics[topic] = TxnOffsetCommitResponseTopic(name=topic, partitions=[])
         return found.partitions
 
     def refuse(self, topics: list[TxnOffsetCommitRequestTopic], code: int) -> TxnOffsetCommitResponse:
-        """One error for all of these."""
+        """The response with one error for all partitions of these topics."""
         for topic in topics:
             for each in topic.partitions:
                 self.add(topic.name, each.partition_index, code)
         return self.response()
 
     def merge(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:
-        """What the coordinator answers, behind what was refused."""
+        """The refusals, followed by the coordinator's answers."""
         for topic in response.topics:
             for each in topic.partitions:
                 self.add(topic.name, each.partition_index, each.error_code)

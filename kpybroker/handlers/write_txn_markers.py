@@ -1,19 +1,20 @@
 """WriteTxnMarkers (27), versions 1-2: end transactions in partitions that this node leads.
 
-- From a transaction coordinator, or from an administrator who ends one that nobody ends any more (KIP-664).
-- v2: the transaction's version; from 2 on the marker's epoch has to be above the producer's (KIP-1228).
-- A producer that there can't be is UNKNOWN_SERVER_ERROR, as in Kafka.
-- A partition that is not here is UNKNOWN_TOPIC_OR_PARTITION; INVALID_PRODUCER_EPOCH and TRANSACTION_COORDINATOR_FENCED
-  where the producer or the coordinator has a newer one.
+- Sent by a transaction coordinator, or by an administrator to end a hanging transaction (KIP-664).
+- v2: the transaction's version. From 2 on, the marker's epoch must be above the producer's (KIP-1228).
+- An impossible producer (a negative id or epoch) is UNKNOWN_SERVER_ERROR, as in Kafka.
+- A partition that is not on this node is UNKNOWN_TOPIC_OR_PARTITION. INVALID_PRODUCER_EPOCH means that the producer has
+  a newer epoch, TRANSACTION_COORDINATOR_FENCED that the coordinator has.
 """
 
 from collections.abc import Generator
 from typing import Any
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.deferred import Deferred
 from kpybroker.errors import KafkaError
-from kpybroker.handlers.context import Call, Context
-from kpybroker.handlers.deferred import Deferred
 from kpybroker.partition.leader import Marker
+from kpybroker.serving.context import Context
 from kpywire import error_codes
 from kpywire.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -26,7 +27,7 @@ from kpywire.messages.write_txn_markers import (
 
 
 def handle(broker: Context, request: WriteTxnMarkersRequest, _call: Call) -> Generator[None, None, Any]:
-    """Write each marker into each of its partitions; answer when all are committed or refused."""
+    """Write each marker to each of its partitions. Answer when all are committed or refused."""
     writing = _Writing(broker)
     for marker in request.markers:
         yield from writing.write(marker)
@@ -45,7 +46,7 @@ class _Writing:
         self._results: dict[int, dict[str, dict[int, WritableTxnMarkerPartitionResult]]] = {}
 
     def write(self, wanted: WritableTxnMarker) -> Generator[None, None, None]:
-        """Begin one marker; its results are filled in as they come. What names no partition is not answered."""
+        """Begin to write one marker. Its results are filled in later. A marker without partitions is not answered."""
         marker = Marker(
             wanted.producer_id,
             wanted.producer_epoch,
@@ -78,7 +79,7 @@ class _Writing:
                 outcome.wait(self._timeout_ms, done)
 
     def all_begun(self) -> None:
-        """No more will come; the answer leaves when the last is done."""
+        """Note that all markers are begun: the answer is sent when the last one is done."""
         self._one_is_done()
 
     def _one_is_done(self) -> None:
@@ -102,7 +103,7 @@ class _Writing:
 
 
 def _is_online(broker: Context, topic: str, index: int) -> bool:
-    """Whether this node has the partition, on a disk that works."""
+    """Whether this node has the partition, and its log directory is online."""
     try:
         return not broker.replicas.find(topic, index).offline
     except KafkaError:

@@ -1,54 +1,62 @@
 """The group coordinator as a part of the broker: machine, topic, records and settings put together.
 
-(Kafka: ``GroupCoordinatorService``.)
+(Kafka: ``GroupCoordinatorService``.) The machine is imported with the first shard: a node without groups needs none.
 """
 
 from collections.abc import Callable
 from random import Random
+from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.groups.coordinator import GroupCoordinator
-from kpybroker.groups.events import ExpireOffsets, Loaded, PartitionsDeleted, TimersDue
-from kpybroker.groups.record import decode
-from kpybroker.groups.settings import GroupSettings
-from kpybroker.hosting.coordinator import Coordinator
 from kpybroker.hosting.kind import Kind
+from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.replicas.replicas import Replicas
+
+if TYPE_CHECKING:
+    from kpybroker.groups.settings import GroupSettings
 
 MINUTE_MS = 60_000
 
 
 def group_coordinator(
     scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig], rng: Random
-) -> Coordinator:
-    """The coordinator of classic groups; ``config`` is asked anew whenever something is decided."""
+) -> Shards:
+    """Make the coordinator of classic groups. ``config`` is read for every decision."""
+
+    def period_ms() -> int:
+        return int(config()["offsets.retention.check.interval.ms"])
+
+    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, rng), scheduler, replicas)
+
+
+def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
+    from kpybroker.groups.coordinator import GroupCoordinator
+    from kpybroker.groups.events import ExpireOffsets, TimersDue
+    from kpybroker.groups.record import decode
 
     known: list[tuple[BrokerConfig, GroupSettings]] = []
 
-    def settings() -> GroupSettings:
+    def settings() -> "GroupSettings":
         now = config()
         if not known or known[0][0] is not now:
             known[:] = [(now, _settings(now))]
         return known[0][1]
 
-    kind = Kind(
-        topic=GROUP_OFFSETS_TOPIC,
+    return Kind(
         new_machine=lambda: GroupCoordinator(settings, rng),
         decode=decode,
-        loaded=Loaded,
         timers_due=TimersDue,
         periodic=ExpireOffsets,
-        period_ms=lambda: int(config()["offsets.retention.check.interval.ms"]),
-        topics_deleted=PartitionsDeleted,
         codec=lambda: int(config()["offsets.topic.compression.codec"]),
         load_bytes=lambda: int(config()["offsets.load.buffer.size"]),
     )
-    return Coordinator(kind, scheduler, replicas)
 
 
-def _settings(config: BrokerConfig) -> GroupSettings:
+def _settings(config: BrokerConfig) -> "GroupSettings":
+    from kpybroker.groups.settings import GroupSettings
+
     return GroupSettings(
         initial_rebalance_delay_ms=config["group.initial.rebalance.delay.ms"],
         max_size=config["group.max.size"],

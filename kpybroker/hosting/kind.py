@@ -1,48 +1,49 @@
-"""What distinguishes one coordinator from another: its topic, its machine, its records, its events."""
+"""The differences between coordinators: machine, records and events."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kpybroker.journal import Machine, Send
 
 if TYPE_CHECKING:
-    from kpybroker.hosting.shard import Shard
+    from kpybroker.hosting.hosted_shard import HostedShard
 
 
 class TimedMachine(Machine, Protocol):
-    """A machine that knows when it wants to be woken."""
+    """A machine with deadlines."""
 
     def next_deadline_ms(self) -> int | None:
-        """When the next `Kind.timers_due` is wanted, on the monotonic clock; None if nothing runs."""
+        """The time when the next `Kind.timers_due` is wanted, on the monotonic clock; None if no timer runs."""
 
 
 class EncodedRecord(Protocol):
     """A record that a machine decided to write."""
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        """Key and value as they stand in the log; without a value it takes back what the key said before."""
+        """Key and value as the log holds them; without a value it is a tombstone."""
 
 
-def _sends_nothing(_shard: "Shard", send: Send) -> None:
+def _sends_nothing(_shard: "HostedShard", send: Send) -> None:
     raise TypeError(f"This coordinator has nobody to send to: {send}")
 
 
 class Kind(NamedTuple):
-    """A coordinator. Its events take wall clock milliseconds."""
+    """A kind of coordinator. Its events take wall clock milliseconds; those that all kinds get are in
+    `kpybroker.coordination.events`."""
 
-    topic: str
     new_machine: Callable[[], TimedMachine]
     decode: Callable[[bytes, bytes | None], Any | None]
-    """Key and value of a record of the log -> what the machine applies; None for what it does not know. Malformed."""
-    loaded: Callable[[int], Any]
+    """Key and value of a record of the log -> the record that the machine applies; None for an unknown type. Raises
+    Malformed."""
     timers_due: Callable[[int], Any]
     periodic: Callable[[int], Any]
-    """What is due every ``period_ms`` on every shard."""
-    period_ms: Callable[[], int]
-    topics_deleted: Callable[[dict[str, Sequence[int]], int], Any]
+    """The event of the periodic work of every shard."""
     codec: Callable[[], int]
-    """The compression of batches that are written."""
+    """The compression of the batches it writes."""
     load_bytes: Callable[[], int]
     """How much of a log is read at once."""
-    send: "Callable[[Shard, Send], None]" = _sends_nothing
-    """Takes what a machine sends once it is committed; called in the middle of an input, so it only notes it."""
+    send: "Callable[[HostedShard, Send], None]" = _sends_nothing
+    """Takes the machine's sends once they are committed. It is called in the middle of an input, so it only queues
+    them."""
+    follows_new_topics: bool = False
+    """Whether its machines look at topics and partitions that exist. All look at those that are deleted."""

@@ -1,15 +1,15 @@
 """Replaying logs into journals, in slices: read in a thread, decoded and applied on the loop a few milliseconds a turn.
 
-Kafka: ``CoordinatorLoaderImpl``. One log at a time, the smallest first, so that few wait for one that is large.
-Records of types that are not known are left out, as Kafka leaves them out: they may be of a later version. A damaged
-batch or record is left out too, and a log with damage says so once. (Kafka's coordinator gives up such a partition.)
+Kafka: ``CoordinatorLoaderImpl``. One log is replayed at a time, the smallest first, so that few shards wait for a large
+one. Records of unknown types are left out, as in Kafka: they may be of a later version. A damaged batch or record is
+left out too, and the damage is logged once for each log. (Kafka's coordinator gives up such a partition.)
 """
 
 import logging
 from collections.abc import Callable, Iterator
 
 from kpybroker.errors import KafkaError
-from kpybroker.hosting.shard import Shard
+from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.hosting.tickets import SLICE_MS
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.journal import ProducerEpoch
@@ -41,7 +41,7 @@ _NOT_PLAIN = CODEC_MASK | TRANSACTIONAL_MASK | CONTROL_MASK
 
 
 def plain_records(section: bytes, count: int, base_offset: int) -> Iterator[tuple[int, bytes, bytes | None]]:
-    """(offset, key, value) of the records of a section, without a call per field: there may be a million of them.
+    """Yield (offset, key, value) of the records of a section, without a call per field: there may be a million of them.
 
     Raises Malformed.
     """
@@ -72,7 +72,7 @@ def plain_records(section: bytes, count: int, base_offset: int) -> Iterator[tupl
 
 
 def _length(section: bytes, position: int) -> tuple[int, int]:
-    """A zigzag varint, most of which have one or two bytes."""
+    """Read a zigzag varint, which mostly has one or two bytes."""
     low = section[position]
     if low > 127:
         high = section[position + 1]
@@ -84,9 +84,9 @@ def _length(section: bytes, position: int) -> tuple[int, int]:
 
 
 class Replay:
-    """One log on its way into one shard's journal."""
+    """The replay of one log into one shard's journal."""
 
-    def __init__(self, shard: Shard, leader: Leader) -> None:
+    def __init__(self, shard: HostedShard, leader: Leader) -> None:
         self.shard = shard
         self.leader = leader
         self.next_offset = leader.log.log_start_offset
@@ -100,11 +100,11 @@ class Replay:
 
     @property
     def size_bytes(self) -> int:
-        """How much there is to read, about."""
+        """About how much there is to read."""
         return self.leader.log.size
 
     def read(self) -> LogSlice | None:
-        """What comes next; None at the end. DiskFailure."""
+        """The next slice of the log; None at the end. DiskFailure."""
         log, end = self.leader.log, self.end
         if log is not self._log:
             self._log, end = log, log.position_of(end.offset)  # it moved to another directory meanwhile
@@ -112,7 +112,7 @@ class Replay:
         return log.read(self.next_offset, self.shard.kind.load_bytes(), end, min_one_batch=True)
 
     def steps(self, data: bytes) -> Iterator[None]:
-        """Replay the batches in ``data``; yields whenever others could have a turn."""
+        """Replay the batches in ``data``; yields after each piece of work, so that the loop can do other work."""
         before = self.next_offset
         end = len(data)
         view = memoryview(data)
@@ -145,7 +145,7 @@ class Replay:
             raise Malformed(f"nothing can be read at offset {before}")
 
     def _replay(self, data: bytes, header: BatchHeader, position: int) -> Iterator[None]:
-        """A batch that is compressed, of a transaction or of control records."""
+        """Replay a batch that is compressed, part of a transaction, or has control records."""
         producer = ProducerEpoch(header.producer_id, header.producer_epoch) if header.is_transactional else None
         try:
             for count, record in enumerate(read_batch(data, header, position), 1):
@@ -162,7 +162,7 @@ class Replay:
     def _mark(self, record: Record, producer: ProducerEpoch | None) -> None:
         kind = control_type(record)
         if producer is not None and kind in (COMMIT, ABORT):
-            self._journal.mark(producer, kind == COMMIT, record.offset)
+            self._journal.mark(producer, record.offset, commit=kind == COMMIT)
 
     def _apply(self, key: bytes, value: bytes | None, offset: int, producer: ProducerEpoch | None) -> None:
         self.records += 1
@@ -185,18 +185,18 @@ class Loader:
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
-        self._to_look_at: list[Shard] = []
+        self._to_look_at: list[HostedShard] = []
         self._to_read: list[Replay] = []
         self._running = False
         self._started = False
 
     def start(self) -> None:
-        """Begin: whoever waits for this node's start does not wait for its coordinators too."""
+        """Begin to load. This is not earlier than the node's start, so the start does not wait for the coordinators."""
         self._started = True
         self._run()
 
-    def load(self, shard: Shard) -> None:
-        """Open ``shard``, at once if nothing has to be read."""
+    def load(self, shard: HostedShard) -> None:
+        """Open ``shard``, without reading if its log is empty."""
         self._to_look_at.append(shard)
         self._run()
 
@@ -206,7 +206,7 @@ class Loader:
             self._scheduler.call_soon(self._next)
 
     def _next(self) -> None:
-        """Look at all logs that were not looked at yet, then read the smallest."""
+        """Look at all new logs, then read the smallest."""
         until_ms = self._scheduler.monotonic_ms() + SLICE_MS
         while self._to_look_at:
             if self._scheduler.monotonic_ms() >= until_ms:
@@ -221,7 +221,7 @@ class Loader:
                 return
         self._running = False
 
-    def _look_at(self, shard: Shard) -> None:
+    def _look_at(self, shard: HostedShard) -> None:
         if shard.is_over:
             return
         try:
@@ -240,7 +240,7 @@ class Loader:
 
 
 class _Reading:
-    """One replay under way; ``done`` is called when there is nothing more to do, however it went."""
+    """One replay under way; ``done`` is called when it is over, with or without success."""
 
     def __init__(self, scheduler: Scheduler, replay: Replay, done: Callable[[], object]) -> None:
         self._scheduler = scheduler
@@ -250,7 +250,7 @@ class _Reading:
         self._steps: Iterator[None] = iter(())
 
     def read(self) -> None:
-        """Read the next stretch in a thread; at the end, open the shard."""
+        """Read the next slice in a thread; at the end, open the shard."""
         replay = self._replay
         shard = replay.shard
         if shard.is_over:
@@ -289,7 +289,7 @@ class _Reading:
             self._give_up(str(error))
             return
         except Exception as error:
-            log.exception("a defect kept %s from being loaded", self._replay.shard)
+            log.exception("%s could not be loaded because of a defect", self._replay.shard)
             self._give_up(type(error).__name__)
             return
         self.read()
@@ -297,9 +297,14 @@ class _Reading:
     def _finish(self) -> None:
         replay = self._replay
         took_ms = round(self._scheduler.monotonic_ms() - self._began_ms)
-        log.info("loaded %d records of %s in %d ms", replay.records, replay.shard, took_ms)
+        log.info("Loaded %d records of %s in %d ms", replay.records, replay.shard, took_ms)
         if replay.damaged:
-            log.error("%s: left out %d, first %s", replay.shard, replay.damaged, replay.first_damage)
+            log.error(
+                "%s: %d damaged records were left out, the first is %s",
+                replay.shard,
+                replay.damaged,
+                replay.first_damage,
+            )
         replay.shard.open()
         self._done()
 

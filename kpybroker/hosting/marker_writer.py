@@ -1,27 +1,27 @@
-"""Sees to it that decided transactions end everywhere: each partition gets its marker, however often it is tried.
+"""Writes the markers of decided transactions, until each partition has its marker.
 
-(Kafka: ``TransactionMarkerChannelManager``.) What a transaction coordinator sends, `WriteMarkers`, is noted and done in
-the next turn of the loop, when its client has its answer. A partition that was deleted needs no marker. One whose
-leader cannot take it is tried again, also when the metadata change. When a marker is refused since its producer or its
-coordinator is fenced, somebody else decides about that transaction by now, and it is left alone, as in Kafka.
+(Kafka: ``TransactionMarkerChannelManager``.) A transaction coordinator sends `WriteMarkers`. It is queued and handled
+in the next turn of the loop, after the client got its answer. A deleted partition needs no marker. A partition whose
+leader cannot take the marker is retried, also when the metadata change. If a marker is refused because its producer or
+its coordinator is fenced, another coordinator decides about that transaction by now, and it is left alone, as in Kafka.
 
-Invariant: a coordinator is told of a partition only when its marker is committed there, or none is needed.
+Invariant: a partition is reported to the coordinator only when its marker is committed there, or none is needed.
 """
 
 import logging
 from collections.abc import Callable
 from functools import partial
 from time import perf_counter_ns
-from typing import Final
+from typing import Final, NamedTuple
 
+from kpybroker.fairness.turn import NoWrites, Turn
+from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.hosting.markers import Markers
 from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
-from kpybroker.hosting.shard import Shard
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.journal import Send
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.partition.leader import Marker
-from kpybroker.server.turn import NoWrites, Turn
 from kpybroker.transactions.events import MarkersWritten, Partition, WriteMarkers
 from kpywire import error_codes
 
@@ -29,16 +29,17 @@ log = logging.getLogger("kpybroker.transactions")
 
 RETRY_MS = 100
 SLICE_NS: Final = 5_000_000
-"""For so long markers are written before requests get their turn."""
+"""The longest time for which markers are written before requests are served."""
 _FENCED = frozenset({error_codes.INVALID_PRODUCER_EPOCH, error_codes.TRANSACTION_COORDINATOR_FENCED})
 
 
 class _Ending:
-    """One transaction that ends: where its marker is missing, is on its way, and arrived without being told yet."""
+    """One transaction that ends: the partitions where its marker is missing, where it is under way, and where it was
+    written but not reported yet."""
 
     __slots__ = ("asked", "marker", "missing", "shard", "under_way", "written")
 
-    def __init__(self, shard: Shard, asked: WriteMarkers) -> None:
+    def __init__(self, shard: HostedShard, asked: WriteMarkers) -> None:
         self.shard = shard
         self.asked = asked
         self.marker = Marker(
@@ -46,12 +47,24 @@ class _Ending:
         )
         self.missing: dict[Partition, None] = dict.fromkeys(asked.partitions)
         self.under_way: dict[Partition, int] = {}
-        """Where the marker is not committed yet: the node that was asked for it."""
+        """Partitions whose marker is not committed yet, each with the node that was asked to write it."""
         self.written: list[Partition] = []
 
 
+class Turns(NamedTuple):
+    """The parts of the server that writers of markers meet."""
+
+    turn: Callable[[], Turn] = lambda: Turn(NoWrites())
+    """The server's turn, which gathers appends."""
+    look: Callable[[], object] = bool
+    """Serves requests that end transactions before the next marker."""
+
+
+NO_TURNS: Final = Turns()
+
+
 class MarkerWriter:
-    """The transactions that end, by their coordinator's shard and transactional id."""
+    """The transactions that end, by transactional id."""
 
     def __init__(
         self,
@@ -59,45 +72,42 @@ class MarkerWriter:
         markers: Markers,
         image: Callable[[], MetadataImage],
         timeout_ms: Callable[[], int],
-        turn: Callable[[], Turn] = lambda: Turn(NoWrites()),
-        look: Callable[[], object] = bool,
+        turns: Turns = NO_TURNS,
         *,
         node_id: int,
         elsewhere: MarkersElsewhere,
     ) -> None:
-        """``image`` says which partitions exist and who leads them: ``node_id``, which is here, or others, by
-        ``elsewhere``; ``timeout_ms`` how long one waits for its replicas; ``turn`` is the server's, in which appends
-        are written together; ``look`` lets those go before who end a transaction meanwhile."""
+        """``image`` has the partitions and their leaders. A leader is this node, ``node_id``, or another one, which is
+        asked through ``elsewhere``. ``timeout_ms`` limits the wait for the replicas of a marker."""
         self._scheduler = scheduler
         self._markers = markers
         self._node_id = node_id
         self._elsewhere = elsewhere
         self._image = image
         self._timeout_ms = timeout_ms
-        self._turn = turn
-        self._look = look
+        self._turn, self._look = turns
         self._endings: dict[str, _Ending] = {}
         self._to_do: dict[str, None] = {}
         self._timer: Timer | None = None
         self._scheduled = False
         self._pursued: _Ending | None = None
-        """The one that is looked at right now, and told about after all of them."""
+        """The one that is being handled. It is reported after all of them were handled."""
 
-    def send(self, shard: Shard, send: Send) -> None:
-        """Take `WriteMarkers` from a shard: an older one of the same transactional id is not pursued any more."""
+    def send(self, shard: HostedShard, send: Send) -> None:
+        """Take `WriteMarkers` from a shard. It replaces an older one of the same transactional id."""
         asked: WriteMarkers = send.message
         self._endings[asked.transactional_id] = _Ending(shard, asked)
         self._to_do[asked.transactional_id] = None
         self._soon()
 
     def look_again(self) -> None:
-        """Leaders or topics changed: what could not be written may be possible now, or not needed."""
+        """Try again after a change of leaders or topics: a marker may be possible now, or not needed."""
         if self._endings:
             self._to_do.update(dict.fromkeys(self._endings))
             self._soon()
 
     def stop(self) -> None:
-        """Let go of everything; the next leader of a coordinator's partition begins anew."""
+        """Drop everything; the next leader of a coordinator's partition begins again."""
         if self._timer is not None:
             self._timer.cancel()
         self._elsewhere.stop()
@@ -110,7 +120,7 @@ class MarkerWriter:
             self._scheduler.call_soon(self._run)
 
     def _run(self) -> None:
-        """Markers first, written together; that they are there is told once they are in their files."""
+        """Write the queued markers together. They are reported once they are in their files."""
         self._scheduled = False
         began_ns = perf_counter_ns()
         endings: list[_Ending] = []
@@ -167,7 +177,7 @@ class MarkerWriter:
                 outcome.wait(timeout_ms, partial(self._answered, ending, partition, here))
 
     def _write_elsewhere(self, ending: _Ending, partition: Partition, leader: int) -> None:
-        """Also where another node was asked before, which leads no more: who answers first counts."""
+        """Send a marker to another node, even if an earlier leader was asked before: the first answer counts."""
         if leader < 0:
             self._later()
             return
@@ -175,7 +185,7 @@ class MarkerWriter:
         self._elsewhere.write(leader, partition, ending.marker, partial(self._answered, ending, partition, leader))
 
     def _begin_anew(self, ending: _Ending) -> None:
-        """Some marker could not be written, nobody knows whose."""
+        """Write an ending's markers again: some marker of this turn could not be written, and it is unknown which."""
         ending.missing.update(dict.fromkeys(ending.written))
         ending.written.clear()
         self._later()
@@ -188,7 +198,8 @@ class MarkerWriter:
         self._arrived(ending, partition, code)
 
     def _arrived(self, ending: _Ending, partition: Partition, code: int) -> None:
-        """A partition has its marker, needs none, refuses it for good, or has to be asked again."""
+        """Handle the result for a partition: it has its marker, needs none, refuses it for good, or has to be asked
+        again."""
         if self._endings.get(ending.asked.transactional_id) is not ending:
             return
         if code == error_codes.NONE:
@@ -201,7 +212,7 @@ class MarkerWriter:
                 self._soon()
         elif code in _FENCED:
             log.error(
-                "%s-%d refuses the end of the transaction of %r: %s",
+                "%s-%d refused the marker of the transaction of %r with %s; it is not sent again",
                 *partition,
                 ending.asked.transactional_id,
                 error_codes.name(code),

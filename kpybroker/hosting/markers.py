@@ -1,8 +1,8 @@
-"""Transaction markers into the partitions that this node leads, one batch for each (Kafka: ``EndTransactionMarker``).
+"""Transaction markers for the partitions that this node leads, one batch for each (Kafka: ``EndTransactionMarker``).
 
-Not here: who asks for them, and what happens where one cannot be written. A marker in a partition of
-``__consumer_offsets`` passes through the journal of the group coordinator's shard, so that the offsets it concerns
-become visible, or vanish, in the order of the log.
+Not here: requests for markers, and retries. A marker in a partition of ``__consumer_offsets`` passes through the
+journal of the group coordinator's shard, so that the offsets it concerns become visible, or are dropped, in the order
+of the log.
 
 Invariant: a marker is reported as written only when the high watermark has passed it.
 """
@@ -10,7 +10,7 @@ Invariant: a marker is reported as written only when the high watermark has pass
 from collections.abc import Callable
 
 from kpybroker.errors import KafkaError
-from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.partition.leader import Leader, Marker
@@ -20,7 +20,7 @@ from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 
 Done = Callable[[int], object]
-"""Takes the error code of one partition."""
+"""A callback for the error code of one partition."""
 
 
 class Uncommitted:
@@ -35,13 +35,13 @@ class Uncommitted:
         self._timer: Timer | None = None
 
     def wait(self, timeout_ms: int, done: Done) -> None:
-        """``done`` gets the outcome within ``timeout_ms``: also NOT_LEADER_OR_FOLLOWER, REQUEST_TIMED_OUT."""
+        """Call ``done`` with the outcome within ``timeout_ms``: NONE, NOT_LEADER_OR_FOLLOWER or REQUEST_TIMED_OUT."""
         self._done = done
         self._timer = self._scheduler.call_later(timeout_ms, self._finish, error_codes.REQUEST_TIMED_OUT)
         self._replica.commit_waits[self] = None
 
     def check(self) -> None:
-        """High watermark or leadership changed."""
+        """Check again, since the high watermark or the leadership changed."""
         if self._replica.leader is not self._leader:
             self._finish(error_codes.NOT_LEADER_OR_FOLLOWER)
         elif self._leader.high_watermark.offset >= self._next_offset:
@@ -55,17 +55,18 @@ class Uncommitted:
 
 
 class Markers:
-    """The way of a marker into a log."""
+    """Writes markers into logs."""
 
-    def __init__(self, scheduler: Scheduler, replicas: Replicas, groups: Coordinator) -> None:
+    def __init__(self, scheduler: Scheduler, replicas: Replicas, groups: Shards) -> None:
         self._scheduler = scheduler
         self._replicas = replicas
         self._groups = groups
 
     def write(self, topic: str, index: int, marker: Marker) -> int | Uncommitted:
-        """End a transaction in one partition; the outcome, or what tells it when the marker is committed.
+        """End a transaction in one partition; the error code, or an `Uncommitted` if other replicas do not have the
+        marker yet.
 
-        Besides NONE: UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (also while a group coordinator loads),
+        Error codes: NONE, UNKNOWN_TOPIC_OR_PARTITION, NOT_LEADER_OR_FOLLOWER (also while a group coordinator loads),
         KAFKA_STORAGE_ERROR, NOT_ENOUGH_REPLICAS, INVALID_PRODUCER_EPOCH, TRANSACTION_COORDINATOR_FENCED.
         """
         try:

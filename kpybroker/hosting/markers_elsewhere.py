@@ -1,7 +1,7 @@
-"""Transaction markers into partitions that other nodes lead: WriteTxnMarkers, many in one request. Nothing is retried.
+"""Transaction markers for partitions that other nodes lead: WriteTxnMarkers, many in one request. Nothing is retried.
 
-(Kafka: ``TransactionMarkerChannelManager``, ``TransactionMarkerRequestCompletionHandler``.) One request is under way to
-each node; what is to be written meanwhile goes with the next.
+(Kafka: ``TransactionMarkerChannelManager``, ``TransactionMarkerRequestCompletionHandler``.) One request at a time is
+under way to each node; markers that come meanwhile go into the next request.
 
 Invariant: ``done`` of every marker is called once, and not before `write` has returned, unless the node stops.
 """
@@ -26,7 +26,7 @@ from kpywire.messages.write_txn_markers import (
 log = logging.getLogger("kpybroker.hosting")
 
 Done = Callable[[int], object]
-"""Takes the error code of one partition."""
+"""A callback for the error code of one partition."""
 
 
 class _Asked(NamedTuple):
@@ -36,7 +36,7 @@ class _Asked(NamedTuple):
 
 
 class _Leader:
-    """One other node, and what it is to write next."""
+    """One other node, and the markers for the next request to it."""
 
     __slots__ = ("is_busy", "waiting")
 
@@ -46,7 +46,7 @@ class _Leader:
 
 
 class MarkersElsewhere:
-    """The leaders that are not here."""
+    """The markers for all other nodes."""
 
     def __init__(self, scheduler: Scheduler, nodes: Nodes) -> None:
         self._scheduler = scheduler
@@ -54,9 +54,9 @@ class MarkersElsewhere:
         self._leaders: dict[int, _Leader] = {}
 
     def write(self, node_id: int, partition: Partition, marker: Marker, done: Done) -> None:
-        """Have a node end a transaction in a partition it leads.
+        """Ask a node to end a transaction in a partition it leads.
 
-        ``done`` gets what it answers, or NETWORK_EXCEPTION where nothing is heard of it.
+        ``done`` gets the node's error code, or NETWORK_EXCEPTION if there is no answer.
         """
         leader = self._leaders.get(node_id)
         if leader is None:
@@ -67,7 +67,7 @@ class MarkersElsewhere:
             self._scheduler.call_soon(self._send, node_id)
 
     def stop(self) -> None:
-        """Ask nobody any more; what waits is not answered."""
+        """Stop asking. Queued markers are not answered."""
         self._leaders.clear()
 
     def _send(self, node_id: int) -> None:
@@ -98,7 +98,9 @@ def _settle(asked: Sequence[_Asked], answer: WriteTxnMarkersResponse | Unanswere
         try:
             each.done(codes.get((each.marker.producer_id, each.partition), missing))
         except Exception:
-            log.exception("that %s-%d has a marker is not taken in", *each.partition)
+            log.exception(
+                "The answer to the marker for %s-%d could not be handled because of a defect", *each.partition
+            )
 
 
 def _request(asked: Sequence[_Asked]) -> WriteTxnMarkersRequest:

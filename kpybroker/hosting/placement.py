@@ -1,15 +1,15 @@
-"""Which partition of a coordinator's topic keeps a key (Kafka: ``GroupCoordinatorService.partitionFor``)."""
+"""The partition of a coordinator's topic that keeps a key (Kafka: ``GroupCoordinatorService.partitionFor``)."""
 
 from functools import lru_cache
 from typing import Final
 
 _SHORT: Final = 64
-"""Names up to this length are remembered: a group's is asked for again with every heartbeat."""
+"""Results for names up to this length are cached: every heartbeat asks for its group's partition."""
 _REMEMBERED: Final = 4096
 
 
 def partition_for(key: str, partitions: int) -> int:
-    """The partition, of so many, that keeps what is known of a group or a transactional id."""
+    """The partition, out of this number, that keeps the state of a group or a transactional id."""
     return java_hash(key) % partitions
 
 

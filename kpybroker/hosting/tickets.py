@@ -1,6 +1,7 @@
-"""Requests that wait for a coordinator, and the way their answers leave: not more at once than others can bear.
+"""Requests that wait for a coordinator, and the way of their answers: they are sent in slices.
 
-One decision may answer a thousand members. Each answer is encoded and sent when it leaves, so they leave in slices.
+One decision may answer a thousand members. Each answer is encoded when it is sent, so sending all of them at once would
+block the loop.
 """
 
 import logging
@@ -8,17 +9,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from kpybroker.calls.pending import Pending
 from kpybroker.io.scheduler import Scheduler
-from kpybroker.server.pending import Pending
 
 log = logging.getLogger("kpybroker.hosting")
 
 SLICE_MS = 5
-"""For how long the loop works on one thing before everybody else gets a turn."""
+"""How long the loop works on one thing before other work gets a turn."""
 
 
 class Outlet:
-    """Where the answers of all shards leave."""
+    """Sends the answers of all shards."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -26,11 +27,11 @@ class Outlet:
         self._until_ms = 0.0
 
     def begin_slice(self) -> None:
-        """An input begins: what it answers leaves at once, unless it takes long."""
+        """Begin a slice with an input: its answers are sent at once, until the slice is over."""
         self._until_ms = self._scheduler.monotonic_ms() + SLICE_MS
 
     def put(self, ticket: "Ticket", message: Any, error_code: int) -> None:
-        """Let an answer out, now or soon."""
+        """Send an answer, now or soon."""
         if not self._waiting and self._scheduler.monotonic_ms() < self._until_ms:
             _deliver(ticket, message, error_code)
             return
@@ -49,20 +50,20 @@ class Outlet:
 
 
 def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
-    """Let one answer out; if it cannot be made, that is nobody else's trouble."""
+    """Send one answer. An error in making it is logged, and does not affect the others."""
     try:
         ticket.deliver(message, error_code)
     except Exception:
-        log.exception("an answer of a coordinator cannot be given")
+        log.exception("The answer of a coordinator could not be sent because of a defect")
 
 
 class Ticket:
-    """One request that a machine answers, through its journal, or the journal fails."""
+    """One request that a machine answers through its journal. If the journal fails, it gets an error."""
 
     __slots__ = ("_answer", "_outlet", "_refuse", "pending")
 
     def __init__(self, outlet: Outlet, answer: Callable[[Any], Any] | None, refuse: Callable[[int], Any]) -> None:
-        """``answer`` makes the response of the machine's message, ``refuse`` that of an error code."""
+        """``answer`` makes the response from the machine's message, ``refuse`` from an error code."""
         self.pending: Pending | None = Pending()
         self.pending.when_cancelled(self.forget)
         self._outlet = outlet
@@ -76,7 +77,7 @@ class Ticket:
         self._outlet.put(self, None, error_code)
 
     def deliver(self, message: Any, error_code: int) -> None:
-        """Let the response out, if there is still somebody to have it."""
+        """Give the response, unless the client is gone."""
         pending, refuse = self.pending, self._refuse
         if pending is None or refuse is None:
             return
@@ -88,5 +89,6 @@ class Ticket:
         pending.resolve(response)
 
     def forget(self) -> None:
-        """The client is gone. What it asked for happens all the same; nothing of its connection is kept for that."""
+        """Forget the client, which is gone. The request takes effect all the same, and holds nothing of the
+        connection."""
         self.pending = self._answer = self._refuse = None

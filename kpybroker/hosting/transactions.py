@@ -1,22 +1,23 @@
 """The transaction coordinator as a part of the broker: machine, topic, records and settings put together.
 
-(Kafka: ``TransactionCoordinator``, ``TransactionStateManager``.)
+(Kafka: ``TransactionCoordinator``, ``TransactionStateManager``.) The machine is imported with the first shard: a node
+without transactions needs none.
 """
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.hosting.kind import Kind
-from kpybroker.hosting.shard import Shard
+from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.journal import Send
 from kpybroker.metadata.topic_name import TRANSACTION_STATE_TOPIC
 from kpybroker.replicas.replicas import Replicas
-from kpybroker.transactions.coordinator import TransactionCoordinator
-from kpybroker.transactions.events import ExpireTransactionalIds, Loaded, PartitionsDeleted, TimersDue
-from kpybroker.transactions.record import decode
-from kpybroker.transactions.settings import TransactionSettings
+
+if TYPE_CHECKING:
+    from kpybroker.transactions.settings import TransactionSettings
 
 UNCOMPRESSED = 0
 
@@ -27,13 +28,34 @@ def transaction_coordinator(
     config: Callable[[], BrokerConfig],
     transaction_version: Callable[[], int],
     new_producer_id: Callable[[], int],
-    send: Callable[[Shard, Send], None],
-) -> Coordinator:
-    """The coordinator of transactions. ``config`` and ``transaction_version`` are asked anew whenever it decides.
+    send: Callable[[HostedShard, Send], None],
+) -> Shards:
+    """Make the coordinator of transactions. ``config`` and ``transaction_version`` are read for every decision.
 
-    ``new_producer_id`` gives one that nobody has, -1 if there is none. ``send`` takes what is to be written into other
-    partitions.
+    ``new_producer_id`` returns an unused producer id, -1 if there is none. ``send`` takes markers for other partitions.
     """
+
+    def period_ms() -> int:
+        return int(config()["transaction.remove.expired.transaction.cleanup.interval.ms"])
+
+    def kind() -> Kind:
+        return _kind(replicas, config, transaction_version, new_producer_id, send)
+
+    return Shards(TRANSACTION_STATE_TOPIC, period_ms, kind, scheduler, replicas)
+
+
+def _kind(
+    replicas: Replicas,
+    config: Callable[[], BrokerConfig],
+    transaction_version: Callable[[], int],
+    new_producer_id: Callable[[], int],
+    send: Callable[[HostedShard, Send], None],
+) -> Kind:
+    from kpybroker.transactions.coordinator import TransactionCoordinator
+    from kpybroker.transactions.events import ExpireTransactionalIds, TimersDue
+    from kpybroker.transactions.record import decode
+    from kpybroker.transactions.settings import TransactionSettings
+
     known: list[tuple[tuple[BrokerConfig, int, int], TransactionSettings]] = []
 
     def settings() -> TransactionSettings:
@@ -44,23 +66,20 @@ def transaction_coordinator(
             known[:] = [(now, _settings(*now))]
         return known[0][1]
 
-    kind = Kind(
-        topic=TRANSACTION_STATE_TOPIC,
+    return Kind(
         new_machine=lambda: TransactionCoordinator(settings),
         decode=decode,
-        loaded=Loaded,
         timers_due=lambda timestamp_ms: TimersDue(timestamp_ms, new_producer_id()),
         periodic=ExpireTransactionalIds,
-        period_ms=lambda: int(config()["transaction.remove.expired.transaction.cleanup.interval.ms"]),
-        topics_deleted=PartitionsDeleted,
         codec=lambda: UNCOMPRESSED,
         load_bytes=lambda: int(config()["transaction.state.log.load.buffer.size"]),
         send=send,
     )
-    return Coordinator(kind, scheduler, replicas)
 
 
-def _settings(config: BrokerConfig, level: int, max_batch_bytes: int) -> TransactionSettings:
+def _settings(config: BrokerConfig, level: int, max_batch_bytes: int) -> "TransactionSettings":
+    from kpybroker.transactions.settings import TransactionSettings
+
     return TransactionSettings(
         max_timeout_ms=config["transaction.max.timeout.ms"],
         timeout_check_interval_ms=config["transaction.abort.timed.out.transaction.cleanup.interval.ms"],

@@ -1,7 +1,7 @@
-"""Asks the coordinators of other nodes about transactions, before records of them are taken here (KIP-890).
+"""Asks the coordinators of other nodes about transactions, before records of them are accepted here (KIP-890).
 
-(Kafka: ``AddPartitionsToTxnManager``.) One request is under way to each node; what is asked meanwhile goes with the
-next. There is no retry: the producer has one.
+(Kafka: ``AddPartitionsToTxnManager``.) One request at a time is under way to each node; questions that come meanwhile
+go into the next request. There is no retry: the producer retries.
 
 Invariant: ``done`` of every question is called once, unless the node stops.
 """
@@ -27,7 +27,7 @@ from kpywire.messages.add_partitions_to_txn import (
 log = logging.getLogger("kpybroker.hosting")
 
 Done = Callable[["AddPartitionsToTxnResult | int"], object]
-"""Takes what the coordinator says of a transaction, or one error code for all of its partitions."""
+"""A callback for the coordinator's answer about a transaction, or for one error code for all of its partitions."""
 
 
 class _Question(NamedTuple):
@@ -36,7 +36,7 @@ class _Question(NamedTuple):
 
 
 class _Coordinator:
-    """One other node: what it is to be asked next, by transactional id."""
+    """One other node, and the questions for the next request to it, by transactional id."""
 
     __slots__ = ("is_busy", "waiting")
 
@@ -46,7 +46,7 @@ class _Coordinator:
 
 
 class TransactionsElsewhere:
-    """The coordinators that are not here."""
+    """The questions for all other coordinators."""
 
     def __init__(self, node_id: int, scheduler: Scheduler, image: Callable[[], MetadataImage], nodes: Nodes) -> None:
         self._node_id = node_id
@@ -56,7 +56,7 @@ class TransactionsElsewhere:
         self._coordinators: dict[int, _Coordinator] = {}
 
     def coordinator(self, transactional_id: str) -> int | None:
-        """The other node that coordinates this transaction; -1 for none, None where that is this node's affair."""
+        """The other node that coordinates this transaction; -1 if there is none, None if this node has to answer."""
         topic = self._image().topics.get(TRANSACTION_STATE_TOPIC)
         if topic is None:
             return None
@@ -64,11 +64,12 @@ class TransactionsElsewhere:
         return None if leader == self._node_id else leader
 
     def ask(self, node_id: int, transaction: AddPartitionsToTxnTransaction, done: Done) -> None:
-        """Have partitions added to a transaction or looked up in it by its coordinator, at ``node_id``.
+        """Ask the coordinator at ``node_id`` to add partitions to a transaction, or to verify them.
 
-        Error codes besides the coordinator's own: COORDINATOR_NOT_AVAILABLE where there is none, NETWORK_EXCEPTION
-        where it cannot be reached, NONE where it is too old to be asked; INVALID_PRODUCER_EPOCH, of two that ask for
-        one transaction, for the older.
+        Error codes in addition to the coordinator's own: COORDINATOR_NOT_AVAILABLE if there is no coordinator,
+        NETWORK_EXCEPTION if it cannot be reached, NONE if it is too old to be asked. Of two queued questions about one
+        transaction, the one with the lower epoch gets INVALID_PRODUCER_EPOCH; with equal epochs the earlier one gets
+        NETWORK_EXCEPTION.
         """
         if node_id < 0:
             done(error_codes.COORDINATOR_NOT_AVAILABLE)
@@ -90,7 +91,7 @@ class TransactionsElsewhere:
             self._scheduler.call_soon(self._send, node_id)
 
     def stop(self) -> None:
-        """Ask nobody any more; what waits is not answered."""
+        """Stop asking. Queued questions are not answered."""
         self._coordinators.clear()
 
     def _send(self, node_id: int) -> None:
@@ -130,4 +131,7 @@ def _tell(question: _Question, answer: AddPartitionsToTxnResult | int) -> None:
     try:
         question.done(answer)
     except Exception:
-        log.exception("an answer about transaction %s is lost", question.transaction.transactional_id)
+        log.exception(
+            "The answer about transaction %s could not be handled because of a defect",
+            question.transaction.transactional_id,
+        )

@@ -1,1 +1,1 @@
-"""The world a node runs in: clock, timers, threads and files, as narrow protocols with a real implementation each."""
+"""The environment of a node: clock, timers, threads and files, as narrow protocols, each with a real implementation."""

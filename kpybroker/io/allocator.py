@@ -1,17 +1,17 @@
-"""What a process of our own does with memory it has given back: it keeps some, since the next request wants it again.
+"""The freed memory of a broker's process: some is kept, since the next request needs it again.
 
-A request of a megabyte, and what it inflates to, are taken and given back in a moment. glibc returns such pieces to the
-system each time, unless one of their size was given back before (mallopt(3): its thresholds follow the largest). The
-kernel then makes every page anew, which is two thirds of the CPU that compressed batches cost. Elsewhere this changes
-nothing.
+A request of a megabyte, and its decompressed records, are allocated and freed within a moment. glibc returns such
+pieces to the system each time, unless a piece of their size was freed before (mallopt(3): its thresholds follow the
+largest freed piece). The kernel then has to provide every page again, which takes two thirds of the CPU that compressed
+batches cost. With other allocators this module changes nothing.
 """
 
 from typing import Final
 
 KEPT_BYTES: Final = 4 << 20
-"""Smaller pieces come from memory that is kept, of which at most twice as much lies free at its end."""
+"""Pieces below this size come from memory that the process keeps. At most twice as much stays free at its end."""
 
 
 def keep_freed_memory() -> None:
-    """Give back a piece that nothing was written to, so that smaller ones are kept from now on."""
+    """Allocate and free a piece without writing to it, so that smaller ones are kept from now on."""
     bytes(KEPT_BYTES)

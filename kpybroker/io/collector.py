@@ -1,11 +1,12 @@
-"""When the garbage collector of a broker's process works: hardly ever, and mostly while nobody waits.
+"""The schedule of the garbage collector in a broker's process: it rarely runs, and mostly when the loop is idle.
 
-What a broker makes either dies at once, by its reference count, or lives long: topics, logs, sessions, commits. Walking
-those again and again stops the loop (a full collection over 10 000 partitions for 170 ms) and finds nothing. So what
-survived a young collection is frozen, which costs nothing however much it is; and when the loop has been idle for a
-while after much was frozen, everything is thawed and looked at once, in case there were cycles in it after all.
+A broker's objects either are freed at once, by their reference counts, or live long: topics, logs, sessions, commits.
+Scanning the latter again and again stops the loop (a full collection over 10 000 partitions takes 170 ms) and finds
+nothing. So objects that survive a young collection are moved out of the collector's reach (``gc.freeze``), which costs
+nothing, however many they are. When much was frozen and the loop has then been idle for a while, everything is unfrozen
+and collected once, in case it contains cycles after all.
 
-For a process of our own only: a guest in somebody's process leaves its collector alone.
+Only for the broker's own process. A broker embedded in another process leaves the collector alone.
 """
 
 import gc
@@ -16,19 +17,20 @@ from typing import Final
 from kpybroker.io.scheduler import Scheduler, Timer
 
 YOUNG_OBJECTS: Final = 700
-"""A young collection walks so many at most: a tenth of a millisecond or two."""
+"""The most new objects before a young collection, which then takes a tenth of a millisecond or two."""
 NEVER: Final = 1_000_000
 CHECK_MS: Final = 5_000
 IDLE_SHARE: Final = 0.03
 IDLE_CHECKS: Final = 6
 MUCH: Final = 75
-"""Young collections whose survivors are looked at again when there is time."""
+"""The number of young collections after which the frozen objects are collected in the next idle period."""
 TOO_MUCH: Final = 3_000
-"""Those of so many are looked at even if there is never time: two million objects, if nothing of them went."""
+"""The number of young collections after which the frozen objects are collected even if the loop is never idle: two
+million objects, if none of them was freed."""
 
 
 class Collector:
-    """Keeps the collector quiet from `start` on. On the loop's own thread."""
+    """The control of the garbage collector from `start` on. It runs on the loop's own thread."""
 
     def __init__(
         self,
@@ -36,18 +38,18 @@ class Collector:
         now_ns: Callable[[], int] = perf_counter_ns,
         worked_ns: Callable[[], int] = thread_time_ns,
     ) -> None:
-        """``worked_ns`` is the time that this thread has computed for."""
+        """``worked_ns`` returns the CPU time of this thread."""
         self.scheduler = scheduler
         self._clocks = now_ns, worked_ns
         self.full_collections = 0
         self._frozen_since = 0
-        """Young collections whose survivors were frozen since everything was looked at."""
+        """The number of young collections whose survivors were frozen since the last full collection."""
         self._idle_checks = 0
         self._timer: Timer | None = None
         self._seen_ns = self._worked_ns = 0
 
     def start(self) -> None:
-        """Nobody waits for cycles in what exists by now: that is looked at when there is time."""
+        """Freeze everything that exists now. It is collected in the first idle period."""
         gc.freeze()
         self._frozen_since = MUCH
         gc.set_threshold(YOUNG_OBJECTS, NEVER, NEVER)
@@ -55,7 +57,7 @@ class Collector:
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
 
     def stop(self) -> None:
-        """No more of it. Safe to call twice."""
+        """Stop the periodic checks. Safe to call twice."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -72,7 +74,7 @@ class Collector:
         self._timer = self.scheduler.call_later(CHECK_MS, self._check)
 
     def _was_idle(self) -> bool:
-        """Since it was last asked."""
+        """Whether the loop was idle since the last call."""
         now_ns, worked_ns = (clock() for clock in self._clocks)
         share = (worked_ns - self._worked_ns) / max(now_ns - self._seen_ns, 1)
         self._seen_ns, self._worked_ns = now_ns, worked_ns

@@ -7,7 +7,7 @@ NO_UVLOOP = "KPYBROKER_NO_UVLOOP"
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """A loop that is not set as the thread's loop yet. ``KPYBROKER_NO_UVLOOP=1`` asks for asyncio's."""
+    """Return a loop that is not yet set as the thread's loop. ``KPYBROKER_NO_UVLOOP=1`` asks for asyncio's."""
     if not os.environ.get(NO_UVLOOP):
         try:
             import uvloop

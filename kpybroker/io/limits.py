@@ -1,4 +1,4 @@
-"""The process's limit on open files: raised as far as the system lets us, since every connection and log needs some."""
+"""The process's limit on open files. It is raised as far as the system allows: connections and logs need many."""
 
 import logging
 
@@ -6,11 +6,11 @@ log = logging.getLogger("kpybroker")
 
 WANTED_FILES = 1 << 20
 RESERVED_FILES = 256
-"""For sockets of the process itself, libraries and temporary files."""
+"""The descriptors reserved for the process's own sockets, for libraries and temporary files."""
 
 
 def raise_open_files() -> int:
-    """Raise the soft limit to the hard one; the limit that holds now."""
+    """Raise the soft limit to the hard one. Return the limit that holds now."""
     try:
         import resource
     except ImportError:
@@ -22,7 +22,7 @@ def raise_open_files() -> int:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
             soft = wanted
         except (ValueError, OSError) as error:
-            log.warning("the limit of %d open files cannot be raised: %s", soft, error)
+            log.warning("The limit of %d open files could not be raised: %s", soft, error)
     return int(soft)
 
 
@@ -37,15 +37,15 @@ def open_files() -> int:
 
 
 def descriptors_for_connections(limit: int) -> int:
-    """How many clients fit beside the logs: one more could keep the node from opening its own files."""
+    """The number of connections that leave enough descriptors for the node's own files."""
     return max(16, limit - RESERVED_FILES - descriptors_for_logs(limit) - descriptors_for_replies(limit))
 
 
 def descriptors_for_replies(limit: int) -> int:
-    """How many files may be kept open for replies that clients do not read."""
+    """The number of files that may be kept open for replies that clients do not read."""
     return max(32, (limit - RESERVED_FILES) // 6)
 
 
 def descriptors_for_logs(limit: int) -> int:
-    """How many of the allowed open files logs may keep open; the rest is for connections."""
+    """The number of files that logs may keep open; the rest is for connections."""
     return max(64, (limit - RESERVED_FILES) // 3)

@@ -1,10 +1,10 @@
-"""What this machine is called by others."""
+"""The name of this machine in the network."""
 
 import socket
 
 
 def name_of_this_machine() -> str:
-    """What clients are told where nothing else is advertised, as in Kafka; "localhost" if nobody can look it up."""
+    """The host name for clients if no other is advertised, as in Kafka; "localhost" if it cannot be resolved."""
     name = socket.getfqdn()
     try:
         socket.getaddrinfo(name, None)

@@ -1,4 +1,4 @@
-"""Time and deferral as the broker sees them: a clock, timers, "after this turn", and "in a thread".
+"""Time and deferred work as the broker sees them: a clock, timers, "after this turn", and "in a thread".
 
 Pure packages get ``now_ms`` as an argument; the thin shells around them get a `Scheduler`. The real one sits on an
 asyncio loop; tests drive `ManualScheduler` by hand, so nothing has to wait for a clock.
@@ -16,32 +16,32 @@ from typing import Any, Final, Protocol, TypeVar
 T = TypeVar("T")
 
 PIECE_NS: Final = 250_000
-"""What work in pieces takes of a turn of the loop, or one step of it."""
+"""The time that work in pieces takes in one turn of the loop. One long step may exceed it."""
 
 URGENT_THREADS: Final = 2
-"""A vote does not wait for the flush of a log."""
+"""The number of threads for urgent work: a vote, for example, does not wait for the flush of a log."""
 
 
 class Timer(Protocol):
-    """A callback that has been asked for and can still be called off."""
+    """A scheduled callback that can still be cancelled."""
 
     def cancel(self) -> None: ...
 
 
 class Scheduler(Protocol):
-    """What a shell may ask of the world about time."""
+    """The interface to time and deferred work."""
 
     def now_ms(self) -> int:
-        """Wall clock, milliseconds since the epoch: what goes into files and messages."""
+        """The wall clock in milliseconds since the epoch, for files and messages."""
 
     def monotonic_ms(self) -> float:
-        """A clock that never goes back: for waiting."""
+        """A clock that never goes back, for waiting."""
 
     def call_soon(self, callback: Callable[..., object], *arguments: Any) -> object:
-        """Run after the current callback, in the same loop turn's successor."""
+        """Run a callback after the current one, in the next turn of the loop."""
 
     def call_soon_threadsafe(self, callback: Callable[..., object], *arguments: Any) -> object:
-        """`call_soon`, from any thread."""
+        """Like `call_soon`, from any thread."""
 
     def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> Timer: ...
 
@@ -49,20 +49,20 @@ class Scheduler(Protocol):
         """Run ``work`` in a thread, then ``done(result, None)`` or ``done(None, error)`` on the loop."""
 
     def submit_urgent(self, work: Callable[[], T], done: Callable[[T | None, BaseException | None], object]) -> None:
-        """`submit_blocking`, of what others wait for with a deadline: it does not wait behind anything else."""
+        """Like `submit_blocking`, for work with a deadline. It does not queue behind other work."""
 
     def in_pieces(self, work: Iterator[object]) -> None:
-        """Do work that yields between its steps: a piece now, the rest in the turns to come, one piece a turn."""
+        """Do work that yields between its steps: one piece now, the rest in later turns, one piece a turn."""
 
     def share_turns(self, join: Callable[[Callable[[], object]], object], piece_ns: Callable[[], int]) -> None:
-        """Have ``join`` say when it is the turn of such a piece, and ``piece_ns`` how long it may be."""
+        """Let ``join`` decide when such a piece is done, and ``piece_ns`` how long it may take."""
 
 
 class Pieces:
-    """Long work of the node itself, which clients do not wait for: a turn of the loop does one piece of it.
+    """Long work of the node itself, which clients do not wait for. A turn of the loop does one piece of it.
 
-    Requests have a line of their own (`kpybroker.server.line`), which shares out the turns where there is one. Several
-    works take turns. What a work raises ends it, and comes out of the callback it was raised in.
+    Requests have a queue of their own (`kpybroker.fairness.line`). If there is one, it decides about the turns. Several
+    works alternate. An exception ends the work that raised it, and is raised by the loop's callback.
     """
 
     def __init__(self, call_soon: Callable[..., object], now_ns: Callable[[], int] = perf_counter_ns) -> None:
@@ -73,16 +73,16 @@ class Pieces:
         self._is_due = self._is_working = False
 
     def begin(self, work: Iterator[object]) -> None:
-        """Do its first piece; what is begun by a piece of another work waits for its turn."""
+        """Do the first piece of a work. Work that is begun within a piece of another one waits for its turn."""
         if self._is_working or self._is_left(work):
             self._put(work)
 
     def share_turns(self, join: Callable[[Callable[[], object]], object], piece_ns: Callable[[], int]) -> None:
-        """Somebody else says from now on when it is the turn of a piece, and how long one may be."""
+        """From now on ``join`` decides when a piece is done, and ``piece_ns`` how long it may take."""
         self._call_soon, self._piece_ns = join, piece_ns
 
     def stop(self) -> None:
-        """Do no more of it."""
+        """Drop all work."""
         self._works.clear()
 
     def _put(self, work: Iterator[object]) -> None:
@@ -116,7 +116,8 @@ class Pieces:
 
 
 class LoopScheduler:
-    """The real one. ``threads`` run only calls that release the GIL (fsync, pread, codecs); two more what is urgent."""
+    """The scheduler on an asyncio loop. Its ``threads`` run only calls that release the GIL (fsync, pread, codecs); two
+    more threads do urgent work."""
 
     monotonic_ms: Callable[[], float]
     call_soon: Callable[..., object]
@@ -170,7 +171,7 @@ class LoopScheduler:
         task.add_done_callback(finished)
 
     async def close(self) -> None:
-        """Wait for the threads' work and what follows from it, then end them. Work in pieces is left as it is."""
+        """Wait for the threads' work and its callbacks, then end the threads. Work in pieces is dropped unfinished."""
         while self._working:
             await asyncio.wait(self._working)
             await asyncio.sleep(0)
@@ -191,7 +192,7 @@ class _ManualTimer:
 
 
 class ManualScheduler:
-    """A scheduler that moves only when told to: for tests and for the simulation."""
+    """A scheduler whose time moves only when a test moves it, for tests and for the simulation."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
@@ -231,7 +232,7 @@ class ManualScheduler:
         self.submit_blocking(work, done)
 
     def run(self) -> None:
-        """Everything that is due now, and what that makes due."""
+        """Run everything that is due now, and everything that becomes due by it."""
         while self._soon:
             callback, arguments = self._soon.popleft()
             callback(*arguments)

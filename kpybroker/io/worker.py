@@ -1,12 +1,12 @@
-"""A Python module run in a process of its own, beside the event loop: objects go in, objects come out.
+"""A Python module that runs in its own process, beside the event loop. It receives and returns objects.
 
-For long work on many bytes, which would hold the GIL if it ran in a thread. The module reads frames of a length (u32)
-and a pickle from its standard input and writes such frames to its output; its argument is our process id, so that it
-can end with us. What it says is as trusted as our own code, which it is.
+It is for long work on many bytes, which would hold the GIL in a thread. The module reads frames of a length (u32) and a
+pickle from its standard input, and writes such frames to its output. Its argument is the broker's process id, so that
+it can end with the broker. Its output is trusted like the broker's own code, which it is.
 
-The process begins at the first task and stays for the next ones until `stop`, which ends it at once, whatever it does.
+The process starts with the first task and stays for the next ones until `stop`, which kills it at once.
 
-Invariant: of every task the end is told, on the loop and once, by the last answer or by :class:`WorkerDied`.
+Invariant: the end of each task is reported once, on the loop, by its last answer or by :class:`WorkerDied`.
 """
 
 import os
@@ -33,7 +33,7 @@ class Worker:
     """One process, which does one task at a time."""
 
     def __init__(self, scheduler: Scheduler, module: str, is_last: Callable[[Any], bool]) -> None:
-        """``is_last`` says of an answer whether the task is done with it."""
+        """``is_last`` tells whether an answer is the last one of its task."""
         self.is_stopped = False
         self._scheduler = scheduler
         self._module = module
@@ -44,11 +44,11 @@ class Worker:
         self._thread.start()
 
     def ask(self, task: object, told: Callable[[Any], object]) -> None:
-        """Have a task done; ``told`` gets every answer."""
+        """Give the process a task; ``told`` is called with each answer."""
         self._tasks.put((task, told))
 
     def stop(self) -> None:
-        """End the process, in the middle of its work if need be. Safe to call twice."""
+        """Kill the process, in the middle of its work if need be. Safe to call twice."""
         self.is_stopped = True
         if self._process is not None:
             self._process.kill()
@@ -107,7 +107,7 @@ class Worker:
         )
 
     def _end(self) -> str:
-        """See to it that the process is gone; what it ended with."""
+        """Kill the process if it still runs. Return the signal or the code that it ended with."""
         process, self._process = self._process, None
         if process is None:
             return "nothing"
@@ -120,5 +120,5 @@ class Worker:
         return f"signal {-code}" if code < 0 else f"code {code}"
 
     def _tell(self, told: Callable[[Any], object], answer: object) -> None:
-        with suppress(RuntimeError):  # the loop is closed: nobody is left to be told
+        with suppress(RuntimeError):  # the loop is closed: nobody is left to hear of it
             self._scheduler.call_soon_threadsafe(told, answer)

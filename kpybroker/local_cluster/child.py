@@ -1,6 +1,6 @@
-"""One node in a process of its own: ``python -m kpybroker start``, with what it says handed on line by line.
+"""A node in a process of its own: ``python -m kpybroker start``, with its output passed on line by line.
 
-The child ends cleanly when its standard input ends, so none is left behind by whoever started it, however that one
+The child ends cleanly when its standard input ends, so it never outlives the process that started it, however that one
 ended. It is in a process group of its own: Ctrl-C in a terminal is for its parent.
 """
 
@@ -16,12 +16,12 @@ from threading import Thread
 from typing import IO, Final
 
 READY: Final = "Kafka Server started"
-"""What a node says once it serves clients."""
+"""The line that a node prints once it serves clients."""
 _PACKAGES = ("kpybroker", "kpywire", "kpystorage")
 
 
 class Child:
-    """A node's process. ``said`` gets its lines and ``ended`` its exit code, both from a thread."""
+    """A node's process. ``said`` is called with its lines and ``ended`` with its exit code, both in a thread."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Child:
         ended: Callable[[int], object],
         options: Sequence[str] = (),
     ) -> None:
-        """``options`` are more of ``kpybroker start``."""
+        """Prepare the process. ``options`` are further options of ``kpybroker start``."""
         self._command = [sys.executable, "-P", "-m", "kpybroker", "start", str(properties), "--member", *options]
         self._said = said
         self._ended = ended
@@ -39,17 +39,17 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Of the process that was started last."""
+        """The id of the process that was started last."""
         assert self._process is not None
         return self._process.pid
 
     @property
     def is_running(self) -> bool:
-        """Whether the process is there, be it stopped."""
+        """Whether the process exists, even if it is stopped."""
         return self._process is not None and self._process.poll() is None
 
     def start(self) -> None:
-        """Start the process; whether it comes up is told by what it says."""
+        """Start the process. Its output shows whether it comes up."""
         self._process = subprocess.Popen(
             self._command,
             stdin=subprocess.PIPE,
@@ -65,13 +65,13 @@ class Child:
         self._reader.start()
 
     def signal(self, number: int) -> None:
-        """Send a signal; nothing happens if the process is gone."""
+        """Send a signal. Nothing happens if the process is gone."""
         if self._process is not None:
             with suppress(ProcessLookupError):
                 self._process.send_signal(number)
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Whether the process is gone within that time, and all it said handed on."""
+        """Wait. Return whether the process is gone within that time, and all of its output was passed on."""
         process, reader = self._process, self._reader
         if process is None or reader is None:
             return True
@@ -83,7 +83,7 @@ class Child:
         return True
 
     def end(self, timeout_s: float) -> None:
-        """A clean stop; by force when it takes longer than that."""
+        """Stop the process cleanly, or by force when that takes longer than the timeout."""
         self.signal(signal.SIGCONT)
         self.signal(signal.SIGTERM)
         if not self.wait(timeout_s):
@@ -104,7 +104,7 @@ class Child:
 
 
 def fate(code: int) -> str:
-    """How a process ended, in words."""
+    """The way a process ended, in words."""
     if code >= 0:
         return f"ended with exit code {code}"
     with suppress(ValueError):
@@ -113,7 +113,8 @@ def fate(code: int) -> str:
 
 
 def python_path(environment: Mapping[str, str] = os.environ) -> str:
-    """Where our packages are, before what the environment says: the child finds them, however this process did."""
+    """The path of this project's packages, before that of the environment: the child finds them, however this process
+    did."""
     places = []
     for name in _PACKAGES:
         spec = importlib.util.find_spec(name)

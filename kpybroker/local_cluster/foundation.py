@@ -1,8 +1,8 @@
-"""The directory of a cluster on one machine: founded once with all its nodes, found again ever after.
+"""The directory of a cluster on one machine: founded once with all its nodes, and found again at every later start.
 
 ``cluster.properties`` is written last, after every node was formatted and before any was started. So a directory
-without it holds nothing that anybody wrote, and one with it is never formatted again: a controller that forgot its vote
-could vote twice. Nodes that come later are brokers.
+without it holds no data of users, and one with it is never formatted again: a controller that forgot its vote could
+vote twice. Nodes added later are brokers.
 """
 
 import random
@@ -11,12 +11,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from kpybroker.assembly.ports import check_free
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Address, parse_voters
 from kpybroker.config.properties import read_properties, written_properties
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories, is_empty, new_uuid
 from kpybroker.local_cluster.layout import CONTROLLER, Node, controllers_of, nodes_of, properties_of
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, is_empty, new_uuid
 from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
+from kpystorage.disk_errors import in_words
 from kpystorage.real_disk import RealDisk
 from kpywire import uuid
 
@@ -29,7 +31,7 @@ class FoundationRefused(Exception):
 
 
 class Foundation(NamedTuple):
-    """What was decided once: the cluster's id and where its controllers are."""
+    """The facts that were decided once: the cluster's id and the addresses of its controllers."""
 
     cluster_id: str
     controllers: Mapping[int, Address]
@@ -46,8 +48,22 @@ def found(
     """The nodes of the cluster in ``directory``, ready to be started: configured, and formatted if they are new.
 
     There is a node for each of the brokers' ``ports``. ``controller_ports`` are for the controllers of a new cluster.
-    Raises FoundationRefused, ConfigError, OSError.
+    Raises FoundationRefused, ConfigError, StartRefused where a port is taken; nothing is formatted then.
     """
+    try:
+        return _found(directory, host, ports, controller_ports, given, rack)
+    except OSError as error:
+        raise FoundationRefused(f"{directory} cannot be used: {in_words(error)}") from None
+
+
+def _found(
+    directory: Path,
+    host: str,
+    ports: Sequence[int],
+    controller_ports: Sequence[int],
+    given: Mapping[str, str],
+    rack: str,
+) -> list[Node]:
     foundation = _read(directory)
     if foundation is None:
         nodes = _new_nodes(directory, host, ports, controller_ports)
@@ -56,7 +72,7 @@ def found(
         _check_number(directory, len(nodes), foundation)
     configs = [properties_of(node, nodes, given, rack) for node in nodes]
     for config in configs:
-        BrokerConfig(config)
+        check_free(BrokerConfig(config).listeners)
     for node, config in zip(nodes, configs, strict=True):
         node.directory.mkdir(parents=True, exist_ok=True)
         node.properties.write_text(written_properties(config), encoding="utf-8")

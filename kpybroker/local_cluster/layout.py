@@ -1,4 +1,4 @@
-"""Where the nodes of a cluster on one machine live and what each is configured with. Pure.
+"""The places and configurations of the nodes of a cluster on one machine. Pure.
 
 The first three nodes are brokers and controllers, or the first alone where there are fewer than three; all others are
 brokers. Every node has a directory of its own with its ``server.properties`` and its data.
@@ -14,7 +14,7 @@ CONTROLLER: Final = "CONTROLLER"
 CONTROLLERS_OF_MANY: Final = 3
 MOST_REPLICAS: Final = 3
 PORTS_BETWEEN: Final = 1_000
-"""From the first broker's port to the first controller's."""
+"""The distance from the first broker's port to the first controller's."""
 OWN_KEYS: Final = frozenset(
     {
         "advertised.listeners",
@@ -32,11 +32,11 @@ OWN_KEYS: Final = frozenset(
         "process.roles",
     }
 )
-"""What the layout decides and nobody else can."""
+"""The configs that the layout decides and the user cannot set."""
 
 
 class Node(NamedTuple):
-    """One node: its number, where its brokers' clients and (for a controller) other nodes reach it."""
+    """A node: its number, and the addresses where clients and (for a controller) other nodes reach it."""
 
     id: int
     directory: Path
@@ -45,22 +45,22 @@ class Node(NamedTuple):
 
     @property
     def properties(self) -> Path:
-        """Its ``server.properties``."""
+        """The path of its ``server.properties``."""
         return self.directory / "server.properties"
 
     @property
     def data(self) -> Path:
-        """Its log directory."""
+        """The path of its log directory."""
         return self.directory / "data"
 
 
 def controllers_of(count: int) -> range:
-    """Which of ``count`` nodes are controllers: as many as an odd quorum of at most three can have."""
+    """The nodes, of ``count``, that are controllers: the largest odd quorum of at most three."""
     return range(1, 1 + (CONTROLLERS_OF_MANY if count >= CONTROLLERS_OF_MANY else 1))
 
 
 def nodes_of(directory: Path, host: str, ports: Sequence[int], controllers: Mapping[int, Address]) -> list[Node]:
-    """A node for each of the brokers' ``ports``; ``controllers`` are those that are one, by their numbers."""
+    """A node for each of the brokers' ``ports``. ``controllers`` are the numbers of those that are controllers."""
     return [
         Node(number, directory / f"node-{number}", Address(host, port), controllers.get(number))
         for number, port in enumerate(ports, 1)
@@ -68,7 +68,7 @@ def nodes_of(directory: Path, host: str, ports: Sequence[int], controllers: Mapp
 
 
 def properties_of(node: Node, nodes: Sequence[Node], given: Mapping[str, str], rack: str) -> dict[str, str]:
-    """The configuration of a node: what was ``given`` over the defaults of a small cluster, and its place in it."""
+    """The configuration of a node: ``given`` over the defaults of a small cluster, and its own place in it."""
     replicas = min(MOST_REPLICAS, len(nodes))
     in_sync = min(2, replicas)
     defaults = {

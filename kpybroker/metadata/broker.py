@@ -22,7 +22,7 @@ from kpywire.metadata_records.register_controller_record import (
 
 
 class Endpoint(NamedTuple):
-    """Where a node listens."""
+    """An address where a node listens."""
 
     name: str
     host: str
@@ -31,7 +31,7 @@ class Endpoint(NamedTuple):
 
 
 class FeatureRange(NamedTuple):
-    """The levels of one feature that a node supports; both ends belong to it."""
+    """The range of levels of one feature that a node supports, both ends included."""
 
     lowest: int
     highest: int
@@ -41,7 +41,7 @@ class FeatureRange(NamedTuple):
 
 
 class Broker:
-    """One registered broker; ``registered_offset`` is where its last RegisterBrokerRecord was read."""
+    """One registered broker. ``registered_offset`` is the offset of its last RegisterBrokerRecord."""
 
     __slots__ = (
         "cordoned_directories",
@@ -79,7 +79,7 @@ class Broker:
         self.registered_offset = offset
 
     def merge(self, record: BrokerRegistrationChangeRecord) -> "Broker":
-        """What this broker becomes by a BrokerRegistrationChangeRecord."""
+        """Return this broker with a BrokerRegistrationChangeRecord applied."""
         return self.changed(
             fenced={-1: False, 0: None, 1: True}[record.fenced],
             in_controlled_shutdown={0: None, 1: True}[record.in_controlled_shutdown],
@@ -95,7 +95,7 @@ class Broker:
         directories: Sequence[bytes] | None = None,
         cordoned_directories: Sequence[bytes] | None = None,
     ) -> "Broker":
-        """A copy in which what is given differs; None leaves a field as it is."""
+        """Return a copy with the given fields changed; None leaves a field as it is."""
         copy = Broker.__new__(Broker)
         for name in self.__slots__:
             setattr(copy, name, getattr(self, name))
@@ -115,7 +115,7 @@ class Broker:
         return not self.fenced and not self.in_controlled_shutdown
 
     def can_use(self, directory: bytes) -> bool:
-        """Whether the log directory works in which one of its replicas lies."""
+        """Whether the log directory that holds one of its replicas works."""
         return directory_is_online(directory, self.directories)
 
     @property

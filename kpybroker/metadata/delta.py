@@ -1,7 +1,8 @@
-"""What one or more metadata records changed, and what was there before.
+"""The changes that one or more metadata records made, with the state before them.
 
-The image calls a :class:`Changes` while it applies a record; :class:`MetadataDelta` is the one that remembers
-everything for those who must act on it. Since partitions and brokers are immutable, remembering costs a reference.
+The image calls a :class:`Changes` while it applies a record. :class:`MetadataDelta` is the implementation that
+remembers everything for the subscribers that must act on it. Partitions and brokers are immutable, so remembering one
+costs a reference.
 """
 
 from collections.abc import Iterable
@@ -14,22 +15,22 @@ ConfigResource = tuple[int, str]
 
 
 class Changes(Protocol):
-    """Is told of each change right after the image made it."""
+    """The receiver of each change, called right after the image made it."""
 
     def topic_created(self, topic: Topic) -> None:
-        """A topic is there; its partitions follow."""
+        """A topic was created; its partitions follow."""
 
     def topic_deleted(self, topic: Topic) -> None:
-        """A topic and all its partitions are gone; ``topic`` still lists them."""
+        """A topic and all its partitions were deleted; ``topic`` still lists them."""
 
     def partition_changed(self, topic: Topic, partition_id: int, before: Partition | None) -> None:
         """A partition was created (``before`` is None) or changed."""
 
     def partitions_added(self, topic: Topic, added: Iterable[int]) -> None:
-        """Partitions were created that were not there."""
+        """New partitions were created."""
 
     def broker_changed(self, broker_id: int, before: Broker | None) -> None:
-        """A broker registered, changed or, if the image has it no more, was unregistered."""
+        """A broker registered or changed; if the image no longer has it, it was unregistered."""
 
     def controller_changed(self, controller_id: int) -> None:
         """A controller registered."""
@@ -41,7 +42,7 @@ class Changes(Protocol):
         """A feature has another finalised level."""
 
     def producer_ids_changed(self) -> None:
-        """The next block of producer ids moved on."""
+        """The next block of producer ids has moved on."""
 
     def kept_changed(self, kind: str, key: object) -> None:
         """An ACL, client quota, SCRAM credential or delegation token changed; ``kind`` names the image's dictionary."""
@@ -50,7 +51,8 @@ class Changes(Protocol):
 class MetadataDelta:
     """The difference between two states of one image.
 
-    ``first_offset`` and ``next_offset`` bound the records it covers; ``from_snapshot`` tells that they came from one.
+    ``first_offset`` and ``next_offset`` bound the records it covers. ``from_snapshot`` is set if the records came from
+    a snapshot.
     """
 
     __slots__ = (
@@ -76,11 +78,12 @@ class MetadataDelta:
         self.created_topics: dict[bytes, Topic] = {}
         self.deleted_topics: dict[bytes, Topic] = {}
         self.removed_topics: dict[bytes, str] = {}
-        """Ids and names of all topics that were deleted, also of those that were created just before."""
+        """The ids and names of all deleted topics, even of topics that were created just before."""
         self.partitions: dict[bytes, dict[int, Partition | None]] = {}
-        """Per topic id: each changed partition and what it was before, None if new. Not those of deleted topics."""
+        """Per topic id: each changed partition and its state before, None if it is new. Partitions of deleted topics
+        are left out."""
         self.brokers: dict[int, Broker | None] = {}
-        """Each changed broker and what it was before, None if it is new."""
+        """Each changed broker and its state before, None if it is new."""
         self.controllers: set[int] = set()
         self.configs: dict[ConfigResource, set[str]] = {}
         self.features: set[str] = set()
@@ -89,7 +92,7 @@ class MetadataDelta:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing changed but offsets (as after a NoOpRecord)."""
+        """Whether nothing but offsets has changed (as after a NoOpRecord)."""
         return not (
             self.created_topics
             or self.deleted_topics

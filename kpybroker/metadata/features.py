@@ -1,7 +1,7 @@
-"""Which features this version of kpybroker has, at which levels: the one table that decides.
+"""The one table of the features that this version of kpybroker has, and of their levels.
 
-``format`` finalises nothing else, a broker registers with nothing else, and a directory whose log finalised
-something else is refused in one line. A feature enters this table when it is complete, never before.
+``format`` finalises nothing else, a broker registers with nothing else, and a directory with other finalised features
+in its log is refused in one line. A feature enters this table when it is complete, never before.
 """
 
 from collections.abc import Mapping
@@ -19,16 +19,19 @@ SUPPORTED: Mapping[str, FeatureRange] = {
     ELR_VERSION: FeatureRange(0, 1),
 }
 
+SUPPORTED_LEVELS = {name: (levels.lowest, levels.highest) for name, levels in SUPPORTED.items()}
+
 KNOWN_TO_KAFKA: Mapping[str, FeatureRange] = {
     "group.version": FeatureRange(0, 1),
     "share.version": FeatureRange(0, 1),
     "streams.version": FeatureRange(0, 1),
 }
-"""The features of Apache Kafka 4.3 that are not complete here; at level 0 they are off, which is always all right."""
+"""The features of Apache Kafka 4.3 that are not complete here. At level 0 they are off, which is always accepted."""
 
 LOWEST_METADATA_VERSION_OF_KRAFT_VERSION_1 = 21
 LOWEST_METADATA_VERSION_OF_TRANSACTION_VERSION_2 = 24
-"""And of 1, which is therefore nowhere the default (Kafka: ``TransactionVersion``)."""
+"""The lowest ``metadata.version`` of ``transaction.version`` 2, and of 1, which is therefore nowhere the default
+(Kafka: ``TransactionVersion``)."""
 LOWEST_METADATA_VERSION_WITH_ELR_BY_DEFAULT = 26
 
 DEPENDENCIES: Mapping[tuple[str, int], Mapping[str, int]] = {
@@ -49,12 +52,13 @@ def default_level(name: str, level: int) -> int:
 
 
 def unsupported(finalized: Mapping[str, int]) -> dict[str, int]:
-    """Those of the finalised features, with their levels, that this version does not have at that level."""
+    """The finalised features, with their levels, that this version does not have at that level."""
     return {name: level for name, level in finalized.items() if level not in SUPPORTED.get(name, FeatureRange(0, 0))}
 
 
 def unmet_dependency(name: str, level: int, levels: Mapping[str, int]) -> str | None:
-    """What a level of a feature lacks among the levels of all, in Kafka's words (``Feature.validateVersion``)."""
+    """Explain in Kafka's words (``Feature.validateVersion``) which feature a level depends on and which level that
+    feature needs."""
     for needed, lowest in DEPENDENCIES.get((name, level), {}).items():
         if levels.get(needed, 0) < lowest:
             return f"{name} could not be set to {level} because it depends on {needed} level {lowest}"
@@ -62,7 +66,7 @@ def unmet_dependency(name: str, level: int, levels: Mapping[str, int]) -> str | 
 
 
 def refusal(finalized: Mapping[str, int]) -> str | None:
-    """One line that says which finalised features are missing here; None when none is."""
+    """One line that names the finalised features missing here; None if none is."""
     missing = unsupported(finalized)
     if not missing:
         return None
@@ -71,7 +75,7 @@ def refusal(finalized: Mapping[str, int]) -> str | None:
 
 
 def remedy(finalized: Mapping[str, int]) -> str:
-    """How a cluster of Apache Kafka lets go of the finalised features that are missing here, as one sentence."""
+    """One sentence: how a cluster of Apache Kafka disables the finalised features that are missing here."""
     levels = {name: SUPPORTED.get(name, FeatureRange(0, 0)).highest for name in unsupported(finalized)}
     options = " ".join(f"--feature {name}={level}" for name, level in sorted(levels.items()))
     return f"Turn them off with Apache Kafka first: kafka-features.sh --bootstrap-server HOST:PORT downgrade {options}"

@@ -1,11 +1,11 @@
 """The whole metadata of a cluster, built from the records of ``__cluster_metadata`` and changed by nothing else.
 
-``apply(record, offset)`` is the only mutator. Records between a BeginTransactionRecord and its EndTransactionRecord
-are held back and take effect together, or never (KIP-868). What no part of the broker reads yet (ACLs, quotas, SCRAM
-credentials, delegation tokens) is kept all the same, so that a snapshot loses nothing.
+``apply(record, offset)`` is the only mutator. Records between a BeginTransactionRecord and its EndTransactionRecord are
+held back and take effect together, or never (KIP-868). Metadata that no part of the broker reads yet (ACLs, quotas,
+SCRAM credentials, delegation tokens) are kept all the same, so that a snapshot loses nothing.
 
-The same class serves brokers, who apply what is committed, and the active controller, who applies what it has just
-appended. Readers must not change what they find here.
+Brokers use this class to apply committed records, and the active controller uses it to apply what it has just appended.
+Readers must not change anything in an image.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,7 +56,7 @@ class InvalidMetadata(Exception):
 
 
 class MetadataImage:
-    """Everything the metadata log says, up to ``next_offset``."""
+    """The complete metadata of the log, up to ``next_offset``."""
 
     __slots__ = (
         "_held_back",
@@ -85,7 +85,7 @@ class MetadataImage:
         self.epoch = 0
         """The leader epoch of the last record applied."""
         self.metadata_version: int | None = None
-        """The finalised level of ``metadata.version``; None before the log has said so."""
+        """The finalised level of ``metadata.version``; None before the log contains it."""
         self.features: dict[str, int] = {}
         """The finalised levels of all other features; one at level 0 is not listed."""
         self.brokers: dict[int, Broker] = {}
@@ -93,7 +93,7 @@ class MetadataImage:
         self.topics: dict[str, Topic] = {}
         self.topics_by_id: dict[bytes, Topic] = {}
         self.configs: dict[ConfigResource, dict[str, str]] = {}
-        """What was set explicitly, per (resource type, resource name); no entry is empty."""
+        """The configs that were set explicitly, per (resource type, resource name); no entry is empty."""
         self.next_producer_id = -1
         """The first producer id of the next block to hand out; -1 before the first."""
         self.acls: dict[bytes, AccessControlEntryRecord] = {}
@@ -101,7 +101,7 @@ class MetadataImage:
         self.scram_credentials: dict[tuple[int, str], UserScramCredentialRecord] = {}
         self.delegation_tokens: dict[str, DelegationTokenRecord] = {}
         self.transaction_offset = -1
-        """Where the transaction that is still open began; -1 when none is."""
+        """The offset where the open transaction began; -1 if none is open."""
         self._held_back: list[tuple[Any, int]] = []
 
     def apply(self, record: Any, offset: int, changes: Changes) -> None:
@@ -116,18 +116,18 @@ class MetadataImage:
         self.next_offset = offset + 1
 
     def apply_unit(self, unit: Unit, offset: int, changes: Changes) -> None:
-        """Apply the records that a unit stands for, the first of which is at ``offset``."""
+        """Apply all records of a unit; the first one is at ``offset``."""
         for part in unit.parts:
             self.apply(part, offset, changes)
         self.next_offset = offset + unit.records
 
     def configs_of(self, resource_type: int, resource_name: str) -> Mapping[str, str]:
-        """What was set explicitly for one resource."""
+        """The configs that were set explicitly for one resource."""
         return self.configs.get((resource_type, resource_name), {})
 
     @property
     def level(self) -> int:
-        """The finalised level of ``metadata.version``; raises InvalidMetadata before the log has said so."""
+        """The finalised level of ``metadata.version``. Raises InvalidMetadata before the log contains it."""
         if self.metadata_version is None:
             raise InvalidMetadata("The metadata log has not said its metadata.version yet")
         return self.metadata_version
@@ -144,7 +144,7 @@ class MetadataImage:
         return {**known, **self.features}
 
     def copy(self) -> "MetadataImage":
-        """An image that goes its own way from here; what never changes is shared."""
+        """Return an independent copy of the image; immutable parts are shared."""
         copy = MetadataImage.__new__(MetadataImage)
         for name in self.__slots__:
             value = getattr(self, name)
@@ -315,7 +315,8 @@ class MetadataImage:
         changes.kept_changed("delegation_tokens", record.token_id)
 
     def _apply_nothing(self, _record: object, _offset: int, _changes: Changes) -> None:
-        """NoOpRecord, and the remains of a migration from ZooKeeper, which mean nothing since Kafka 4.0."""
+        """Ignore a record: NoOpRecord, and the remains of a migration from ZooKeeper, which have no meaning since Kafka
+        4.0."""
 
     def _begin_transaction(self, _record: BeginTransactionRecord, offset: int, _changes: Changes) -> None:
         if self.transaction_offset >= 0:
@@ -373,7 +374,8 @@ _APPLY: dict[type, Callable[[MetadataImage, Any, int, Changes], None]] = {
 
 
 def image_of(records: "list[Any]", cluster_id: str, next_offset: int) -> tuple[MetadataImage, MetadataDelta]:
-    """The image that the records of a snapshot describe, and the delta that tells all of it; see InvalidMetadata."""
+    """Build the image that the records of a snapshot describe, and a delta that covers all of it. Raises
+    InvalidMetadata."""
     image = MetadataImage(cluster_id)
     delta = MetadataDelta(from_snapshot=True)
     for record in records:

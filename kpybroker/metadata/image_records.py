@@ -1,6 +1,7 @@
-"""An image as the records that make it again: the body of a metadata snapshot (Kafka's ``MetadataImage.write``).
+"""An image written as the records that build it again: the body of a metadata snapshot (Kafka's
+``MetadataImage.write``).
 
-The order is Kafka's: features first, since they say how the rest is read, then cluster, topics, configs, quotas,
+The order is Kafka's: features first, since they determine how the rest is read, then cluster, topics, configs, quotas,
 producer ids, ACLs, SCRAM credentials and tokens. Replaying the records gives an equal image.
 """
 
@@ -32,7 +33,8 @@ def record_version(record: Any, level: int) -> int:
 
 
 def _registration_change_version(record: BrokerRegistrationChangeRecord) -> int:
-    """The lowest version that can say what this record says; Kafka's controller chooses it by the kind of change."""
+    """The lowest version that can hold the fields of this record; Kafka's controller chooses it by the kind of
+    change."""
     if record.cordoned_log_dirs is not None:
         return 3
     if record.log_dirs:
@@ -54,7 +56,7 @@ def image_records(image: MetadataImage) -> Iterator[Any]:
     for topic in image.topics_by_id.values():
         yield topic.to_record()
         for partition_id, partition in topic.partitions.items():
-            yield partition.to_record(topic.id, partition_id, level, image.elr_enabled)
+            yield partition.to_record(topic.id, partition_id, level, elr_enabled=image.elr_enabled)
     for (resource_type, resource_name), configs in image.configs.items():
         for name, value in configs.items():
             yield ConfigRecord(resource_type=resource_type, resource_name=resource_name, name=name, value=value)

@@ -1,8 +1,8 @@
-"""Applies committed records to the image that brokers read and tells the subscribers what changed.
+"""Applies committed records to the image that brokers read, and reports the changes to the subscribers.
 
-Every node has one, whatever feeds it: the leader's own appends, or what an observer fetched. Subscribers are called
-after each committed batch, in the order they subscribed, with the whole image and the delta; they must not change
-the image.
+Every node has one, whatever feeds it: the leader's own appends, or the records that an observer fetched. Subscribers
+are called after each committed batch, in the order in which they subscribed, with the whole image and the delta. They
+must not change the image.
 """
 
 from collections.abc import Callable, Generator, Iterable, Sequence
@@ -14,12 +14,12 @@ from kpybroker.metadata.replacement import replace
 from kpybroker.metadata.units import Unit
 
 UNITS_TOGETHER = 64
-"""As subscribers have something to do for each publication, too."""
+"""The number of units that are published together, since each publication costs time in the subscribers too."""
 Subscriber = Callable[[MetadataImage, MetadataDelta], None]
 
 
 class Loader:
-    """The published image and who wants to know about it."""
+    """The published image and its subscribers."""
 
     def __init__(self, image: MetadataImage) -> None:
         self.image = image
@@ -31,13 +31,13 @@ class Loader:
         self._subscribers.append(subscriber)
 
     def load(self, records: Sequence[Any], first_offset: int, epoch: int) -> None:
-        """Apply committed records without telling anybody yet."""
+        """Apply committed records without publishing them yet."""
         for offset, record in enumerate(records, first_offset):
             self.image.apply(record, offset, self._delta)
         self.image.epoch = epoch
 
     def publish_units(self, units: Iterable[Unit], first_offset: int, epoch: int) -> Generator[None, None, None]:
-        """Apply the units of a committed batch and tell of them, some at a time; yields in between."""
+        """Apply the units of a committed batch and publish them, some at a time. Yields in between."""
         self.publish(first_offset)
         self.image.epoch = epoch
         offset = first_offset
@@ -50,22 +50,23 @@ class Loader:
         self.publish(offset)
 
     def load_snapshot(self, records: Sequence[Any], next_offset: int, epoch: int) -> None:
-        """Apply the records of a snapshot to the empty image; they stand for all offsets below ``next_offset``."""
+        """Apply the records of a snapshot to the empty image. They stand for all offsets below ``next_offset``."""
         self._delta.from_snapshot = True
         for record in records:
             self.image.apply(record, next_offset - 1, self._delta)
         self.image.epoch = epoch
 
     def replace(self, image: MetadataImage) -> None:
-        """A snapshot took the place of records that are not there any more: go on with what it holds.
+        """Replace the image by the contents of a snapshot, because the records before it are no longer there.
 
-        Nobody is told yet; what differs is in the next delta.
+        Nothing is published yet; the differences are in the next delta.
         """
         self._delta.from_snapshot = True
         replace(self.image, image, self._delta)
 
     def publish(self, next_offset: int) -> None:
-        """Tell everybody what was loaded. ``next_offset`` is what is committed, control records among it."""
+        """Publish to all subscribers what was loaded. ``next_offset`` is the end of what is committed, control records
+        included."""
         self.image.next_offset = next_offset
         if self.image.transaction_offset >= 0:
             return  # what a transaction has written so far is nobody's business

@@ -1,8 +1,8 @@
 """The levels of the feature ``metadata.version``, and what each one allows in the metadata log.
 
 Facts of Kafka 4.3.1's ``MetadataVersion``: the level of each release, whether the format of the records changed with
-it, and which versions of the records a controller at that level writes. Not the list of what we support
-(``kpybroker.metadata.features`` has it).
+it, and which versions of the records a controller at that level writes. The list of supported levels is not here but in
+``kpybroker.metadata.features``.
 """
 
 from typing import NamedTuple
@@ -65,14 +65,14 @@ CORDONED_LOG_DIRS = 30
 
 
 def name_of(level: int) -> str:
-    """Kafka's name of a level, as ``4.3-IV0``; raises KeyError for a level that has none."""
+    """Kafka's name of a level, such as ``4.3-IV0``. Raises KeyError for a level that has no name."""
     if not MINIMUM <= level <= LATEST:
         raise KeyError(level)
     return VERSIONS[level - MINIMUM].version
 
 
 def level_of(text: str) -> int:
-    """The level that a release (``4.3``, ``4.3.1``) or a version (``4.3-IV0``) names; ValueError in Kafka's words."""
+    """The level of a release (``4.3``, ``4.3.1``) or a version (``4.3-IV0``). Raises ValueError in Kafka's words."""
     release = ".".join(text.split(".")[:2])
     named = {version.version: version.level for version in VERSIONS}
     named.update({version.version.split("-")[0]: version.level for version in VERSIONS})

@@ -1,6 +1,6 @@
-"""One image takes the place of an older one of the same cluster: what a follower that was far behind has to do.
+"""Replaces an image by a newer one of the same cluster, for a follower that was far behind.
 
-Invariant: afterwards the image says what the other one says, and whoever was told of all changes knows it as well.
+Invariant: afterwards the image equals the newer one, and a receiver of all changes knows the same.
 """
 
 from kpybroker.metadata import metadata_version
@@ -11,7 +11,7 @@ KEPT = ("acls", "client_quotas", "delegation_tokens", "scram_credentials")
 
 
 def replace(image: MetadataImage, newer: MetadataImage, changes: Changes) -> None:
-    """Make ``image``, an object that others hold, say what ``newer`` says; ``newer`` is not to be used any more."""
+    """Make ``image``, an object that others hold, equal to ``newer``. ``newer`` must not be used any more."""
     before = MetadataImage.__new__(MetadataImage)
     for name in MetadataImage.__slots__:
         setattr(before, name, getattr(image, name))

@@ -1,7 +1,7 @@
 """A topic and its partitions as the metadata log describes them (Kafka's ``TopicImage`` and ``PartitionRegistration``).
 
-A :class:`Partition` is never changed: a change record makes another one, so a delta may hold what was there before and
-nothing is copied in advance. Fields that are equal share one tuple, because a node may know 10 000 of these.
+A :class:`Partition` is never changed: a change record makes another one. So a delta can refer to the state before, and
+nothing is copied in advance. Equal fields share one tuple, because a node may know 10 000 partitions.
 """
 
 from collections.abc import Iterable, Sequence
@@ -58,11 +58,11 @@ _FIELDS = (
 
 
 class Partition:
-    """One partition: who replicates it, who leads it, and in which epochs. Immutable."""
+    """One partition: its replicas, its leader and its epochs. Immutable."""
 
     __slots__ = _FIELDS
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         replicas: Sequence[int],
         isr: Sequence[int],
@@ -91,7 +91,8 @@ class Partition:
 
     @classmethod
     def from_record(cls, record: PartitionRecord) -> "Partition":
-        """The partition a PartitionRecord describes; raises ValueError when directories and replicas do not match."""
+        """The partition that a PartitionRecord describes. Raises ValueError if directories and replicas do not
+        match."""
         return cls(
             record.replicas,
             record.isr,
@@ -107,7 +108,8 @@ class Partition:
         )
 
     def merge(self, record: PartitionChangeRecord) -> "Partition":
-        """What a PartitionChangeRecord makes of this: its epoch rises, the leader epoch too when it names a leader."""
+        """Return this partition with a PartitionChangeRecord applied. Its epoch rises, and so does the leader epoch if
+        the record names a leader."""
         changes_leader = record.leader != NO_LEADER_CHANGE
         recovery = record.leader_recovery_state
         return Partition(
@@ -125,10 +127,10 @@ class Partition:
         )
 
     def without_elr(self) -> "Partition":
-        """This partition with its eligible leader replicas forgotten; no epoch changes but the partition's own."""
+        """This partition without its eligible leader replicas; only the partition epoch rises."""
         return self.merge(PartitionChangeRecord(topic_id=ZERO_UUID, eligible_leader_replicas=[], last_known_elr=[]))
 
-    def to_record(self, topic_id: bytes, partition_id: int, level: int, elr_enabled: bool) -> PartitionRecord:
+    def to_record(self, topic_id: bytes, partition_id: int, level: int, *, elr_enabled: bool) -> PartitionRecord:
         """The PartitionRecord that describes this partition at a level of ``metadata.version``."""
         with_directories = level >= metadata_version.DIRECTORY_ASSIGNMENT
         return PartitionRecord(
@@ -149,7 +151,7 @@ class Partition:
 
     @property
     def preferred_leader(self) -> int:
-        """The first replica, which leads when it can; -1 without replicas."""
+        """The first replica, which leads if it can; -1 without replicas."""
         return self.replicas[0] if self.replicas else NO_LEADER
 
     @property
@@ -158,7 +160,7 @@ class Partition:
         return bool(self.adding_replicas or self.removing_replicas)
 
     def directory_of(self, broker_id: int) -> bytes:
-        """The log directory that holds the replica of a broker; raises ValueError when it has none."""
+        """The log directory that holds the replica of a broker. Raises ValueError if the broker has none."""
         return self.directories[self.replicas.index(broker_id)]
 
     def __eq__(self, other: object) -> bool:
@@ -173,7 +175,7 @@ class Partition:
 
 
 class Topic:
-    """A topic: a name, an id of 16 bytes that outlives no deletion, and partitions by their number."""
+    """A topic: a name, an id of 16 bytes that is not used again after a deletion, and partitions by their number."""
 
     __slots__ = ("id", "name", "partitions")
 
@@ -183,7 +185,7 @@ class Topic:
         self.partitions: dict[int, Partition] = {}
 
     def copy(self) -> "Topic":
-        """A topic with the same partitions that goes its own way from here."""
+        """Return an independent copy of the topic with the same partitions."""
         copy = Topic(self.name, self.id)
         copy.partitions = dict(self.partitions)
         return copy

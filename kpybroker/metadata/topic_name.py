@@ -1,4 +1,4 @@
-"""What a topic may be called (Kafka's ``Topic`` in clients' ``common.internals``)."""
+"""The rules for names of topics (Kafka's ``Topic`` in clients' ``common.internals``)."""
 
 import re
 
@@ -13,7 +13,7 @@ _LEGAL = re.compile(r"[a-zA-Z0-9._-]+", re.ASCII)
 
 
 def reason_invalid(name: str) -> str | None:
-    """Why no topic can have this name, in Kafka's words; None when one can."""
+    """Explain in Kafka's words why this name is invalid; None if it is valid."""
     if not name:
         reason = "the empty string is not allowed"
     elif name in (".", ".."):
@@ -28,10 +28,10 @@ def reason_invalid(name: str) -> str | None:
 
 
 def may_collide(name: str) -> bool:
-    """Whether metrics could confuse this name with another, since they write ``_`` for ``.``."""
+    """Whether metrics could confuse this name with another one, since they write ``_`` for ``.``."""
     return "_" in name or "." in name
 
 
 def unify_collisions(name: str) -> str:
-    """What metrics write for this name: equal for names that collide."""
+    """The name as metrics write it: equal for names that collide."""
     return name.replace(".", "_")

@@ -1,4 +1,4 @@
-"""Elections that may have lost records, told from what changed in the metadata. Pure."""
+"""Elections that may have lost records, counted from the changes of the metadata. Pure."""
 
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
@@ -6,7 +6,7 @@ from kpybroker.metadata.topic import NO_LEADER, Partition
 
 
 def unclean_elections(image: MetadataImage, delta: MetadataDelta) -> int:
-    """How many partitions got a leader that was neither in sync before nor eligible (KIP-966)."""
+    """Count the partitions that got a leader that was neither in sync before nor eligible (KIP-966)."""
     count = 0
     for topic_id, changed in delta.partitions.items():
         if topic_id in delta.created_topics:

@@ -1,10 +1,11 @@
-"""Many records in a row as units: what of them takes effect together, made ready beforehand.
+"""Splits many records in a row into units: records that take effect together, prepared beforehand.
 
-A batch of thousands of records is applied unit by unit, and readers may look at the image in between. So a unit is
-what nobody should see half of: a topic with its configs and partitions, the partitions added to a topic, all configs
-of a resource. Its partitions are made before it is applied, so that applying takes no step for each.
+A batch of thousands of records is applied unit by unit, and readers may look at the image in between. So a unit holds
+records that must not be seen in part: a topic with its configs and partitions, the partitions added to a topic, all
+configs of a resource. The partitions of a unit are made before it is applied, so that applying it takes no step for
+each of them.
 
-Invariant: applying all units of some records is applying these records, where their partitions are new.
+Invariant: applying all units of some records is the same as applying these records, if their partitions are new.
 """
 
 from collections.abc import Generator, Sequence
@@ -21,23 +22,24 @@ STEP_RECORDS = 32
 
 
 class NewPartitions(NamedTuple):
-    """In the place of a topic's PartitionRecords that follow each other."""
+    """The partitions of a topic, in place of PartitionRecords that follow each other."""
 
     topic_id: bytes
     partitions: dict[int, Partition]
 
 
 class Unit(NamedTuple):
-    """What takes effect together; ``records`` is how many of the log's records it is."""
+    """Records that take effect together. ``records`` is their number in the log."""
 
     parts: list[Any]
     records: int
 
 
 def units_of(records: Sequence[Any]) -> Generator[None, None, list[Unit]]:
-    """The units of a whole batch; yields now and then.
+    """The units of a whole batch. Yields now and then.
 
-    Where it is wrapped in a metadata transaction (KIP-868) that is left out: it is whole, so nothing is held back.
+    The records of a metadata transaction around the batch (KIP-868) are left out: the batch is whole, so nothing is
+    held back.
     """
     units: list[Unit] = []
     parts: list[Any] = []

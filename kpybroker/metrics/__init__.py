@@ -1,1 +1,1 @@
-"""What the broker counts, and the small HTTP server that shows it: /metrics, /live, /ready."""
+"""The broker's counters, and the small HTTP server that shows them: /metrics, /live, /ready."""

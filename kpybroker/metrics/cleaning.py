@@ -1,4 +1,4 @@
-"""Compaction: how dirty logs are, what cleaners did and could not do (Kafka's LogCleaner and LogCleanerManager)."""
+"""Compaction: how dirty logs are, and what cleaners did and failed to do (Kafka's LogCleaner and LogCleanerManager)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ CLEANERS = Table(
         kafka(
             GAUGE,
             "kafka_log_logcleaner_cleaner_recopy_percent",
-            "Of what the last passes read: how much they wrote again",
+            "Share of what the last passes read that they wrote again",
             f"{_CLEANER_BEAN},name=cleaner-recopy-percent",
         ),
         kafka(
@@ -53,7 +53,7 @@ CLEANERS = Table(
         kafka(
             GAUGE,
             "kafka_log_logcleanermanager_time_since_last_run_ms",
-            "Milliseconds since logs were last looked at",
+            "Milliseconds since logs were last checked",
             f"{_STATE_BEAN},name=time-since-last-run-ms",
         ),
     ),
@@ -81,7 +81,7 @@ UNCLEANABLE = Table(
 
 
 def tables(broker: "Broker") -> Iterator[Table]:
-    """What there is to tell now."""
+    """The tables of compaction."""
     compaction = broker.compaction
     figures, passes = compaction.figures, compaction.figures.last_passes
     read, written = sum(each.bytes_read for each in passes), sum(each.bytes_written for each in passes)

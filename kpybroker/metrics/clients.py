@@ -1,4 +1,4 @@
-"""Connections by listener and by the software that clients say they are (KIP-511)."""
+"""Connections by listener and by the software that clients claim to be (KIP-511)."""
 
 from collections import Counter
 from collections.abc import Iterator
@@ -22,9 +22,10 @@ if TYPE_CHECKING:
     from kpybroker.server.listener import Server
 
 MOST_SOFTWARE = 50
-"""Names and versions of clients with a series of their own, the most frequent ones; clients can say what they like."""
+"""The most names and versions of clients with a series of their own: the most frequent ones. Clients can send any
+name."""
 OTHERS = ("(other)", "(other)")
-"""No client can call itself so."""
+"""The row of all others. No client can use this name."""
 _BEAN = "kafka.server:type=socket-server-metrics"
 
 CONNECTIONS = Table(
@@ -39,14 +40,14 @@ CONNECTIONS = Table(
         ),
     ),
 )
-"""There is one network processor, number 0."""
+"""Connections by listener. The only network processor is number 0."""
 
 SOFTWARE = Table(
     ("clientSoftwareName", "clientSoftwareVersion", "listener", "networkProcessor"),
     (
         Measure(
             GAUGE,
-            "Open connections of clients that name themselves so",
+            "Open connections by the software that clients name",
             {
                 STRIMZI: Name("kafka_server_socket_server_metrics_connections_software"),
                 CONFLUENT: Name(
@@ -74,7 +75,9 @@ TOTALS = Table(
             NATIVE, GAUGE, "kpybroker_replies_unread_bytes", "Bytes of replies in memory that clients do not read"
         ),
         known_by(NATIVE, GAUGE, "kpybroker_request_memory_used_bytes", "Memory of requests that are still arriving"),
-        known_by(NATIVE, GAUGE, "kpybroker_request_memory_limit_bytes", "The most they may take together"),
+        known_by(
+            NATIVE, GAUGE, "kpybroker_request_memory_limit_bytes", "Limit of the memory that they may take together"
+        ),
         kafka(
             GAUGE,
             "kafka_network_socketserver_memorypoolavailable",
@@ -96,8 +99,8 @@ def tables(server: "Server") -> Iterator[Table | None]:
     by_listener: Counter[str] = Counter()
     by_software: Counter[tuple[str, str, str]] = Counter()
     for number, connection in enumerate(list(server.connections)):
-        by_listener[connection.listener_name] += 1
-        by_software[*connection.client_software, connection.listener_name] += 1
+        by_listener[connection.client.listener_name] += 1
+        by_software[*connection.client.software, connection.client.listener_name] += 1
         if number % 500 == 499:
             yield None
     listeners = sorted({*server.listener_names, *by_listener})
@@ -125,7 +128,7 @@ def tables(server: "Server") -> Iterator[Table | None]:
 
 
 def _most(by_software: "Counter[tuple[str, str, str]]") -> Iterator[tuple[tuple[str, str, str], int]]:
-    """The most frequent, and the others of each listener together."""
+    """The most frequent rows, and the others of each listener together."""
     others: Counter[str] = Counter()
     for number, (which, count) in enumerate(by_software.most_common()):
         if number < MOST_SOFTWARE:

@@ -1,6 +1,6 @@
-"""Writes docs/metrics.md: every metric and what each dialect calls it. ``python -m kpybroker.metrics.document``.
+"""Writes docs/metrics.md: every metric and its name in each dialect. ``python -m kpybroker.metrics.document``.
 
-The tables are those that a scrape is written from; a test holds the file against them.
+The tables are those that a scrape is written from; a test compares the file with them.
 """
 
 import sys
@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Final
 
 from kpybroker.metrics import (
+    askers,
     cleaning,
     clients,
+    damage,
     event_loop,
     lag,
     newcomers,
@@ -74,14 +76,14 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
   (`log.retention.check.interval.ms`).
 - **Lag in records** is the high watermark less the position, as kafka_exporter and Kafka's own tool count it.
 - **Lag in seconds** is the age of the oldest record that is not read yet: now less the first timestamp of the batch
-  that holds it (with `LogAppendTime`, the time of its append); 0 when all is read. It is looked up, not estimated,
+  that holds it (with `LogAppendTime`, the time of its append); 0 when all is read. It is read, not estimated,
   and missing where records carry no timestamp.
-- **Readers without a group** appear among the groups: whoever fetches and is no member of a group with commits, by
-  its client id. Java clients without an id of their own are called after their `group.id`, so a query of Spark is
-  its `spark-kafka-source-...`, one series for all executors. Their position is the end of what was sent to them,
-  or where their last fetch began if it could not take everything; of several connections the furthest. Who has not
-  fetched for five minutes is gone. Readers that use no fetch session are known for up to 200 partitions at a time.
-  `kpybroker_reader_info` has their client ids.
+- **Readers without a group** appear among the groups: a client that fetches and is no member of a group with commits
+  has its client id there. Java clients without an id of their own are called after their `group.id`, so a query of
+  Spark is its `spark-kafka-source-...`, one series for all executors. Their position is the end of what was sent to
+  them, or where their last fetch began if it could not take everything; of several connections the furthest. A reader
+  that has not fetched for five minutes is left out. Readers that use no fetch session are known for up to 200
+  partitions at a time. `kpybroker_reader_info` has their client ids.
 - **The event loop** serves everybody, so both of Kafka's idle percentages are its idleness, and
   `kpybroker_loop_lag_seconds` is how long nobody was served. From `kpybroker.loop.lag.warn.ms` on, the log says so
   and names the request that took longest.
@@ -92,11 +94,15 @@ SECTIONS: Final = (
     ("Node", (node_state.BROKER, node_state.BROKER_INFO, event_loop.LOOP, event_loop.LATENESS, partitions.NODE)),
     ("Controller and quorum", (quorum.CONTROLLER, quorum.QUORUM, quorum.STATE)),
     ("Requests", (requests.REQUESTS, requests.ERRORS, requests.TIMES, requests.COUNTS, requests.COSTS)),
-    ("Connections and memory", (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN)),
+    (
+        "Connections and memory",
+        (clients.CONNECTIONS, clients.SOFTWARE, clients.TOTALS, newcomers.WITHOUT_RETURN, askers.METADATA_REQUESTS),
+    ),
     (
         "Topics and partitions",
         (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
     ),
+    ("Damage", (damage.DAMAGED,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (
@@ -104,6 +110,7 @@ SECTIONS: Final = (
         (
             lag.GROUPS,
             lag.MEMBERS,
+            lag.GENERATIONS,
             lag.LAG,
             lag.LAG_SUMS,
             lag.WITHOUT_GROUP,
@@ -112,7 +119,7 @@ SECTIONS: Final = (
         ),
     ),
 )
-"""Every table of a scrape but those of the process, which prometheus-client names."""
+"""Every table of a scrape except those of the process, which are named by prometheus-client."""
 _COLUMNS: Final = (STRIMZI, CONFLUENT, KAFKA_EXPORTER, KAFKA_LAG_EXPORTER, NATIVE)
 _PROCESS = """
 ## Process

@@ -1,4 +1,4 @@
-"""The event loop and its process, which serve everything: how busy and how late the one, what the other takes."""
+"""The event loop and its process, which serve everything: how busy and late the loop is, and what the process uses."""
 
 import os
 from collections.abc import Iterator
@@ -60,14 +60,14 @@ LATENESS = Table(
 
 
 class LoopTables:
-    """Reads what the watch has seen."""
+    """Reads the counters of the watch."""
 
     def __init__(self, watch: LoopWatch) -> None:
         self.watch = watch
         self._windows = Windows()
 
     def turn(self) -> None:
-        """Ten seconds have passed."""
+        """Note that ten seconds have passed."""
         self._windows.turn({"lag": self.watch.lateness, "gc": self.watch.gc_pauses})
 
     def tables(self) -> Iterator[Table]:
@@ -97,13 +97,14 @@ class LoopTables:
 
 
 def _disk_bytes() -> tuple[int | None, int | None]:
-    """What this process had read from and written to disks, where the system tells (Linux), as Kafka reads it."""
+    """The bytes that this process read from and wrote to disks, where the system counts them (Linux), as Kafka reads
+    them."""
     facts = _facts(Path("/proc/self/io"))
     return facts.get("read_bytes"), facts.get("write_bytes")
 
 
 def _anonymous_bytes() -> int | None:
-    """Resident memory that is no mapped file and so no page cache; None where the system does not tell."""
+    """Resident memory that is not a mapped file, and so not page cache; None where the system does not count it."""
     kilobytes = _facts(Path("/proc/self/status")).get("RssAnon")
     return None if kilobytes is None else kilobytes * 1024
 

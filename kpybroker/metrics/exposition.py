@@ -1,7 +1,8 @@
 """Everything a scrape shows, written on the loop in slices of a few milliseconds, between the requests of clients.
 
-Writing in a thread would be no better: the interpreter lets one thread run, and takes it away only every 5 ms, at each
-system call of the loop anew. Who asks while a text is being written gets the same one.
+Writing in a thread would be no better: the interpreter runs one thread at a time and switches only every 5 ms, and the
+loop would have to wait for that after each of its system calls. A request that comes while a text is being written gets
+the same text.
 """
 
 import asyncio
@@ -10,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metrics import cleaning, clients, newcomers, node_state, replication
+from kpybroker.metrics import askers, cleaning, clients, damage, newcomers, node_state, replication
 from kpybroker.metrics.event_loop import LoopTables
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.partitions import PartitionTables
@@ -29,31 +30,34 @@ if TYPE_CHECKING:
 
 SLICE_NS: Final = 2_000_000
 PAUSE_S: Final = 0.002
-"""For the others, after each slice."""
+"""The pause for other work after each slice."""
 
 
 class Sources(NamedTuple):
-    """Where tables come from, and what is to be told every ten seconds."""
+    """The sources of the tables, and the objects that are called every ten seconds."""
 
     tables: Sequence[Callable[[], Iterator[Table | None]]]
     turns: Sequence[Callable[[], object]]
 
 
-def of_broker(broker: "Broker", watch: "LoopWatch") -> Sources:
-    """Everything that a broker shows, a controller beside it included."""
+def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources:
+    """The sources of a broker, a controller beside it included."""
     most: int = broker.config["kpybroker.metrics.max.partitions"]
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(broker)
+    dispatcher = watch.dispatchers[0]
     return Sources(
         [
             lambda: node_state.tables(broker),
             loop.tables,
             quorum.tables,
             requests.tables,
-            lambda: clients.tables(broker.server),
-            lambda: newcomers.tables(broker.server, broker.dispatcher.newcomers),
+            lambda: clients.tables(server),
+            lambda: newcomers.tables(server, dispatcher.newcomers),
+            lambda: askers.tables(dispatcher.askers),
             PartitionTables(broker, most).tables,
-            LagTables(broker, most).tables,
+            LagTables(broker, server, most).tables,
             lambda: cleaning.tables(broker),
+            lambda: damage.tables(broker),
             lambda: replication.tables(broker),
         ],
         [loop.turn, requests.turn, quorum.turn],
@@ -61,7 +65,7 @@ def of_broker(broker: "Broker", watch: "LoopWatch") -> Sources:
 
 
 def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") -> Sources:
-    """Everything that a node shows which is a controller and no broker."""
+    """The sources of a node that is a controller and not a broker."""
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(role)
     return Sources(
         [loop.tables, quorum.tables, requests.tables, lambda: clients.tables(server)],
@@ -70,7 +74,7 @@ def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") 
 
 
 class Exposition:
-    """The metrics of one node as text. Made at the first scrape, `close`d with the node."""
+    """The metrics of one node as text. Made at the first scrape, and closed with the node (`close`)."""
 
     def __init__(self, config: BrokerConfig, loop: asyncio.AbstractEventLoop, sources: Sources) -> None:
         self._loop = loop
@@ -88,7 +92,7 @@ class Exposition:
             turn()
 
     def close(self) -> None:
-        """Stop looking."""
+        """Stop watching."""
         for each in (self._timer, self._writing):
             if each is not None:
                 each.cancel()
@@ -117,7 +121,7 @@ class Exposition:
         return parts
 
     def _of_process(self) -> Sequence[Table]:
-        """In a thread."""
+        """The tables of the process. Runs in a thread."""
         from kpybroker.metrics.process import ProcessTables
 
         if self._process is None:

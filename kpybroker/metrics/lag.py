@@ -1,12 +1,12 @@
-"""How far groups and readers are behind, in records and in seconds.
+"""The lag of groups and readers, in records and in seconds.
 
 - In records: the high watermark less the position, as kafka_exporter and Kafka's own tool count it; never below 0.
 - In seconds: how old the oldest record is that is not read yet, by the time of its batch (the first record's timestamp,
   with LogAppendTime the time of the append); 0 when everything is read. So it grows while nothing is read, falls as
   soon as something is, and is independent of how fast records come.
 
-The time of a position never changes, so it is looked up once, by the offset index and one batch header, and kept for
-as long as somebody stands there.
+The time of a position never changes, so it is read once, by the offset index and one batch header, and kept for as
+long as a group or reader is at that position.
 """
 
 from collections.abc import Iterator
@@ -39,6 +39,7 @@ from kpywire.batch import DELETE_HORIZON_MASK, HEADER_BYTES, TIMESTAMP_TYPE_MASK
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.server.listener import Server
 
 LOOKUPS_PER_SLICE: Final = 50
 
@@ -47,14 +48,16 @@ LAG = Table(
     (
         known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_current_offset", "Next offset that the group wants"),
         known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_lag", "Records that it has not read"),
-        known_by(NATIVE, GAUGE, "kpybroker_consumergroup_lag_seconds", "Age of the oldest record it has not read"),
+        known_by(NATIVE, GAUGE, "kpybroker_consumergroup_lag_seconds", "Age of the oldest record that it has not read"),
     ),
 )
 LAG_SUMS = Table(
     ("consumergroup", "topic"),
     (
-        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_current_offset_sum", "Over the partitions of the topic"),
-        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_lag_sum", "Over the partitions of the topic"),
+        known_by(
+            KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_current_offset_sum", "Sum over the partitions of the topic"
+        ),
+        known_by(KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_lag_sum", "Sum over the partitions of the topic"),
     ),
 )
 MEMBERS = Table(
@@ -64,6 +67,10 @@ MEMBERS = Table(
             KAFKA_EXPORTER, GAUGE, "kafka_consumergroup_members", "Members of the group; of a reader, its client ids"
         ),
     ),
+)
+GENERATIONS = Table(
+    ("consumergroup",),
+    (known_by(NATIVE, GAUGE, "kpybroker_consumergroup_generation", "Rebalances that the group has been through"),),
 )
 WITHOUT_GROUP = Table(
     ("consumergroup", "client_id"),
@@ -80,15 +87,16 @@ OF_LAG_EXPORTER = Table(
     (
         _lag_exporter("kafka_consumergroup_group_offset", "Next offset that the group wants"),
         _lag_exporter("kafka_consumergroup_group_lag", "Records that it has not read"),
-        _lag_exporter("kafka_consumergroup_group_lag_seconds", "Age of the oldest record it has not read"),
+        _lag_exporter("kafka_consumergroup_group_lag_seconds", "Age of the oldest record that it has not read"),
     ),
 )
-"""kafka-lag-exporter estimates the seconds by interpolation; here they are looked up. ``cluster_name`` is the id."""
+"""Lag under the names of kafka-lag-exporter. It estimates the seconds by interpolation; here they are read.
+``cluster_name`` is the id."""
 WORST_OF_LAG_EXPORTER = Table(
     ("cluster_name", "group"),
     (
-        _lag_exporter("kafka_consumergroup_group_max_lag", "Records, in the group's worst partition"),
-        _lag_exporter("kafka_consumergroup_group_max_lag_seconds", "Seconds, in the group's worst partition"),
+        _lag_exporter("kafka_consumergroup_group_max_lag", "Lag in records of the group's worst partition"),
+        _lag_exporter("kafka_consumergroup_group_max_lag_seconds", "Lag in seconds of the group's worst partition"),
     ),
 )
 
@@ -113,7 +121,7 @@ GROUPS = Table(
 
 
 class Lag(NamedTuple):
-    """What a group lacks of one partition; ``seconds`` is None where the records do not say when they were made."""
+    """The lag of a group in one partition. ``seconds`` is None where the records have no timestamp."""
 
     position: Position
     records: int
@@ -123,15 +131,16 @@ class Lag(NamedTuple):
 class LagTables:
     """Reads positions and compares them with the logs."""
 
-    def __init__(self, broker: "Broker", most_positions: int) -> None:
+    def __init__(self, broker: "Broker", server: "Server", most_positions: int) -> None:
         self.broker = broker
+        self.server = server
         self.most_positions = most_positions
         self._times: dict[tuple[bytes, int, int], int] = {}
-        """By topic id, partition and offset: when the batch there was made, in ms; -1 if it does not say."""
+        """The time of the batch in ms, by topic id, partition and offset; -1 if it has none."""
 
     def tables(self) -> Iterator[Table | None]:
         """The tables; None is a place to pause."""
-        readers = Readers(self.broker)
+        readers = Readers(self.broker, self.server)
         yield from readers.gather()
         facts: list[GroupFacts] = []
         positions: list[Position] = []
@@ -163,6 +172,8 @@ class LagTables:
         yield from self._lag_tables(lags)
         members = {name: len(ids) for name, ids in alone.items()} | {each.name: each.members for each in facts}
         yield MEMBERS.with_rows([Row((name,), (count,)) for name, count in members.items()])
+        generations = [Row((each.name,), (each.generation,)) for each in facts if each.generation is not None]
+        yield GENERATIONS.with_rows(generations)
         yield WITHOUT_GROUP.with_rows([Row((name, each), (1,)) for name, ids in alone.items() for each in sorted(ids)])
         yield GROUPS.with_rows([Row((), _summary(facts, left_out))])
 
@@ -218,13 +229,13 @@ class LagTables:
 
 
 def time_of(leader: Leader, offset: int) -> int:
-    """When the first batch at or behind ``offset`` was made, in ms; -1 if there is none or it does not say.
+    """The time of the first batch at or behind ``offset``, in ms; -1 if there is none or it has no time.
 
     Raises:
         DiskFailure: its file cannot be read.
     """
     log = leader.log
-    place = log.position_of(max(offset, log.log_start_offset))
+    place = log.position_of(max(offset, log.local_log_start_offset))
     if place.offset >= leader.high_watermark.offset:
         return -1
     for segment in reversed(log.segments):

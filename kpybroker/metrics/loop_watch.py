@@ -1,9 +1,10 @@
-"""How late the event loop is, and who made it late.
+"""The lateness of the event loop, and its cause.
 
-A timer measures its own lateness: as long as it is late, so long nobody was served. Beside it stand what the dispatcher
-served longest in the meantime and the pauses of the garbage collector, so that a warning can name a culprit.
+A timer measures its own lateness: for as long as it is late, no client was served. The longest request that the
+dispatcher served in that time and the pauses of the garbage collector are kept beside it, so that a warning can name
+the cause.
 
-Invariant: watching costs a few wake-ups a second, whether anybody looks or not.
+Invariant: watching costs a few wake-ups a second, whether the numbers are read or not.
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from time import perf_counter_ns, thread_time_ns
 from typing import Any, Final
 
 from kpybroker.counters import BUCKETS
-from kpybroker.dispatch import SLOW_NS, Dispatcher
+from kpybroker.dispatching.dispatcher import SLOW_NS, Dispatcher
 from kpybroker.server.complaints import Complaints
 from kpywire.api import API_KEYS
 
@@ -22,12 +23,12 @@ log = logging.getLogger("kpybroker.loop")
 
 EVERY_MS: Final = 100
 IDLE_SLICES: Final = 600
-"""Of `EVERY_MS`: the minute over which idleness is told."""
+"""The number of `EVERY_MS` in the minute over which idleness is measured."""
 NS_PER_MS: Final = 1_000_000
 
 
 class LoopWatch:
-    """Watches a loop, by the real clock. ``warn_ms``: from which lateness on it is worth a line; 0 for never."""
+    """Watches a loop, by the real clock. ``warn_ms``: the lateness from which on a warning is logged; 0 for never."""
 
     def __init__(
         self,
@@ -40,13 +41,13 @@ class LoopWatch:
         self.dispatchers = dispatchers
         self.warn_ms = warn_ms
         self.lateness = [0] * BUCKETS
-        """How often the loop was so late, per half octave of ns."""
+        """The number of late wake-ups by lateness, per half octave of ns."""
         self.late_ns = 0
-        """All lateness together."""
+        """The sum of all lateness."""
         self.gc_pauses = [0] * BUCKETS
         self.gc_ns = 0
         self.busy_share = 0.0
-        """How much of the last minute this thread spent working."""
+        """The part of the last minute that this thread spent working."""
         self._gc_began_ns = 0
         self._longest_gc_ns = 0
         self._due_ns = 0
@@ -55,13 +56,13 @@ class LoopWatch:
         self._timer: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
-        """Begin. On the loop's own thread."""
+        """Begin watching. On the loop's own thread."""
         gc.callbacks.append(self._on_collection)
         self._seen_ns, self._worked_ns = perf_counter_ns(), thread_time_ns()
         self._arm()
 
     def stop(self) -> None:
-        """Watch no more. Safe to call twice."""
+        """Stop watching. Safe to call twice."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -99,7 +100,7 @@ class LoopWatch:
             each.slow_ns, each.slowest = SLOW_NS, None
 
     def _note_work(self, now_ns: int) -> None:
-        """An exponential mean over a minute, as Kafka's one minute rate is."""
+        """Update `busy_share`: an exponential mean over a minute, like Kafka's one minute rate."""
         worked_ns, passed_ns = thread_time_ns(), now_ns - self._seen_ns
         if passed_ns > 0:
             share = min(1.0, (worked_ns - self._worked_ns) / passed_ns)

@@ -1,26 +1,27 @@
-"""What watches a node and shows it: the loop watch, and the second port with its metrics.
+"""The monitoring of a node: the loop watch, and the second port with its metrics.
 
-The port answers from the first moment of a start, which may take long: whoever supervises the process is not to kill it
-for that. The one that somebody asked for must be had; of the usual one, which another broker on this machine may have,
-the next free neighbour is as good. What a scrape needs is imported at the first scrape.
+The port answers from the first moment of a start, which may take long, so that a supervisor does not kill the process.
+A configured port must be free. If the default port is taken, as by another broker on this machine, the next free one is
+used. The code of a scrape is imported at the first scrape.
 """
 
 import errno
 import logging
+import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import parse_address
-from kpybroker.controller.recovery import StartRefused
 from kpybroker.metrics.loop_watch import LoopWatch
+from kpybroker.quorum.recovery import StartRefused
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
     from kpybroker.controller_role import ControllerRole
-    from kpybroker.dispatch import Dispatcher
+    from kpybroker.dispatching.dispatcher import Dispatcher
+    from kpybroker.http.server import HttpServer
     from kpybroker.metrics.exposition import Exposition, Sources
-    from kpybroker.metrics.http import HttpServer
     from kpybroker.server.listener import Server
 
 log = logging.getLogger("kpybroker")
@@ -29,27 +30,27 @@ HTTP_LISTENER: Final = "kpybroker.http.listener"
 DEFAULT_HOST: Final = "127.0.0.1"
 DEFAULT_PORT: Final = 9404
 PORTS: Final = (*range(DEFAULT_PORT, DEFAULT_PORT + 10), 0)
-"""Tried one after the other; the last is the system's choice."""
+"""The ports that are tried in turn; the last lets the system choose."""
 
 
 class Watched(Protocol):
-    """The broker, or a controller that has none beside it."""
+    """The node that is watched: a broker, or a controller without a broker beside it."""
 
     config: BrokerConfig
 
     @property
     def unready(self) -> str | None:
-        """Why ``/ready`` says no; None when clients are served."""
+        """The reason why ``/ready`` says no; None when clients are served."""
 
 
 class Monitoring:
-    """Of one node. It can `listen` before there is anything to `show`."""
+    """The monitoring of one node. It can `listen` before there is anything to `show`."""
 
     def __init__(self, config: BrokerConfig) -> None:
         self.port: int | None = None
-        """Where metrics are served; None for nowhere."""
+        """The port where metrics are served; None if there is none."""
         self.stage: str | None = "opening the log directories"
-        """Of the start; None once it is over."""
+        """The stage of the start; None once the start is over."""
         self._asked: str | None = config.originals.get(HTTP_LISTENER)
         self._watched: Watched | None = None
         self._watch: LoopWatch | None = None
@@ -58,21 +59,24 @@ class Monitoring:
         self._exposition: Exposition | None = None
 
     async def listen(self) -> None:
-        """Serve what there is to tell. Raises StartRefused where the port that was asked for cannot be had."""
+        """Start the second port. Raises StartRefused where a configured port cannot be used."""
         asked = self._asked
         if asked == "":
             return
-        from kpybroker.metrics.http import HttpServer
+        from kpybroker.http.server import HttpServer
+        from kpybroker.metrics.pages import Pages
 
-        self._http = HttpServer(self._unready, self._text)
+        self._http = HttpServer(Pages(self._unready, self._text).routes)
         if asked is not None:
             address = parse_address(asked)
             assert address is not None  # the config has been checked
             try:
                 self.port = await self._http.start(*address)
             except (OSError, UnicodeError) as error:
-                why = getattr(error, "strerror", None) or error
-                raise StartRefused(f"cannot serve metrics on {asked}: {why}") from None
+                raise StartRefused(
+                    f"cannot serve metrics on {asked}: {_why(error)}; --http HOST:PORT names another address, and "
+                    "--http off none"
+                ) from None
             return
         for usual in PORTS:
             try:
@@ -80,21 +84,26 @@ class Monitoring:
                 return
             except OSError as error:
                 if error.errno != errno.EADDRINUSE:
-                    log.info("no metrics on port %d: %s", usual, error.strerror)
+                    log.info(
+                        "Metrics cannot be served on port %d: %s. --http HOST:PORT sets another one",
+                        usual,
+                        error.strerror,
+                    )
                     return
 
-    def show_broker(self, broker: "Broker", dispatchers: Sequence["Dispatcher"]) -> None:
-        """From now on tell of a broker, a controller beside it included; ``dispatchers`` count together."""
+    def show_broker(self, broker: "Broker", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
+        """Show a broker from now on, a controller beside it included. ``dispatchers`` are counted together; the first
+        is the broker's."""
 
         def sources(watch: LoopWatch) -> "Sources":
             from kpybroker.metrics import exposition
 
-            return exposition.of_broker(broker, watch)
+            return exposition.of_broker(broker, server, watch)
 
-        self._show(broker, broker.server, dispatchers, sources)
+        self._show(broker, server, dispatchers, sources)
 
     def show_controller(self, role: "ControllerRole", server: "Server", dispatcher: "Dispatcher") -> None:
-        """From now on tell of a controller without a broker beside it."""
+        """Show a controller without a broker beside it from now on."""
 
         def sources(watch: LoopWatch) -> "Sources":
             from kpybroker.metrics import exposition
@@ -119,7 +128,7 @@ class Monitoring:
         self._watched, self._watch, self._expose = watched, watch, expose
 
     def started(self) -> None:
-        """Clients are served: from now on nothing should hold the loop up."""
+        """Note that clients are served: from now on nothing should delay the loop."""
         self.stage = None
         if self._watch is not None and (self._asked != "" or self._watch.warn_ms > 0):
             self._watch.start()
@@ -137,10 +146,17 @@ class Monitoring:
         return await self._exposition.text()
 
     async def stop(self) -> None:
-        """End what is being served, and watch no more."""
+        """End the requests that are being served, and stop watching."""
         if self._watch is not None:
             self._watch.stop()
         if self._exposition is not None:
             self._exposition.close()
         if self._http is not None:
             await self._http.stop()
+
+
+def _why(error: OSError | UnicodeError) -> str:
+    """The system's words for the error; those of an event loop repeat the address."""
+    if isinstance(error, OSError) and error.errno is not None and error.errno in errno.errorcode:
+        return os.strerror(error.errno)
+    return str(getattr(error, "strerror", None) or error)

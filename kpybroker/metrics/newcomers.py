@@ -1,17 +1,17 @@
-"""Clients that asked where the brokers are and never came back: what ``kpybroker doctor`` shows of a wrong address."""
+"""Clients that asked where the brokers are and never came back: for ``kpybroker doctor``, a sign of a wrong address."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
+from kpybroker.dispatching.newcomers import MOST_LOOKING
 from kpybroker.metrics.table import GAUGE, NATIVE, Row, Table, known_by
-from kpybroker.server.newcomers import MOST_LOOKING
 
 if TYPE_CHECKING:
+    from kpybroker.dispatching.newcomers import Newcomers
     from kpybroker.server.listener import Server
-    from kpybroker.server.newcomers import Newcomers
 
 MOST_SHOWN = 20
-"""Clients with a series of their own, those that try for longest."""
+"""The most clients with a series of their own: those that have tried for longest."""
 
 WITHOUT_RETURN = Table(
     ("client_host", "client_id", "listener"),
@@ -20,19 +20,19 @@ WITHOUT_RETURN = Table(
             NATIVE,
             GAUGE,
             "kpybroker_clients_without_return_seconds",
-            "For how long a client has asked for metadata and for nothing else",
+            "Seconds for which a client has asked for metadata and nothing else",
         ),
     ),
 )
 
 
 def tables(server: "Server", newcomers: "Newcomers") -> Iterator[Table]:
-    """The table of those that are in trouble, as it seems."""
+    """The table of the clients that seem to be in trouble."""
     connected: set[tuple[str, str | None, str]] = set()
     if newcomers.looking:
         for connection in server.connections:
-            for known in connection.calls.values():
-                connected.add((connection.client_host, known.call.client_id, connection.listener_name))
+            for known in connection.client.calls.values():
+                connected.add((connection.client.host, known.call.client_id, connection.client.listener_name))
                 break
             if len(connected) > MOST_LOOKING:
                 break

@@ -52,7 +52,7 @@ BROKER_INFO = Table(
 
 
 def tables(broker: "Broker") -> Iterator[Table]:
-    """What there is to tell now."""
+    """The tables of the broker as a whole."""
     sessions = broker.fetch_sessions
     values = (
         int(broker.lifecycle.state),

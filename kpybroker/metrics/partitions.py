@@ -1,6 +1,6 @@
-"""Throughput of topics, sizes and offsets of partitions, and what the whole node sums up to.
+"""Throughput of topics, sizes and offsets of partitions, and the sums over the whole node.
 
-Read in slices: between them the loop serves clients, so the rows of one scrape are not of one instant.
+They are read in slices, between which the loop serves clients, so the rows of one scrape are not of one instant.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 REPLICAS_PER_SLICE = 200
 OF_LEADERS = 7
-"""The last measures of a partition; a follower would only repeat them."""
+"""The number of measures that only leaders have, the last ones of a partition. A follower would only repeat them."""
 _LOG_BEAN = "kafka.log:type=Log"
 _PARTITION_BEAN = "kafka.cluster:type=Partition"
 _MANAGER_BEAN = "kafka.server:type=ReplicaManager"
@@ -50,7 +50,8 @@ TOPICS = Table(
         _per_second("FailedFetchRequests", "Partitions that a fetch failed for, with an error Kafka does not expect"),
     ),
 )
-"""The row without a topic is the sum over all, also those that are gone and those that have no row of their own."""
+"""The throughput of topics. The row without a topic is the sum over all, including deleted ones and those without a row
+of their own."""
 
 TOPIC_PARTITIONS = Table(
     ("topic",), (known_by(KAFKA_EXPORTER, GAUGE, "kafka_topic_partitions", "Partitions of the topic"),)
@@ -118,7 +119,8 @@ PARTITIONS = Table(
         ),
     ),
 )
-"""Of logs that were used since the start: the others are opened within ``log.retention.check.interval.ms``."""
+"""The partitions of logs that were used since the start. The others are opened within
+``log.retention.check.interval.ms``."""
 
 OF_LAG_EXPORTER = Table(
     ("cluster_name", "topic", "partition"),
@@ -188,10 +190,11 @@ NODE = Table(
 
 
 class PartitionTables:
-    """Reads topics and partitions of a broker; remembers what topics had counted before they were deleted."""
+    """Reads topics and partitions of a broker. Remembers the counters of topics that were deleted."""
 
     def __init__(self, broker: "Broker", most_partitions: int) -> None:
-        """``most_partitions`` have series of their own, in the order in which they came; all are in the sums."""
+        """``most_partitions`` have series of their own, in the order in which they came to this node. All are in the
+        sums."""
         self.broker = broker
         self.most_partitions = most_partitions
         self._seen: dict[bytes, tuple[int, ...]] = {}
@@ -255,8 +258,8 @@ class PartitionTables:
         yield PARTITIONS.with_rows(rows)
         yield OF_LAG_EXPORTER.with_rows(ends)
         left_out = max(0, held - self.most_partitions)
-        keeper = self.broker.replicas.in_sync
-        changes = (0, 0, 0) if keeper is None else (keeper.shrinks, keeper.expands, keeper.failures)
+        keeper = self.broker.in_sync
+        changes = (keeper.shrinks, keeper.expands, keeper.failures)
         counts = (held, led, under, too_few, just_enough, offline, reassigning, *changes, left_out)
         yield NODE.with_rows([Row((), counts)])
 

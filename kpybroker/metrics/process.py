@@ -1,6 +1,6 @@
-"""What is known of any Python process, under the names every Prometheus client gives it.
+"""The metrics of any Python process, under the names that every Prometheus client uses.
 
-prometheus-client reads it; that takes system calls, and its import a tenth of a second: so both happen in a thread.
+prometheus-client reads them. That takes system calls, and its import a tenth of a second, so both happen in a thread.
 """
 
 from collections.abc import Sequence
@@ -20,12 +20,12 @@ class ProcessTables:
             collector(registry=self._registry)
 
     def tables(self) -> Sequence[Table]:
-        """The tables. For a thread."""
+        """The tables. Called in a thread."""
         return [_table(metric) for metric in self._registry.collect()]
 
 
 def _table(metric: Metric) -> Table:
-    """One of the library's metrics; it has the same name in every dialect."""
+    """One of the library's metrics. It has the same name in every dialect."""
     samples = metric.samples
     labels = tuple(samples[0].labels) if samples else ()
     name = samples[0].name if samples else metric.name

@@ -72,7 +72,7 @@ CONTROLLER = Table(
         kafka(
             GAUGE,
             "kafka_server_brokermetadatametrics_last_applied_record_offset",
-            "Offset of the last metadata record this broker has applied",
+            "Offset of the last metadata record that this broker has applied",
             "kafka.server:type=broker-metadata-metrics",
         ),
     ),
@@ -88,7 +88,7 @@ QUORUM = Table(
     (
         _raft("current_leader", "The quorum's leader; -1 if this node knows of none"),
         _raft("current_epoch", "The quorum's epoch"),
-        _raft("current_vote", "Whom this node voted for in this epoch; -1 for nobody"),
+        _raft("current_vote", "The candidate that this node voted for in this epoch; -1 for none"),
         _raft("high_watermark", "End of what is committed of the metadata log, as far as this node knows"),
         _raft("log_end_offset", "End of the metadata log on this node"),
         _raft("append_records_rate", "Records a second that this node wrote as the leader, of the last minute"),
@@ -109,7 +109,7 @@ STATE = Table(
 
 
 class Growth(NamedTuple):
-    """How much the metadata log has grown here, by who made it grow, at a moment."""
+    """The growth of the metadata log on this node up to a moment: records appended as leader, and fetched ones."""
 
     at_s: float
     appended: int
@@ -126,7 +126,7 @@ class QuorumTables:
         self._looks = deque([self._last], maxlen=SLICES)
 
     def turn(self) -> None:
-        """Ten seconds have passed."""
+        """Note that ten seconds have passed."""
         self._looks.append(self._grown(self.role.controller.local_state))
 
     def tables(self) -> Iterator[Table | None]:
@@ -148,7 +148,7 @@ class QuorumTables:
         yield STATE.with_rows([Row((state.role,), (1,))])
 
     def _grown(self, state: LocalState) -> Growth:
-        """What the log has grown by since this node is watched; what is cut off is no growth."""
+        """The growth of the log since this node has been watched. A truncation is no growth."""
         last = self._last
         grown = max(0, state.next_offset - self._next_offset)
         self._next_offset = state.next_offset

@@ -1,8 +1,8 @@
-"""Who has read how far: groups by their commits, and readers without a group by what they fetch.
+"""The positions of all readers: groups by their commits, and readers without a group by what they fetch.
 
 A reader without a group (Spark, a sink with offsets of its own, a consumer with ``assign``) is known by its client id,
-from its fetch session or, without a session, from its connection's last fetch. A Java client that was not given an id
-makes one of its group's: ``consumer-<group>-<number>`` is the reader ``<group>``, so Spark's queries appear as the
+from its fetch session or, without a session, from its connection's last fetch. A Java client without a configured id
+makes one from its group's: ``consumer-<group>-<number>`` is the reader ``<group>``, so Spark's queries appear as the
 ``spark-kafka-source-...`` that their logs show. A reader whose name is a group with commits, or that is a member of
 one, is not listed twice.
 """
@@ -13,25 +13,29 @@ from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.fetch.session import Entry
+from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpybroker.groups.coordinator import GroupCoordinator
+from kpybroker.groups.foreign.foreign_group import ForeignGroup
 from kpybroker.groups.group import Group
+from kpybroker.groups.offsets.committed import find_committed
 from kpystorage.errors import DiskFailure, StorageError
 from kpystorage.log import Log
 
 if TYPE_CHECKING:
     from kpybroker.broker import Broker
+    from kpybroker.server.listener import Server
 
 IDLE_MS: Final = 300_000
-"""Who has not fetched for so long reads no more."""
+"""A reader that has not fetched for this long is no longer listed."""
 _JAVA_CLIENT_ID = re.compile(r"consumer-(.+)-\d+")
 UNNAMED: Final = "unnamed"
 LONGEST_CHARS: Final = 249
-"""Of a reader's name, as of a topic's."""
+"""The longest name of a reader, as of a topic."""
 PER_SLICE: Final = 100
 
 
 class Position(NamedTuple):
-    """The next offset that a group or a reader wants of a partition."""
+    """The next offset that a group or a reader wants in a partition."""
 
     name: str
     topic: str
@@ -40,19 +44,22 @@ class Position(NamedTuple):
 
 
 class GroupFacts(NamedTuple):
-    """A group as a whole. ``state`` is Kafka's name of it; None for kinds of groups that nobody here decides on."""
+    """The facts about a group as a whole. ``state`` is Kafka's name for it; None for kinds of groups that are not
+    coordinated here."""
 
     name: str
     state: str | None
     members: int
     offsets: int
+    generation: int | None
+    """The number of its last rebalance; None where rebalances are not decided here."""
 
 
 Groups = Callable[[], Iterator[Group]]
 
 
 def groups_of(broker: "Broker") -> Iterator[Group]:
-    """The groups this node coordinates, as far as they are loaded."""
+    """The loaded groups that this node coordinates."""
     for shard in list(broker.groups.shards.values()):
         machine = shard.machine
         if shard.journal.is_open and isinstance(machine, GroupCoordinator):
@@ -60,20 +67,20 @@ def groups_of(broker: "Broker") -> Iterator[Group]:
 
 
 def facts_of(group: Group) -> GroupFacts:
-    """Its state, its members and how many positions it has committed."""
-    classic = group.classic
-    state = "Empty" if group.foreign is None else None
-    members = 0
-    if classic is not None:
-        state, members = classic.state.value, len(classic.members)
-    return GroupFacts(group.group_id, state, members, sum([len(each) for each in group.offsets.values()]))
+    """The state of a group, its members and how many positions it has committed."""
+    membership = group.membership
+    state = None if isinstance(membership, ForeignGroup) else "Empty"
+    members, generation = 0, None
+    if isinstance(membership, ClassicGroup):
+        state, members, generation = membership.state.value, len(membership.members), membership.generation_id
+    return GroupFacts(group.group_id, state, members, sum([len(each) for each in group.offsets.values()]), generation)
 
 
 def committed_by(group: Group) -> Iterator[Position | None]:
-    """The positions a group has committed; None is a place to pause."""
+    """The positions that a group has committed; None is a place to pause."""
     for topic, partitions in list(group.offsets.items()):
         for number, partition in enumerate(list(partitions)):
-            committed = group.committed(topic, partition)
+            committed = find_committed(group, topic, partition)
             if committed is not None:
                 yield Position(group.group_id, topic, partition, committed.offset)
             if number % PER_SLICE == PER_SLICE - 1:
@@ -81,12 +88,15 @@ def committed_by(group: Group) -> Iterator[Position | None]:
 
 
 def clients_of(group: Group) -> set[str]:
-    """The names its members read under."""
-    return set() if group.classic is None else {name_of(each.client_id) for each in group.classic.members.values()}
+    """The names that the group's members have as readers."""
+    membership = group.membership
+    if not isinstance(membership, ClassicGroup):
+        return set()
+    return {name_of(each.client_id) for each in membership.members.values()}
 
 
 def name_of(client_id: str | None) -> str:
-    """What a reader is called."""
+    """The name of the reader with a client id."""
     if not client_id:
         return UNNAMED
     found = _JAVA_CLIENT_ID.fullmatch(client_id)
@@ -94,20 +104,21 @@ def name_of(client_id: str | None) -> str:
 
 
 class Readers:
-    """What everybody reads who fetches: ``furthest`` by (name, topic, partition), ``client_ids`` by name.
+    """The positions of everything that fetches: ``furthest`` by (name, topic, partition), ``client_ids`` by name.
 
-    Several connections of one reader may have read one partition; the furthest counts, since the others are older.
-    A reader has what was sent to it: Spark does not ask for more before it wants more, so what it asked for last tells
-    only where that began.
+    Several connections of one reader may have read one partition; the furthest counts, since the others are older. A
+    reader's position is the end of what was sent to it: Spark does not fetch again before it wants more records, so its
+    last fetch offset is only the beginning of what it has.
     """
 
-    def __init__(self, broker: "Broker") -> None:
+    def __init__(self, broker: "Broker", server: "Server") -> None:
         self.broker = broker
+        self.server = server
         self.furthest: dict[tuple[str, str, int], int] = {}
         self.client_ids: dict[str, set[str]] = {}
 
     def gather(self) -> Iterator[None]:
-        """Fill this; every step is a place to pause."""
+        """Gather the positions. Every step is a place to pause."""
         found = chain(self._in_sessions(), self._outside())
         for seen, (client_id, entry) in enumerate(found, 1):
             topic = self._name(entry.topic)
@@ -128,13 +139,13 @@ class Readers:
 
     def _outside(self) -> Iterator[tuple[str | None, Entry]]:
         since_ms = self.broker.scheduler.monotonic_ms() - IDLE_MS
-        for connection in list(self.broker.server.connections):
-            if connection.reading is not None and connection.last_active_ms >= since_ms:
-                for entry in list(connection.reading.entries):
-                    yield connection.reading.client_id, entry
+        for connection in list(self.server.connections):
+            if (reading := connection.client.reading) is not None and connection.last_active_ms >= since_ms:
+                for entry in list(reading.entries):
+                    yield reading.client_id, entry
 
     def _reached(self, topic: str, entry: Entry) -> int:
-        """The end of what was sent, where that was all there was; else where it was asked to begin."""
+        """The end of what was sent, if all there was has been sent; otherwise the offset that was asked for."""
         end = entry.sent_high_watermark
         held = self.broker.replicas.topics.get(topic)
         replica = None if held is None else held.replicas.get(entry.index)
@@ -156,7 +167,7 @@ class Readers:
 
 
 def _bytes_between(log: Log, offset: int, end_offset: int) -> int:
-    """How much lies from the batch of one offset to that of a later one."""
-    first, last = log.position_of(max(offset, log.log_start_offset)), log.position_of(end_offset)
+    """The bytes from the batch of one offset to that of a later one."""
+    first, last = log.position_of(max(offset, log.local_log_start_offset)), log.position_of(end_offset)
     before = [s.size for s in log.segments if first.segment_base_offset <= s.base_offset < last.segment_base_offset]
     return sum(before) + last.position - first.position

@@ -1,4 +1,4 @@
-"""What this node fetches from others and sends them, and how far it is behind (Kafka's ReplicaFetcherManager)."""
+"""Replication: what this node fetches from others and sends to them, and its lag (Kafka's ReplicaFetcherManager)."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -59,9 +59,8 @@ BYTES = Table(
 
 
 def tables(broker: "Broker") -> Iterator[Table]:
-    """What there is to tell now."""
-    fetchers = broker.replicas.fetchers
-    max_lag, failed = (0, 0) if fetchers is None else fetchers.state()
+    """The tables of replication."""
+    fetchers = broker.fetchers
+    max_lag, failed = fetchers.state()
     yield FETCHERS.with_rows([Row((_CLIENT,), (max_lag, failed, 0))])
-    received = 0 if fetchers is None else fetchers.received_bytes
-    yield BYTES.with_rows([Row((), (received, broker.replicas.bytes_to_followers))])
+    yield BYTES.with_rows([Row((), (fetchers.received_bytes, broker.replicas.bytes_to_followers))])

@@ -1,4 +1,4 @@
-"""Requests by API and version, the errors they were answered with, and where their time went."""
+"""Requests by API and version, their errors, and how their time was spent."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -10,7 +10,7 @@ from kpywire import error_codes
 from kpywire.api import API_KEYS
 
 if TYPE_CHECKING:
-    from kpybroker.dispatch import Dispatcher
+    from kpybroker.dispatching.dispatcher import Dispatcher
 
 FETCH = "Fetch"
 FETCH_CONSUMER = "FetchConsumer"
@@ -83,7 +83,7 @@ class RequestTables:
         self._windows = Windows()
 
     def turn(self) -> None:
-        """Ten seconds have passed."""
+        """Note that ten seconds have passed."""
         lists: dict[object, Sequence[int]] = {}
         for name, counters in self._used():
             for phase, _, _ in PHASES:
@@ -107,7 +107,7 @@ class RequestTables:
         yield COSTS.with_rows(costs)
 
     def _used(self) -> Iterator[tuple[str, ApiCounters]]:
-        """By name; each once, since the dispatchers of a node count together."""
+        """The counters by name. Each is listed once, since the dispatchers of a node count together."""
         for key, counters in self.dispatchers[0].counters.items():
             if counters.total:
                 yield API_KEYS[key].name, counters
@@ -149,7 +149,8 @@ def _costs(counters: ApiCounters) -> list[int | float]:
 
 
 def _with_consumers(rows: Iterable[Row]) -> list[Row]:
-    """Kafka counts the fetches of consumers, which are all there are on one node, under a name of their own too."""
+    """Add a copy of the fetches of consumers under a name of their own, as Kafka does. On one node all fetches are
+    theirs."""
     found: list[Row] = []
     for row in rows:
         found.append(row)

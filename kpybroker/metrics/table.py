@@ -1,7 +1,7 @@
-"""A table of measurements and its text for Prometheus: what a row of values is called in each dialect.
+"""A table of measurements and its text for Prometheus, with the name of each measure in each dialect.
 
-A `Measure` is one column: what it says, and its names. A `Table` has one row per topic, partition or whatever its
-labels name. The same values can leave under several names, so that dashboards made for others find what they know.
+A `Measure` is one column: its meaning and its names. A `Table` has one row per topic, partition or other thing that its
+labels name. The same values can be written under several names, so that existing dashboards find the names they use.
 
 The text is Prometheus' format 0.0.4, which every scraper takes. It is written here and not by prometheus-client,
 because it must come in small pieces: ten thousand partitions are a quarter of a million lines, and the loop that
@@ -21,27 +21,28 @@ KAFKA_EXPORTER: Final = "kafka_exporter"
 KAFKA_LAG_EXPORTER: Final = "kafka_lag_exporter"
 NATIVE: Final = "native"
 EVERY: Final = "every"
-"""In the place of a dialect: the name is the same in all."""
+"""The dialect of a name that is the same in all dialects."""
 DIALECTS: Final = (STRIMZI, CONFLUENT, KAFKA_EXPORTER, KAFKA_LAG_EXPORTER, NATIVE)
 
 LINES_PER_PIECE = 500
 _ESCAPES: Final = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 Value = int | float | None
-"""None where there is nothing to tell: the line is left out."""
+"""A value; None where there is none: the line is left out."""
 
 
 class Name(NamedTuple):
-    """What one dialect calls a measure. ``labels`` are those of its table where it does not call them otherwise."""
+    """The name of a measure in one dialect. ``labels`` are those of its table unless this dialect has other names for
+    them."""
 
     text: str
     labels: tuple[str, ...] | None = None
     scale: float = 1
-    """What values are multiplied with."""
+    """The factor that values are multiplied by."""
 
 
 class Measure(NamedTuple):
-    """One thing that is measured. ``source`` is Kafka's MBean or the exporter that it is known from."""
+    """A measured quantity. ``source`` is Kafka's MBean or the exporter that it is known from."""
 
     kind: str
     help: str
@@ -67,7 +68,7 @@ class Table:
         self.rows = rows
 
     def with_rows(self, rows: Sequence[Row]) -> "Table":
-        """The same columns with these rows, which are as wide."""
+        """The same columns with these rows, which have one value per measure."""
         assert not rows or len(rows[0].values) == len(self.measures)
         return Table(self.labels, self.measures, rows)
 
@@ -82,7 +83,7 @@ def kafka(
     confluent_labels: tuple[str, ...] | None = None,
     native: str = "",
 ) -> Measure:
-    """A measure of Kafka's: its name in the Strimzi form, and in Confluent's where that differs, or its labels do."""
+    """A measure of Kafka's: its name in the Strimzi form, and in Confluent's where that or its labels differ."""
     names = {STRIMZI: Name(strimzi), CONFLUENT: Name(confluent or strimzi, confluent_labels)}
     if native:
         names[NATIVE] = Name(native)
@@ -103,7 +104,7 @@ class Writer:
         self._written: set[str] = set()
 
     def begin(self) -> None:
-        """Another text."""
+        """Begin another text."""
         self._written.clear()
 
     def pieces(self, table: Table) -> Iterator[str]:
@@ -140,7 +141,8 @@ def escape(value: str) -> str:
 
 
 def _kind(measure: Measure, name: Name) -> str:
-    """Names of counters end in a certain way; what Confluent's rules call ``persec`` they leave untyped."""
+    """The type to write. Names of counters have fixed endings; others, such as the ``persec`` names of Confluent's
+    rules, are untyped."""
     if measure.kind == COUNTER and not name.text.endswith(("_total", "_count")):
         return UNTYPED
     return measure.kind

@@ -1,7 +1,8 @@
 """Quantiles of the last minute, read from counters that only grow.
 
-Every ten seconds the buckets are copied; a quantile is that of what was added since the oldest copy that is kept.
-Kafka's own histograms weigh the last five minutes exponentially: both answer "how is it now", ours forgets sooner.
+Every ten seconds the buckets are copied; a quantile is taken over what was added since the oldest copy that is kept.
+Kafka's own histograms weigh the last five minutes exponentially: both describe the present, and this one forgets
+sooner.
 """
 
 import math
@@ -13,7 +14,7 @@ SLICE_MS: Final = 10_000
 SLICES: Final = 6
 QUANTILES: Final = (0.5, 0.75, 0.95, 0.98, 0.99, 0.999)
 QUANTILE_LABELS: Final = ("0.50", "0.75", "0.95", "0.98", "0.99", "0.999")
-"""As the JMX exporter's rules write Kafka's 50th to 999th percentile."""
+"""The labels of Kafka's 50th to 999th percentile, as the JMX exporter's rules write them."""
 
 
 def quantiles_ms(buckets: Sequence[int], zeros: int = 0) -> list[float]:
@@ -34,7 +35,7 @@ def quantiles_ms(buckets: Sequence[int], zeros: int = 0) -> list[float]:
 
 
 def _between(bucket: int, share: float) -> float:
-    """The time in ms that so large a share of a bucket lies below, as if it were evenly filled."""
+    """The time in ms below which this share of a bucket lies, if the bucket is evenly filled."""
     if bucket <= 0:
         return 0.0
     low, high = math.pow(2.0, (bucket - 1) / 2), math.pow(2.0, bucket / 2)
@@ -50,11 +51,11 @@ class Window:
         self._copies: deque[tuple[int, ...]] = deque(maxlen=SLICES)
 
     def turn(self, buckets: Sequence[int]) -> None:
-        """Ten seconds have passed."""
+        """Note that ten seconds have passed."""
         self._copies.append(tuple(buckets))
 
     def recent(self, buckets: Sequence[int]) -> Sequence[int]:
-        """What was added of late; all of it while there is no copy yet."""
+        """The recent additions; all of them while there is no copy yet."""
         if not self._copies:
             return buckets
         return [now - before for now, before in zip(buckets, self._copies[0], strict=True)]
@@ -67,7 +68,7 @@ class Windows:
         self._windows: dict[object, Window] = {}
 
     def turn(self, all_buckets: dict[object, Sequence[int]]) -> None:
-        """Ten seconds have passed; these are the lists now."""
+        """Note that ten seconds have passed. These are the lists now."""
         for key, buckets in all_buckets.items():
             window = self._windows.get(key)
             if window is None:
@@ -76,6 +77,6 @@ class Windows:
             window.turn(buckets)
 
     def recent(self, key: object, buckets: Sequence[int]) -> Sequence[int]:
-        """What was added to this list of late."""
+        """The recent additions to this list."""
         window = self._windows.get(key)
         return buckets if window is None else window.recent(buckets)

@@ -1,1 +1,1 @@
-"""Requests of this node to others, over connections of its own (what Kafka's NetworkClient is to a broker)."""
+"""Requests of this node to others, over its own connections (the counterpart of Kafka's NetworkClient)."""

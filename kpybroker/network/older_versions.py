@@ -1,8 +1,8 @@
-"""What a request says in a version that is older than its words, where Kafka's own ``Builder`` rewrites it.
+"""Requests rewritten for an older version that cannot carry them, as Kafka's own ``Builder`` does it.
 
-Not here: what an older version leaves out silently, which the messages' fields say, or cannot say at all.
+Not here: fields that an older version silently leaves out, or cannot be sent without; the messages define those.
 
-Invariant: the request itself is not changed; it may be sent to another node, in another version.
+Invariant: the request itself is not changed, since it may be sent to another node in another version.
 """
 
 from collections.abc import Callable
@@ -13,13 +13,13 @@ from kpywire.messages.alter_partition import AlterPartitionRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
 
 _MEMBERS_HAVE_EPOCHS: Final = 3
-"""The version of AlterPartition from which on members come with their broker epochs (KIP-903)."""
+"""The first version of AlterPartition whose members have broker epochs (KIP-903)."""
 _LEVELS_FROM_ZERO: Final = 4
-"""The version of BrokerRegistration from which on controllers understand features that begin at 0 (KAFKA-17492)."""
+"""The first version of BrokerRegistration in which controllers understand features that begin at 0 (KAFKA-17492)."""
 
 
 def as_of(request: Any, version: int) -> Any:
-    """The same request as it is sent in ``version``."""
+    """The request in the form in which it is sent in ``version``."""
     rewrite = _REWRITES.get(type(request))
     return request if rewrite is None else rewrite(request, version)
 

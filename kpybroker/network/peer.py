@@ -1,9 +1,9 @@
-"""Another node of the cluster as this one asks it: one connection, made at the first request and again after a loss.
+"""Requests to another node, over one connection. It is opened at the first request, and again after it was lost.
 
-Requests leave at once and are answered in order. The version of each is the newest that both nodes know (KIP-511).
-There is no retry here: who asks learns that there will be no answer, and knows what that means.
+Requests are sent at once and answered in order. Each has the newest version that both nodes know (KIP-511). There is no
+retry here: the caller learns that there will be no answer, and decides what to do.
 
-Invariant: ``done`` of every request is called once, with the response or with :class:`Unanswered`.
+Invariant: ``done`` of each request is called once, with the response or with :class:`Unanswered`.
 """
 
 from collections import deque
@@ -25,7 +25,8 @@ _API_VERSIONS_VERSION = 3
 
 
 class Unanswered(NamedTuple):
-    """There is no response; why, in words for the log. ``is_refused``: the node is there and does not serve this."""
+    """The result of a request without a response. ``reason`` is for the log. ``is_refused``: the node is reachable, but
+    does not serve this request."""
 
     reason: str
     is_refused: bool = False
@@ -37,11 +38,11 @@ class Unanswered(NamedTuple):
 
 
 Done = Callable[[Any], object]
-"""Called with the response, or with Unanswered."""
+"""A callback for the response, or for `Unanswered`."""
 
 
 class Link(Protocol):
-    """A connection that is being made or is there."""
+    """A connection that is being opened or is open."""
 
     def send(self, frame: bytes) -> None: ...
     def close(self) -> None: ...
@@ -71,7 +72,7 @@ class Peer:
     def __init__(
         self, scheduler: Scheduler, connect: Connect, host: str, port: int, client_id: str, request_timeout_ms: float
     ) -> None:
-        """A node that leaves a request unanswered for ``request_timeout_ms`` counts as lost, its connection too."""
+        """If a request is unanswered for ``request_timeout_ms``, the connection is closed and counts as lost."""
         self.host = host
         self.port = port
         self._scheduler = scheduler
@@ -80,19 +81,19 @@ class Peer:
         self._timeout_ms = request_timeout_ms
         self._link: Link | None = None
         self._versions: dict[int, tuple[int, int]] | None = None
-        """What the node serves; None until it has said so."""
+        """The versions that the node serves, by api key; None until it has answered ApiVersions."""
         self._waiting: deque[_Call] = deque()
-        """Asked before the connection was ready."""
+        """The requests made before the connection was ready."""
         self._sent: deque[_Call] = deque()
         self._correlation_id = 0
 
     @property
     def is_connected(self) -> bool:
-        """Whether the node has answered on the present connection."""
+        """Whether the node has answered on the current connection."""
         return self._versions is not None
 
     def send(self, request: Any, done: Done, *, newest: int | None = None) -> None:
-        """Ask. ``newest`` is the last version that can carry the request, where that is not the last one known."""
+        """Send a request. ``newest`` is the last version that can carry it, if that is not the last known version."""
         call = _Call(request, newest, done)
         call.timer = self._scheduler.call_later(self._timeout_ms, self._timed_out)
         if self._link is None:
@@ -104,7 +105,7 @@ class Peer:
             self._write(call)
 
     def close(self) -> None:
-        """Give the connection up; what is not answered never will be."""
+        """Close the connection. Requests without an answer get `Unanswered`."""
         self._lost("the connection was closed here")
 
     # The connection.
@@ -187,7 +188,7 @@ class Peer:
         try:
             call.done(answer)
         except Exception as error:
-            # It is told by itself, for others wait for their answers.
+            # It goes alone, for others wait for their answers.
             self._scheduler.call_soon(_raise, error)
 
 

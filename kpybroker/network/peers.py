@@ -1,4 +1,4 @@
-"""All nodes that this one asks, each over one connection; by where they listen."""
+"""The nodes that this one sends requests to, by address, with one connection each."""
 
 import asyncio
 from collections.abc import Callable, Container
@@ -6,11 +6,11 @@ from typing import Any
 
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.network.peer import MAX_RESPONSE_BYTES, Connect, Done, Link, Peer
-from kpybroker.server.outgoing import Outgoing
+from kpybroker.server.outgoing import OpenStream, Outgoing, plain_stream
 
 
 class Peers:
-    """The connections of one purpose, such as the quorum's: one that waits delays nobody else's requests."""
+    """The connections for one purpose, such as the quorum's. Its long requests delay no requests of other purposes."""
 
     def __init__(self, scheduler: Scheduler, connect: Connect, client_id: str, request_timeout_ms: float) -> None:
         self._scheduler = scheduler
@@ -21,7 +21,7 @@ class Peers:
         self._once: set[Peer] = set()
 
     def at(self, host: str, port: int) -> Peer:
-        """The node that listens there."""
+        """The node that listens at this address."""
         peer = self._peers.get((host, port))
         if peer is None:
             peer = Peer(self._scheduler, self._connect, host, port, self._client_id, self._timeout_ms)
@@ -29,7 +29,7 @@ class Peers:
         return peer
 
     def ask_once(self, host: str, port: int, request: Any, done: Done) -> None:
-        """Ask a node over a connection of its own, which ends with the answer."""
+        """Send a request over a separate connection, which is closed after the answer."""
         peer = Peer(self._scheduler, self._connect, host, port, self._client_id, self._timeout_ms)
 
         def answered(answer: Any) -> None:
@@ -41,16 +41,16 @@ class Peers:
         peer.send(request, answered)
 
     def __contains__(self, address: tuple[str, int]) -> bool:
-        """Whether a node that listens there was asked."""
+        """Whether there is a `Peer` for this address."""
         return address in self._peers
 
     def keep(self, addresses: Container[tuple[str, int] | None]) -> None:
-        """End the connections to where nobody of these listens."""
+        """Close the connections to all other addresses than these."""
         for address in [each for each in self._peers if each not in addresses]:
             self._peers.pop(address).close()
 
     def close(self) -> None:
-        """End all connections."""
+        """Close all connections."""
         peers = [*self._peers.values(), *self._once]
         self._peers.clear()
         self._once.clear()
@@ -58,8 +58,11 @@ class Peers:
             peer.close()
 
 
-def connect_over(loop: asyncio.AbstractEventLoop, receive_buffer_bytes: int = -1) -> Connect:
-    """Links that are real connections; the system chooses how much of what comes it keeps, if the size is negative."""
+def connect_over(
+    loop: asyncio.AbstractEventLoop, receive_buffer_bytes: int = -1, open_stream: OpenStream = plain_stream
+) -> Connect:
+    """A `Connect` for real connections, whose bytes go over streams of one kind. If the size is negative, the system
+    chooses the receive buffer."""
 
     def connect(
         host: str,
@@ -69,7 +72,7 @@ def connect_over(loop: asyncio.AbstractEventLoop, receive_buffer_bytes: int = -1
         lost: Callable[[str], object],
     ) -> Link:
         link = Outgoing(opened, taken, lost, MAX_RESPONSE_BYTES, receive_buffer_bytes)
-        link.connect(loop, host, port)
+        link.connect(loop, host, port, open_stream)
         return link
 
     return connect

@@ -1,6 +1,6 @@
-"""How long a connection to another node may take to be made (KIP-601): one that is not there in time is given up.
+"""The timeout for opening a connection to another node (KIP-601). An attempt that takes longer is given up.
 
-Each attempt that fails gives the next one to the same place twice the time, up to a limit, with Kafka's spread.
+Each failed attempt doubles the timeout of the next one to the same address, up to a limit, with Kafka's random spread.
 """
 
 import random
@@ -11,11 +11,11 @@ from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.network.peer import Connect, Link
 
 SPREAD: Final = 0.2
-"""So that nodes that lost another at the same moment do not all come back at one."""
+"""The random part of the timeout, so that nodes that lost another one together do not all retry at the same time."""
 
 
 class _Timed:
-    """A link that may be closed before it is made."""
+    """A link that may be closed before it is open."""
 
     __slots__ = ("_link", "_timer", "send")
 
@@ -30,7 +30,7 @@ class _Timed:
 
 
 class TimedConnect:
-    """A `Connect` around another one."""
+    """A `Connect` that adds the timeout to another one."""
 
     def __init__(
         self, scheduler: Scheduler, connect: Connect, rng: random.Random, first_ms: float, most_ms: float
@@ -41,7 +41,7 @@ class TimedConnect:
         self._first_ms = first_ms
         self._most_ms = most_ms
         self._failures: dict[tuple[str, int], int] = {}
-        """Attempts in a row to places where none has come to anything since."""
+        """The number of failed attempts since the last success, by address."""
 
     def __call__(
         self,

@@ -1,1 +1,1 @@
-"""What a partition's replica is to its partition: leader or follower in one leader epoch. Pure: no clock, no socket."""
+"""The role of a replica in its partition: leader or follower in one leader epoch. Pure: no clock, no socket."""

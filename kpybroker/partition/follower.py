@@ -1,12 +1,12 @@
-"""This node follows the leader of a partition, in one leader epoch: its log becomes what the leader's is.
+"""This node follows the leader of a partition, in one leader epoch: its log becomes a copy of the leader's.
 
-What the leader sends is appended as it is, byte for byte. Where the two logs part, ours is cut until they do not
-(KIP-101, KIP-279). The high watermark is the leader's, as far as our log goes.
+Batches of the leader are appended unchanged, byte for byte. If the two logs diverge, this node's log is truncated to
+the point where they agree (KIP-101, KIP-279). The high watermark is the leader's, up to the end of this node's log.
 
 Not here: asking the leader, and when (`kpybroker.replicas.fetcher`).
 
-Invariants: the next offset to fetch is the log's end; the high watermark never goes back but with the log's end, which
-goes below it only where an unclean election lost records that were committed.
+Invariants: the next offset to fetch is the log's end; the high watermark goes back only with the log's end, which goes
+below it only after an unclean election lost committed records.
 (Kafka: ``UnifiedLog.appendAsFollower``, ``Partition.appendRecordsToFollowerOrFutureReplica``,
 ``AbstractFetcherThread.getOffsetTruncationState``.)
 """
@@ -33,7 +33,7 @@ log = logging.getLogger("kpybroker.replication")
 
 PIECE_BYTES: Final = 512 * 1024
 PIECE_BATCHES: Final = 500
-"""So much is checked and written in one go."""
+"""How many batches are checked and written in one go."""
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_OFFSET: Final = -1
 _MIN_BATCH_LENGTH: Final = HEADER_BYTES - LENGTH_END
@@ -41,49 +41,51 @@ _new: Final = tuple.__new__
 
 
 class NextFetch(NamedTuple):
-    """What to ask the leader for."""
+    """The position from which to fetch."""
 
     offset: int
     last_epoch: int
-    """The epoch of the last batch, -1 without any: the leader compares it with what it has before ``offset``."""
+    """The epoch of the last batch, -1 without any. The leader compares it with the epoch it has before ``offset``."""
     log_start_offset: int
 
 
 class Heard(NamedTuple):
-    """What changed by what the leader says of itself."""
+    """The changes that follow from the leader's high watermark and log start."""
 
     high_watermark: bool
     log_start: bool
-    """It begins behind where ours does, and what is between is committed here: ours is to begin there, too."""
+    """The leader's log begins after ours, and everything between is committed here: our log is to begin there, too."""
 
 
 class Follower(Role):
-    """The role of a follower. ``begin`` comes first."""
+    """The role of a follower. `begin` has to be called first."""
 
     __slots__ = ()
 
     def begin(self, now_ms: int) -> None:
-        """A log without epochs cannot be compared with the leader's: it goes on at the high watermark. DiskFailure."""
+        """Prepare the log. A log without epochs cannot be compared with the leader's: it is truncated to the high
+        watermark. DiskFailure."""
         if self.log.epochs.latest == UNDEFINED_EPOCH:
             self._truncate(self.high_watermark.offset, now_ms)
 
     @property
     def next_fetch(self) -> NextFetch:
-        """Where to go on."""
+        """The position from which to fetch next."""
         found = self.log
         return _new(NextFetch, (found.end.offset, found.epochs.latest, found.log_start_offset))
 
     # Appending
 
     def append(self, records: memoryview, position: int, now_ms: int) -> int:
-        """Append the next batches of what the leader sent, from ``position`` on; where the rest begins.
+        """Append the next batches of the leader's answer, from ``position`` on; the position where the rest begins.
 
-        Everything was taken when that is the end: a batch that is cut off is left out, as are those of an epoch that
-        this node does not know of yet, with all behind them.
+        Nothing is left when that is the end of ``records``. A batch that is cut off is ignored. So are a batch with an
+        epoch that this node does not know yet, and everything after it.
 
         Raises:
-            KafkaError: CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR for offsets that do not go on where the log ends;
-                nothing from ``position`` on was appended.
+            KafkaError: CORRUPT_MESSAGE, or UNKNOWN_SERVER_ERROR for offsets that do not continue at the log's end (only
+            a
+                compacted topic may have a gap there); nothing from ``position`` on was appended.
             StorageError: a segment cannot hold a batch, or the log's directory failed.
             Malformed: a transaction marker is not readable.
         """
@@ -103,11 +105,12 @@ class Follower(Role):
         return len(records) if is_last else end
 
     def _whole_batches(self, records: memoryview, position: int) -> tuple[list[BatchHeader], int, bool]:
-        """The headers of the next batches, checked; where they end, and whether nothing follows that can be taken."""
+        """The headers of the next batches, checked; where they end, and whether no batch follows that can be
+        appended."""
         headers: list[BatchHeader] = []
         limit = position + min(PIECE_BYTES, self.log.config.segment_bytes)
         total, epoch, unpack = len(records), self.epoch, HEADER.unpack_from
-        expected = -1
+        expected = self.log.end.offset
         while position + HEADER_BYTES <= total:
             header: BatchHeader = _new(BatchHeader, unpack(records, position))
             end = position + header.batch_length + LENGTH_END
@@ -125,20 +128,40 @@ class Follower(Role):
                 return headers, position, False
             if crc32c(records[position + ATTRIBUTES_POSITION : end]) != header.crc:
                 raise self._corrupt(header, "another CRC than it declares")
-            if header.base_offset < expected or header.last_offset_delta < 0:
+            if header.base_offset != expected:
+                self._check_step(header.base_offset, expected, is_first=not headers)
+            if header.last_offset_delta < 0:
                 raise self._out_of_order(header.base_offset, expected)
             headers.append(header)
             expected = header.next_offset
             position = end
         return headers, position, True
 
+    def _check_step(self, offset: int, expected: int, *, is_first: bool) -> None:
+        """Check a batch that does not begin where the last one ended: only a leader's compaction leaves gaps.
+
+        The first batch may begin before the log's end if the log is empty (`_make_room_for`).
+        """
+        if offset < expected:
+            if not is_first:
+                raise self._out_of_order(offset, expected)
+        elif not self.log.config.cleanup_compact:
+            message = (
+                f"{self.name}: the leader has no records from offset {expected} up to {offset}, though it is not "
+                f"compacted: they are lost there, and a gap is not taken over. Have another replica lead, or see what "
+                f"`kpybroker check` says on the leader's machine. (If the topic was compacted once, set its "
+                f"cleanup.policy to compact until this replica has caught up.)"
+            )
+            raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR, message)
+
     def _make_room_for(self, first: BatchHeader, now_ms: int) -> None:
-        """An empty log may begin within a batch, where the leader's does since DeleteRecords: it is moved back."""
+        """Move the start of an empty log back to that of the first batch: after DeleteRecords the leader's log may
+        begin within a batch."""
         found = self.log
         end = found.end.offset
         if first.base_offset >= end:
             return
-        if end != found.log_start_offset or first.last_offset < end:
+        if end != found.local_log_start_offset or first.last_offset < end:
             raise self._out_of_order(first.base_offset, end)
         log.info("%s begins at offset %d, with the batch that offset %d lies in", self.name, first.base_offset, end)
         found.truncate_fully_and_start_at(first.base_offset, now_ms, log_start_offset=end)
@@ -153,7 +176,7 @@ class Follower(Role):
         return KafkaError(error_codes.UNKNOWN_SERVER_ERROR, message)
 
     def heard(self, high_watermark: int, log_start_offset: int) -> Heard:
-        """Take over how far the leader's log is committed, after its records; whether it begins behind ours."""
+        """Take over the leader's high watermark after its records, and report whether its log begins after ours."""
         found = self.log
         end, known = found.end, self.high_watermark
         reached = min(high_watermark, end.offset)
@@ -169,14 +192,17 @@ class Follower(Role):
     # Truncating
 
     def truncate(self, leader_epoch: int, end_offset: int, now_ms: int) -> None:
-        """The leader's log has nothing above ``end_offset`` of ``leader_epoch``, and no epoch between it and our last.
+        """Truncate the log: the leader's has nothing above ``end_offset`` of ``leader_epoch``, and no epoch between it
+        and our last.
 
         DiskFailure.
         """
         found = self.log
         end = found.end.offset
         if end_offset == UNDEFINED_OFFSET:
-            log.warning("%s: the leader does not know where it parts from us; going on at offset %d", self.name, end)
+            log.warning(
+                "%s: the leader does not know where the logs diverge; fetching continues at offset %d", self.name, end
+            )
             cut = end
         elif leader_epoch == UNDEFINED_EPOCH:
             cut = end_offset
@@ -187,30 +213,32 @@ class Follower(Role):
         self._truncate(min(cut, end), now_ms)
 
     def leader_ends(self, end_offset: int, now_ms: int) -> bool:
-        """Our offset is out of the leader's range; whether the leader's log ends before ours, which is cut then.
+        """Handle an offset out of the leader's range: if the leader's log ends before ours, ours is truncated; whether
+        it was.
 
-        That is an unclean election: what had been committed is lost, and what follows may differ. DiskFailure.
+        This happens after an unclean election: committed records are lost, and later ones may differ. DiskFailure.
         """
         end = self.log.end.offset
         if end_offset >= end:
             return False
-        log.warning("%s: it is cut from offset %d to %d, where the leader's log ends", self.name, end, end_offset)
+        log.warning("%s is truncated from offset %d to %d, where the leader's log ends", self.name, end, end_offset)
         self._truncate(end_offset, now_ms)
         return True
 
     def leader_starts(self, start_offset: int, now_ms: int) -> None:
-        """The same where that log does not end before ours: if it begins behind our end, so do we. DiskFailure."""
+        """Handle an offset out of the leader's range if its log does not end before ours. If it begins after our end,
+        our log starts over there. DiskFailure."""
         found = self.log
         if start_offset > found.end.offset:
-            log.warning("%s: it starts over at offset %d, where the leader's log begins", self.name, start_offset)
+            log.warning("%s starts again at offset %d, where the leader's log begins", self.name, start_offset)
             found.truncate_fully_and_start_at(start_offset, now_ms)
             self.high_watermark = found.end
 
     def _truncate(self, offset: int, now_ms: int) -> None:
         found, known = self.log, self.high_watermark
         if offset < known.offset:
-            log.warning("%s: cut to offset %d, below the high watermark %d", self.name, offset, known.offset)
+            log.warning("%s was truncated to offset %d, below its high watermark %d", self.name, offset, known.offset)
         elif offset < found.end.offset:
-            log.info("%s: cut from offset %d to %d", self.name, found.end.offset, offset)
+            log.info("%s was truncated from offset %d to %d", self.name, found.end.offset, offset)
         if found.truncate_to(offset, now_ms) and known.offset >= found.end.offset:
             self.high_watermark = found.end

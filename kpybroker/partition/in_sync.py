@@ -1,16 +1,16 @@
-"""Which replicas of a partition are in sync, by what their leader sees of them. Not who asks the controller.
+"""The replicas of a partition that are in sync, as their leader sees them. Not here: asking the controller.
 
-The in-sync set is the controller's to change. A leader proposes: without a follower that has not been caught up for
+Only the controller changes the in-sync set. A leader proposes a set without a follower that has not been caught up for
 ``replica.lag.time.max.ms``, or with one that reached the high watermark and the start of the leader's epoch and may
 join. Until it has an answer it counts with the larger of both sets. (Kafka: ``Partition``, ``PartitionState``,
 ``Replica``; KIP-497, KIP-841, KIP-903.)
 
-Invariant: the committed set is one the controller has granted; nobody counts as out of it who may be in it.
+Invariant: the committed set is one that the controller has granted; a replica that may be in it always counts.
 """
 
 from collections.abc import Mapping, Sequence
 from math import inf
-from typing import Final, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from kpybroker.errors import KafkaError
 from kpystorage.log_offset import LogOffset
@@ -18,11 +18,11 @@ from kpywire import error_codes
 
 UNKNOWN_OFFSET: Final = -1
 UNKNOWN_EPOCH: Final = -1
-"""What a follower sends that knows nothing of broker epochs: it is not compared."""
+"""The epoch that a follower sends if it knows nothing of broker epochs: it is not compared."""
 _UNKNOWN_END: Final = LogOffset(UNKNOWN_OFFSET)
 
 BACK_TO_COMMITTED: Final = frozenset({error_codes.OPERATION_NOT_ATTEMPTED, error_codes.INELIGIBLE_REPLICA})
-"""With these the controller says that the proposal was not and will not be granted."""
+"""With these errors the controller answers that the proposal was not and will not be granted."""
 WAIT_FOR_METADATA: Final = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
@@ -33,43 +33,43 @@ WAIT_FOR_METADATA: Final = frozenset(
         error_codes.NEW_LEADER_ELECTED,
     }
 )
-"""After these only the metadata can tell what holds: a retried request may have been granted."""
+"""After these errors only the metadata can show which set is valid: a retried request may have been granted."""
 
 
 class RegisteredBroker(Protocol):
-    """A broker as the metadata have it."""
+    """A broker as the metadata describe it."""
 
     epoch: int
     fenced: bool
 
     @property
     def is_active(self) -> bool:
-        """Neither fenced nor shutting down."""
+        """Whether it is neither fenced nor shutting down."""
 
     def can_use(self, directory: bytes) -> bool:
-        """Whether a log directory of it works."""
+        """Whether this log directory of the broker works."""
 
 
 class Rules:
-    """What all leaders of a node go by."""
+    """The rules that all leaders of a node share."""
 
     __slots__ = ("brokers", "lag_max_ms")
 
     def __init__(self, lag_max_ms: float, brokers: Mapping[int, RegisteredBroker] | None = None) -> None:
-        """``lag_max_ms``: so long a follower may have been behind; ``brokers``: those registered, by their ids."""
+        """``lag_max_ms`` is how long a follower may have been behind; ``brokers`` are the registered brokers by id."""
         self.lag_max_ms = lag_max_ms
         self.brokers: Mapping[int, RegisteredBroker] = {} if brokers is None else brokers
 
     def may_join(self, broker_id: int, broker_epoch: int | None) -> bool:
-        """Whether the metadata let a replica into the in-sync set: its broker is not fenced, does not shut down, and
-        the life of it that fetches is the one that is registered. None: it never fetched."""
+        """Whether the metadata allow a replica to join the in-sync set: its broker is neither fenced nor shutting down,
+        and the process that fetches is the one that is registered. ``broker_epoch`` None: it never fetched."""
         broker = self.brokers.get(broker_id)
         if broker is None or broker_epoch is None or not broker.is_active:
             return False
         return broker_epoch in (UNKNOWN_EPOCH, broker.epoch)
 
     def can_use(self, broker_id: int, directory: bytes | None) -> bool:
-        """Whether a replica lies where its broker can use it, if the metadata tell."""
+        """Whether a replica is in a directory that its broker can use, as far as the metadata contain that."""
         broker = self.brokers.get(broker_id)
         return directory is None or broker is None or broker.can_use(directory)
 
@@ -86,8 +86,8 @@ class Rules:
 
 
 class FetchClock:
-    """When a follower's session last fetched: one for all partitions that it is caught up with, so that a fetch that
-    does not name them costs nothing for them."""
+    """The time of the last fetch of a follower's session. All partitions that it is caught up with share one, so a
+    fetch costs nothing for those it does not name."""
 
     __slots__ = ("ms",)
 
@@ -96,7 +96,7 @@ class FetchClock:
 
 
 class FollowerState:
-    """What the leader knows of one follower (Kafka's ``ReplicaState``). Times are of a clock that never goes back."""
+    """The leader's knowledge of one follower (Kafka's ``ReplicaState``). Times are of a monotonic clock."""
 
     __slots__ = (
         "_caught_up_ms",
@@ -118,16 +118,16 @@ class FollowerState:
         self._fetched_ms = -inf
         self._caught_up_ms = caught_up_ms
         self._clock: FetchClock | None = None
-        """Set while every fetch of its session finds it at the end that the leader had at the last one noted here."""
+        """Set while every fetch of its session finds it at the end that the leader had at the last fetch noted here."""
 
     @property
     def fetched_ms(self) -> float:
-        """When it last fetched."""
+        """The time of its last fetch."""
         return self._fetched_ms if self._clock is None else max(self._fetched_ms, self._clock.ms)
 
     @property
     def caught_up_ms(self) -> float:
-        """The last time at which it had all that the leader had."""
+        """The last time at which it had all records of the leader."""
         return self._caught_up_ms if self._clock is None else max(self._caught_up_ms, self._clock.ms)
 
     def is_caught_up(self, leader_end_offset: int, now_ms: float, lag_max_ms: float) -> bool:
@@ -143,7 +143,7 @@ class FollowerState:
         now_ms: float,
         clock: FetchClock | None,
     ) -> None:
-        """It asks for what lies from ``log_end`` on, so it has what is before."""
+        """Note a fetch. It asks for records from ``log_end`` on, so it has all records before."""
         fetched_ms, caught_up_ms = self.fetched_ms, self.caught_up_ms
         if log_end.offset >= leader_end_offset:
             caught_up_ms = max(caught_up_ms, now_ms)
@@ -157,20 +157,21 @@ class FollowerState:
         self.broker_epoch = broker_epoch
 
     def leave_session(self, clock: FetchClock | None) -> None:
-        """The session of this clock fetches it no more, so what the clock will tell is nothing of this follower."""
+        """Stop using this clock: the session no longer fetches the partition, so its clock says nothing about this
+        follower."""
         if clock is not None and self._clock is clock:
             self._caught_up_ms, self._fetched_ms = self.caught_up_ms, self.fetched_ms
             self._clock = None
 
     def begin_epoch(self, leader_end_offset: int, now_ms: float, *, in_sync: bool) -> None:
-        """The same leader goes on in another epoch (``Replica.resetReplicaState``)."""
+        """Begin a new epoch of the same leader (``Replica.resetReplicaState``)."""
         self._clock = None
         self.leader_end_at_fetch = leader_end_offset
         self._fetched_ms = self._caught_up_ms = now_ms if in_sync else -inf
 
 
 class IsrChange:
-    """An in-sync set that was proposed to the controller. One is the same as another only if it is that very one."""
+    """An in-sync set that was proposed to the controller. Two of them are equal only if they are the same object."""
 
     __slots__ = ("added", "epochs", "isr", "leader_epoch", "partition_epoch", "removed")
 
@@ -183,14 +184,26 @@ class IsrChange:
         removed: Sequence[int],
         epochs: Mapping[int, int],
     ) -> None:
-        """One replica is ``added``, or some are ``removed``. ``epochs`` are of the lives of brokers that were seen:
-        a later one may lack what this one had, so it may not come in by the same proposal (KIP-903)."""
+        """One replica is ``added``, or some are ``removed``. ``epochs`` are the broker epochs seen in fetches: a
+        later registration of a broker may lack records that this one had, so the same proposal must not let it in
+        (KIP-903)."""
         self.isr = isr
         self.epochs = epochs
         self.leader_epoch = leader_epoch
         self.partition_epoch = partition_epoch
         self.added = added
         self.removed = tuple(removed)
+
+
+class PartitionState(NamedTuple):
+    """The state of a partition as the controller has committed it. Replicas are broker ids."""
+
+    leader_epoch: int
+    partition_epoch: int
+    replicas: Sequence[int]
+    isr: Sequence[int]
+    directories: Sequence[bytes] = ()
+    """The log directories of the replicas; empty if the metadata do not contain them."""
 
 
 class InSync:
@@ -208,27 +221,15 @@ class InSync:
         "rules",
     )
 
-    def __init__(
-        self,
-        node_id: int,
-        partition_epoch: int,
-        replicas: Sequence[int],
-        isr: Sequence[int],
-        rules: Rules,
-        now_ms: float,
-        min_isr: int,
-        directories: Sequence[bytes] = (),
-    ) -> None:
-        """``directories``: where each of the replicas lies; none where the metadata do not tell.
-
-        Nothing is known of the followers; who is in the set has ``lag_max_ms`` from now to show itself."""
+    def __init__(self, node_id: int, state: PartitionState, rules: Rules, now_ms: float, min_isr: int) -> None:
+        """Nothing is known of the followers yet; those in the set have ``lag_max_ms`` from now to fetch."""
         self.node_id = node_id
-        self.partition_epoch = partition_epoch
-        self.replicas = tuple(replicas)
-        self.isr = tuple(isr)
+        self.partition_epoch = state.partition_epoch
+        self.replicas = tuple(state.replicas)
+        self.isr = tuple(state.isr)
         self.rules = rules
         self.min_isr = min_isr
-        self.directories = dict(zip(replicas, directories, strict=False))
+        self.directories = dict(zip(state.replicas, state.directories, strict=False))
         self.pending: IsrChange | None = None
         self.followers = {
             broker_id: FollowerState(broker_id, now_ms if broker_id in self.isr else -inf)
@@ -238,30 +239,29 @@ class InSync:
 
     @property
     def maximal_isr(self) -> tuple[int, ...]:
-        """All that are in sync or may be by now: the granted set, and who was proposed."""
+        """All replicas that are in sync or may be by now: the granted set, and the one that was proposed to join."""
         pending = self.pending
         return self.isr if pending is None or pending.added is None else pending.isr
 
     @property
     def effective_min_isr(self) -> int:
-        """How many have to be in sync; a partition with fewer replicas than the minimum needs them all."""
+        """How many replicas have to be in sync; a partition with fewer replicas than the minimum needs them all."""
         return min(self.min_isr, len(self.replicas))
 
     @property
     def is_under_min_isr(self) -> bool:
-        """Whether nothing more is committed, since too few would have it (KIP-966)."""
+        """Whether no records can be committed now, since too few replicas would have them (KIP-966)."""
         return len(self.isr) < self.effective_min_isr
 
     # What the metadata say
 
-    def assign(
-        self, partition_epoch: int, replicas: Sequence[int], isr: Sequence[int], directories: Sequence[bytes] = ()
-    ) -> bool:
-        """Take over what is committed; False if the controller has already told more than that.
+    def assign(self, state: PartitionState) -> bool:
+        """Take over the committed state; False if the controller has already answered with a newer one.
 
-        What it has told of this very epoch ends no proposal: that may be granted still, and who would be in the set
-        by it has to count (Kafka forgets it here, and could commit what such a replica lacks).
+        A state with the current partition epoch does not end a proposal. The proposal may still be granted, so the
+        replica that it adds has to count (Kafka drops it here, and could commit records that such a replica lacks).
         """
+        _, partition_epoch, replicas, isr, directories = state
         if partition_epoch < self.partition_epoch:
             return False
         pending = self.pending
@@ -281,7 +281,7 @@ class InSync:
         return True
 
     def begin_epoch(self, leader_end_offset: int, now_ms: float) -> None:
-        """This leader goes on in another epoch."""
+        """Begin another epoch of this leader."""
         for follower in self.followers.values():
             follower.begin_epoch(leader_end_offset, now_ms, in_sync=follower.id in self.isr)
 
@@ -291,8 +291,9 @@ class InSync:
         """The state of a replica that fetches.
 
         Raises:
-            KafkaError: it is none, as far as this leader knows: UNKNOWN_LEADER_EPOCH where the epochs are the same, so
-                that one of both has to learn of the other's replicas (KIP-841), else NOT_LEADER_OR_FOLLOWER.
+            KafkaError: this leader does not know the replica. UNKNOWN_LEADER_EPOCH if both have the same epoch, so that
+            one of
+                them has yet to learn of the other's replicas (KIP-841), else NOT_LEADER_OR_FOLLOWER.
         """
         follower = self.followers.get(broker_id)
         if follower is None:
@@ -301,16 +302,16 @@ class InSync:
         return follower
 
     def check_life(self, broker_id: int, broker_epoch: int) -> None:
-        """Refuse a fetch that a broker sent before it was registered anew (KIP-903)."""
+        """Refuse a fetch that a broker sent before it registered again (KIP-903)."""
         if self.rules.is_of_an_earlier_life(broker_id, broker_epoch):
             raise KafkaError(
                 error_codes.NOT_LEADER_OR_FOLLOWER, f"Received stale fetch state update. broker epoch={broker_epoch}"
             )
 
     def holding_back(self, leader_end_offset: int, now_ms: float) -> tuple[FollowerState, ...]:
-        """Whose log ends bound the high watermark: those of the maximal set, and of who is about to join, which
-        could not reach a high watermark that runs ahead of it. Nobody is about to whose log directory failed (Kafka
-        waits for such a replica as long as it would count as caught up)."""
+        """The followers whose log ends bound the high watermark: those of the maximal set, and those that are about to
+        join, which could not reach a high watermark that runs ahead of them. A replica whose log directory failed is
+        not about to join (Kafka waits for it as long as it would count as caught up)."""
         isr, rules = self.maximal_isr, self.rules
         return tuple(
             follower
@@ -324,14 +325,14 @@ class InSync:
         )
 
     def low_watermark(self, own_log_start_offset: int) -> int:
-        """The smallest log start of all replicas whose brokers are alive; -1 while one of them is unknown."""
+        """The smallest log start of all replicas with live brokers; -1 while one of them is unknown."""
         alive = (each.log_start_offset for each in self.followers.values() if self.rules.is_alive(each.id))
         return min((own_log_start_offset, *alive))
 
     # What is proposed
 
     def out_of_sync(self, leader_end_offset: int, now_ms: float) -> list[int]:
-        """Who has not been caught up for too long."""
+        """The replicas that have not been caught up for too long."""
         followers, lag_max_ms = self.followers, self.rules.lag_max_ms
         return [
             broker_id
@@ -343,7 +344,7 @@ class InSync:
         ]
 
     def shrink(self, leader_epoch: int, leader_end_offset: int, now_ms: float) -> IsrChange | None:
-        """Propose the set without those that are out of sync, if there are any and nothing else is proposed."""
+        """Propose the set without the replicas that are out of sync, if there are any and nothing else is proposed."""
         if self.pending is not None:
             return None
         removed = self.out_of_sync(leader_end_offset, now_ms)
@@ -377,7 +378,7 @@ class InSync:
     # What is answered
 
     def granted(self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: Sequence[int]) -> bool:
-        """The controller answered with the set that holds; whether that is news."""
+        """Take over the set that the controller answered with; whether that is news."""
         if self.pending is not change or leader_epoch != change.leader_epoch:
             return False
         if partition_epoch < self.partition_epoch:
@@ -386,7 +387,7 @@ class InSync:
         return True
 
     def refused(self, change: IsrChange, error_code: int) -> bool:
-        """The controller refused a change; whether it has to be asked again."""
+        """Handle a refusal of the controller; whether the change has to be proposed again."""
         if self.pending is not change:
             return False
         if error_code in BACK_TO_COMMITTED:

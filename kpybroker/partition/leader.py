@@ -1,9 +1,10 @@
 """This node leads a partition, in one leader epoch.
 
-The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. Its followers fetch
-what they lack, so it knows how far each has come (`kpybroker.partition.in_sync`), hence the high watermark: the
-smallest log end offset over the replicas that are in sync or may be by now. It stands still while fewer are in sync
-than ``min.insync.replicas`` (KIP-966). With this node as the only replica, an append moves it at once.
+The leader orders records: it checks a produced batch, stamps its offset and epoch, and appends it. Followers fetch the
+records they lack, so the leader knows how far each has come (`kpybroker.partition.in_sync`), and with that the high
+watermark: the smallest log end offset over the replicas that are in sync or may be by now. It does not move while fewer
+replicas are in sync than ``min.insync.replicas`` (KIP-966). If this node is the only replica, an append moves it at
+once.
 
 Invariant: the high watermark never goes back and never exceeds the log's end, nor that of a replica in the in-sync set.
 (Kafka: ``Partition.appendRecordsToLeader``, ``Partition.maybeIncrementLeaderHW``, ``UnifiedLog.append``.)
@@ -13,7 +14,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import FetchClock, FollowerState, InSync, IsrChange, Rules
+from kpybroker.partition.in_sync import FetchClock, FollowerState, InSync, IsrChange, PartitionState, Rules
 from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig, validate
 from kpybroker.partition.verification import Verifications
@@ -36,25 +37,25 @@ from kpywire.control_record import marker_batch
 from kpywire.varint import Buffer
 
 Appended = tuple[int, int, int]
-"""Where a produced batch went, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics, else
--1; of a batch that was there before, its largest timestamp, as Kafka answers."""
+"""The offsets of a produced batch, ``[base_offset, next_offset)``, and the time of its append on LogAppendTime topics,
+else -1. For a batch that had been appended before, the time is its largest timestamp, as in Kafka."""
 
 _new: Final = tuple.__new__
 
 
 class Noted(NamedTuple):
-    """What follows from a follower's fetch."""
+    """The consequences of a follower's fetch."""
 
     is_committed: bool
     """Whether the high watermark moved."""
     change: IsrChange | None
-    """What to propose to the controller."""
+    """The change to propose to the controller."""
 
 
-NOTHING_NEW: Final = Noted(False, None)
+NOTHING_NEW: Final = Noted(is_committed=False, change=None)
 
 NO_RULES: Final = Rules(0)
-"""Of a leader without followers."""
+"""The rules of a leader without followers."""
 
 
 class Marker(NamedTuple):
@@ -65,11 +66,11 @@ class Marker(NamedTuple):
     commit: bool
     coordinator_epoch: int
     transaction_version: int = 0
-    """From 2 on the epoch has to be above the producer's (KIP-890)."""
+    """With 2 or more the epoch has to be above the producer's (KIP-890)."""
 
 
 class Leader(Role):
-    """The role of a partition's leader. ``replicas`` and ``isr`` are broker ids; ``node_id`` is this broker.
+    """The role of a partition's leader. ``node_id`` is this broker.
 
     A term is the time in which this node leads without a break; the leader epoch may rise meanwhile.
     """
@@ -80,29 +81,25 @@ class Leader(Role):
         self,
         log: Log,
         node_id: int,
-        epoch: int,
-        partition_epoch: int,
-        replicas: Sequence[int],
-        isr: Sequence[int],
+        state: PartitionState,
         high_watermark: int,
         *,
         rules: Rules = NO_RULES,
         min_isr: int = 1,
         now_ms: float = 0.0,
-        directories: Sequence[bytes] = (),
     ) -> None:
-        """``now_ms`` is of a clock that never goes back, as in all that has to do with followers; ``directories``:
-        where each of the replicas lies, as far as the metadata tell."""
+        """``now_ms`` is of a monotonic clock, as everywhere with followers."""
+        epoch = state.leader_epoch
         super().__init__(log, epoch, high_watermark)
         self.term = epoch
-        self.in_sync = InSync(node_id, partition_epoch, replicas, isr, rules, now_ms, min_isr, directories)
+        self.in_sync = InSync(node_id, state, rules, now_ms, min_isr)
         self.verifications = Verifications()
         self.epoch_start_offset = log.log_end_offset
         log.epochs.assign(epoch, log.log_end_offset)
         self._alone = False
-        """Whether this node's own log is all that counts."""
+        """Whether this node's own log alone determines the high watermark."""
         self._bounds: tuple[FollowerState, ...] = ()
-        """The followers whose log ends bound the high watermark, as of the last look."""
+        """The followers whose log ends bound the high watermark, as of the last `recount`."""
         self.waits = False
         """Whether one of them is not in the in-sync set: it counts only as long as it may be about to join."""
         self.recount(now_ms)
@@ -111,26 +108,19 @@ class Leader(Role):
 
     @property
     def isr(self) -> tuple[int, ...]:
-        """The in-sync set, as it was granted last."""
+        """The in-sync set that was granted last."""
         return self.in_sync.isr
 
     @property
     def partition_epoch(self) -> int:
-        """Of the newest state that the controller told."""
+        """The partition epoch of the controller's newest state."""
         return self.in_sync.partition_epoch
 
-    def update(
-        self,
-        epoch: int,
-        partition_epoch: int,
-        replicas: Sequence[int],
-        isr: Sequence[int],
-        now_ms: float,
-        directories: Sequence[bytes] = (),
-    ) -> None:
-        """The metadata say something new, and this node goes on to lead (``Partition.makeLeader``)."""
-        if not self.in_sync.assign(partition_epoch, replicas, isr, directories):
+    def update(self, state: PartitionState, now_ms: float) -> None:
+        """Take over new metadata while this node goes on leading (``Partition.makeLeader``)."""
+        if not self.in_sync.assign(state):
             return
+        epoch = state.leader_epoch
         if epoch > self.epoch:
             self.epoch = epoch
             self.epoch_start_offset = self.log.log_end_offset
@@ -139,7 +129,7 @@ class Leader(Role):
         self.recount(now_ms)
 
     def require_in_sync(self, min_isr: int, now_ms: float) -> bool:
-        """``min.insync.replicas`` of the topic is this; whether the high watermark moved."""
+        """Set the topic's ``min.insync.replicas``; whether the high watermark moved."""
         self.in_sync.min_isr = min_isr
         return self.recount(now_ms)
 
@@ -150,13 +140,14 @@ class Leader(Role):
         return count >= min_insync_replicas or count >= len(in_sync.replicas)
 
     def has_reached_enough(self, min_insync_replicas: int) -> bool:
-        """Whether enough replicas have what the high watermark covers, with those that are about to join."""
+        """Whether enough replicas have everything below the high watermark, including those that are about to join."""
         in_sync = self.in_sync
         count = len(in_sync.maximal_isr)
         return count >= min_insync_replicas or count >= len(in_sync.replicas)
 
     def check_follower(self, broker_id: int, broker_epoch: int, *, knows_epoch: bool) -> FollowerState:
-        """The state of a follower that fetches. KafkaError: it is none, or an earlier life of one."""
+        """The state of a follower that fetches. KafkaError: it is no replica, or the broker has registered again
+        since."""
         follower = self.in_sync.follower(broker_id, knows_epoch=knows_epoch)
         self.in_sync.check_life(broker_id, broker_epoch)
         return follower
@@ -170,8 +161,9 @@ class Leader(Role):
         now_ms: float,
         clock: FetchClock | None = None,
     ) -> Noted:
-        """A follower asks for what lies from ``fetch_offset`` on, which is within the log. ``clock`` is that of its
-        fetch session, set after all partitions of a request are noted.
+        """Note a follower's fetch from ``fetch_offset``, which is within the log.
+
+        ``clock`` is that of its fetch session, set after all partitions of a request are noted.
 
         Raises:
             DiskFailure: the position of the offset could not be read.
@@ -191,30 +183,31 @@ class Leader(Role):
         return _new(Noted, (self.recount(now_ms), change))
 
     def shrink_in_sync(self, now_ms: float) -> IsrChange | None:
-        """What to propose to the controller, if a follower has not been caught up for too long."""
+        """The change to propose to the controller, if a follower has not been caught up for too long."""
         return self.in_sync.shrink(self.epoch, self.log.end.offset, now_ms)
 
     def isr_granted(
         self, change: IsrChange, leader_epoch: int, partition_epoch: int, isr: Sequence[int], now_ms: float
     ) -> bool:
-        """The controller said what holds; whether that is news."""
+        """Take over the set that the controller answered with; whether that is news."""
         if not self.in_sync.granted(change, leader_epoch, partition_epoch, isr):
             return False
         self.recount(now_ms)
         return True
 
     def isr_refused(self, change: IsrChange, error_code: int, now_ms: float) -> bool:
-        """The controller refused a change; whether it has to be asked again."""
+        """Handle a refusal of the controller; whether the change has to be proposed again."""
         again = self.in_sync.refused(change, error_code)
         self.recount(now_ms)
         return again
 
     def low_watermark(self) -> int:
-        """Below this no replica has records whose broker is alive; -1 while that is unknown of one."""
+        """The offset below which no replica with a live broker has records; -1 while it is unknown for one of them."""
         return self.in_sync.low_watermark(self.log.log_start_offset)
 
     def recount(self, now_ms: float) -> bool:
-        """Look again at whose log ends count, and at how far they are; whether the high watermark moved."""
+        """Find the followers that bound the high watermark, and how far they have come; whether the high watermark
+        moved."""
         in_sync = self.in_sync
         self._bounds = in_sync.holding_back(self.log.end.offset, now_ms) if in_sync.followers else ()
         self._alone = not self._bounds and not in_sync.is_under_min_isr
@@ -228,13 +221,14 @@ class Leader(Role):
         records: memoryview,
         config: ValidationConfig,
         now_ms: int,
+        *,
         transactional: bool = False,
         is_verified: bool = False,
     ) -> Appended:
-        """Append one produced batch; it is stamped in place. (base offset, next offset, append time or -1).
+        """Append one produced batch, stamped in place. Returns (base offset, next offset, append time or -1).
 
-        ``transactional``: its sender has a transactional id, without which it can't write into a transaction.
-        ``is_verified``: its transaction's coordinator was asked just now, and knows of this partition.
+        ``transactional``: the request has a transactional id; without one it cannot write into a transaction.
+        ``is_verified``: the transaction's coordinator has just confirmed that this partition belongs to it.
 
         Raises:
             KafkaError: the batch is refused; nothing was appended.
@@ -247,7 +241,7 @@ class Leader(Role):
         if fields[ATTRIBUTES] & TRANSACTIONAL_MASK:
             if not transactional:
                 raise KafkaError(error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-            appended = self.append_in_transaction(_new(BatchHeader, fields), buffer, now_ms, is_verified)
+            appended = self.append_in_transaction(_new(BatchHeader, fields), buffer, now_ms, is_verified=is_verified)
             return appended if append_time_ms < 0 or appended[2] >= 0 else (*appended[:2], append_time_ms)
         if fields[PRODUCER_ID] != NO_PRODUCER_ID or not log.append_batch(
             buffer, fields[MAX_TIMESTAMP], next_offset, self.epoch, now_ms
@@ -267,8 +261,10 @@ class Leader(Role):
         return base_offset, next_offset, append_time_ms
 
     def append_built(self, batch: bytes, count: int, config: ValidationConfig, now_ms: int) -> tuple[int, int]:
-        """Append a batch of ``count`` records without a producer that this node built for the log's end, in this
-        epoch, all with keys and the time ``now_ms``. [base offset, next offset).
+        """Append a batch of ``count`` records that this node built for the log's end and this epoch. Returns (base
+        offset, next offset).
+
+        The batch has no producer; all its records have keys and the time ``now_ms``.
 
         Raises:
             KafkaError: it is too large; nothing was appended.
@@ -295,14 +291,15 @@ class Leader(Role):
         return base_offset, next_offset
 
     def _check_beside_verification(self, header: BatchHeader) -> None:
-        """A batch of no transaction, whose producer asked for one that is not open here: it may not overtake either."""
+        """Check a batch outside of a transaction whose producer has a verification under way: it may not overtake an
+        earlier batch either."""
         producers = self.log.producers
         if producers.repeated(header) is None:
             producers.check_epoch(header)
             self.verifications.check_sequence(header, producers)
 
     def append_in_transaction(
-        self, header: BatchHeader, batch: Buffer, now_ms: int, is_verified: bool = False
+        self, header: BatchHeader, batch: Buffer, now_ms: int, *, is_verified: bool = False
     ) -> Appended:
         """Append a checked batch of a transactional producer, stamped for the log's end.
 
@@ -334,7 +331,7 @@ class Leader(Role):
         return base_offset, base_offset + header.last_offset_delta + 1, -1
 
     def _appended(self) -> None:
-        """The log has become longer."""
+        """Move the high watermark after an append, if possible."""
         if self._alone:
             end = self.high_watermark = self.log.end
             self.log.producers.replicated_to(end.offset)
@@ -371,7 +368,7 @@ class Leader(Role):
         return offset
 
     def advance_high_watermark(self) -> bool:
-        """Take over what the replicas that count have reached; whether the high watermark moved."""
+        """Set the high watermark by the log ends that bound it; whether it moved."""
         reached = self.log.end
         if not self._alone:
             if self.in_sync.is_under_min_isr:

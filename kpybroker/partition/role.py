@@ -1,5 +1,5 @@
-"""What this node is to a partition in one leader epoch, as far as leader and follower do not differ: its log, up to
-where that is committed, and what readers may see of it (KIP-392 lets them read from followers too).
+"""The common part of leader and follower in one leader epoch: the log, its high watermark, and the offsets that readers
+may see (KIP-392 lets them read from followers too).
 
 Invariant: nothing at or above the high watermark is shown to consumers; nothing at or above the last stable offset is
 shown to those that read committed.
@@ -22,7 +22,7 @@ class Role:
     high_watermark: LogOffset
 
     def __init__(self, log: Log, epoch: int, high_watermark: int) -> None:
-        """``high_watermark`` is the last one known; what the log does not have is not committed here."""
+        """``high_watermark`` is the last one known; records that the log does not have are not committed here."""
         self.log = log
         self.name = log.name
         self.epoch = epoch
@@ -31,24 +31,24 @@ class Role:
         log.producers.replicated_to(bounded)
 
     def relocate(self, log: Log) -> None:
-        """The log lies elsewhere from now on: another one, with the same batches at the same offsets. DiskFailure."""
+        """Use another log with the same batches at the same offsets: the log was moved. DiskFailure."""
         high_watermark = self.high_watermark.offset
         self.log = log
         self.high_watermark = log.position_of(high_watermark)
         log.producers.replicated_to(high_watermark)
 
     def last_stable_offset(self) -> LogOffset:
-        """The end of what is decided: no open transaction below it, and nothing above the high watermark."""
+        """The last stable offset: no open transaction begins below it, and it is not above the high watermark."""
         if self.log.producers.first_unstable is None:
             return self.high_watermark
         return self.log.last_stable_offset(self.high_watermark)
 
     def end_for(self, isolation: int) -> LogOffset:
-        """The exclusive end of what a consumer of this isolation level may see."""
+        """The exclusive end of the records that a consumer of this isolation level may see."""
         return self.last_stable_offset() if isolation == READ_COMMITTED else self.high_watermark
 
     def read(self, offset: int, max_bytes: int, end: LogOffset, *, min_one_batch: bool) -> LogSlice | None:
-        """Batches from the one that holds ``offset``, below ``end``; None where there is nothing to read yet.
+        """Read batches from the one that holds ``offset``, below ``end``; None if there is nothing to read yet.
 
         Raises:
             KafkaError: OFFSET_OUT_OF_RANGE, below the log's start or above its end.
@@ -63,7 +63,7 @@ class Role:
         return log.read(offset, max_bytes, end, min_one_batch=min_one_batch)
 
     def check_epoch(self, epoch: int) -> None:
-        """Fence a request by the leader epoch its sender believes in (KIP-320); -1 is not checked."""
+        """Fence a request by the leader epoch that its sender knows (KIP-320); -1 is not checked."""
         if epoch == -1 or epoch == self.epoch:
             return
         raise KafkaError(error_codes.FENCED_LEADER_EPOCH if epoch < self.epoch else error_codes.UNKNOWN_LEADER_EPOCH)

@@ -1,15 +1,17 @@
-"""What a leader demands of a produced batch before it appends it, and what it writes into it.
+"""The checks of a produced batch before a leader appends it, and the fields that are stamped into it.
 
-Kafka's checks in Kafka's order, which decides the error where a batch breaks several rules:
+The checks and their order are Kafka's. The order decides the error if a batch breaks several rules:
 ``ProduceRequest.validateRecords`` (:func:`sole_batch`), then ``UnifiedLog.analyzeAndValidateRecords`` and
-``LogValidator`` (:func:`validate`). Sequences of idempotent producers are not checked here: they are the log's.
+``LogValidator`` (:func:`validate`). Sequences of idempotent producers are not checked here, but by the log.
 
-Pure, and on the path of every produce: nothing is made per record unless the batch must be refused or compressed anew.
+Pure, and on the path of every produce: no object is made per record unless the batch must be refused or compressed
+again.
 
-Stricter than Kafka in one thing: a compressed batch in which a record's length contradicts its fields is refused; Kafka
-stores it, and no consumer can read it. A batch is also refused as too large where it inflates beyond a cap, since it is
-inflated as a whole; Kafka inflates piece by piece and has no cap; and where too many of its records would have to be
-looked at one by one, since nobody else is served meanwhile. Producers answer that by splitting the batch.
+In some cases it is stricter than Kafka. A compressed batch in which a record's length contradicts its fields is
+refused; Kafka stores it, and no consumer can read it. A batch is refused as too large if it inflates beyond a cap,
+since it is inflated as a whole; Kafka inflates piece by piece and has no cap. It is also refused as too large if too
+many of its records would have to be checked one by one, since that blocks all other requests. Producers answer that by
+splitting the batch.
 
 Invariant: a batch comes out with its base offset, leader epoch and largest timestamp set, a valid CRC, and records that
 :func:`kpywire.record.read_batch` can read; or :class:`Refused` is raised.
@@ -52,13 +54,13 @@ from kpywire.varint import Buffer, as_int64
 from kpywire.walk import MOST_STEPS, Frame, InvalidRecord, TooLaborious, frames, walk
 
 _SMALLEST_BATCH_LENGTH: Final = 14
-"""What Kafka's log input stream takes for a batch at all: the overhead of a message of format v0."""
+"""The smallest length that Kafka's log input stream accepts for a batch: the overhead of a message of format v0."""
 _MAX_RECORD_ERRORS: Final = 10_000
-"""Kafka names every refused record of a batch; we name no more than this."""
+"""The most refused records that are named for one batch. Kafka names all of them."""
 _INFLATED_BYTES: Final = 64 << 20
 _LONGEST_VARINT: Final = 5
 _LOOKED_AT_AGAIN: Final = 1 << 14
-"""Records of a refused batch that are looked at once more, to name its error."""
+"""How many records of a refused batch are read again to find its error."""
 LATEST_PRODUCE: Final = 13
 
 
@@ -73,11 +75,11 @@ class Refused(KafkaError):
 
 
 class NotOneBatch(Refused):
-    """Refused before it comes to a log, which therefore is not spoken of (``ProduceRequest.validateRecords``)."""
+    """A batch that is refused before it reaches a log, so the log is not named (``ProduceRequest.validateRecords``)."""
 
 
 class ValidationConfig:
-    """The topic configs that matter here, with Kafka's defaults. ``codec`` None keeps what the producer chose."""
+    """The topic configs that matter here, with Kafka's defaults. ``codec`` None keeps the producer's compression."""
 
     __slots__ = (
         "after_max_ms",
@@ -91,7 +93,7 @@ class ValidationConfig:
         "segment_bytes",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         *,
         max_message_bytes: int = 1_048_588,
@@ -106,7 +108,8 @@ class ValidationConfig:
     ) -> None:
         """``compression_type`` is ``producer``, ``uncompressed`` or a codec; ``compression_level`` is that codec's.
 
-        ``max_inflated_bytes`` caps what a compressed batch may hold: if not told, 64 MiB or eight times what it may be.
+        ``max_inflated_bytes`` caps the inflated size of a compressed batch. The default is the larger of 64 MiB and
+        eight times ``max_message_bytes``.
         """
         self.max_message_bytes = max_message_bytes
         self.compacted = compacted
@@ -122,8 +125,8 @@ class ValidationConfig:
 
 
 Accepted = tuple[Fields, Buffer, int]
-"""A batch to append: its header as it now reads; its bytes, other ones if it was compressed anew; the time of every
-record on a LogAppendTime topic, else -1."""
+"""A batch to append: its final header; its bytes, which are others if it was compressed again; the time of every record
+on a LogAppendTime topic, else -1."""
 
 _fields_from: Final = HEADER.unpack_from
 _stamp: Final = OFFSET_LENGTH_EPOCH.pack_into
@@ -131,7 +134,7 @@ _NO_FIELDS: Final = (0,) * len(BatchHeader._fields)
 
 
 def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeader:
-    """The header of the one batch a Produce request may hold for a partition. A cut-off batch behind it is ignored.
+    """The header of the one batch that a Produce request may hold for a partition. A cut-off batch after it is ignored.
 
     Raises:
         NotOneBatch: INVALID_RECORD for none, several or an old format; CORRUPT_MESSAGE for bytes that are no batch;
@@ -160,7 +163,7 @@ def sole_batch(records: Buffer, api_version: int = LATEST_PRODUCE) -> BatchHeade
 
 
 def _end_of_batch(records: Buffer, position: int) -> int | None:
-    """Where the batch at ``position`` ends; None if it is not there as a whole."""
+    """The end of the batch at ``position``; None if the batch is incomplete."""
     left = len(records) - position
     if left < LENGTH_END:
         return None
@@ -240,7 +243,7 @@ def validate(
         header = BatchHeader._make(fields)
         _check_rebuildable(header, lowest)
         attributes = target | timestamp_type << 3 | attributes & TRANSACTIONAL_MASK
-        stamped = _compressed_anew(header, section, in_order, attributes, max_timestamp, config)
+        stamped = _compressed_anew(header, section, attributes, max_timestamp, config, in_order=in_order)
         fields, claimed_timestamp, size = parse_header(stamped), max_timestamp, len(stamped)
     elif codec and not in_order:
         raise Refused(error_codes.UNKNOWN_SERVER_ERROR, "a compressed batch whose offsets do not count up from 0")
@@ -253,7 +256,8 @@ def validate(
 
 
 def _refuse_header(records: Buffer, header: BatchHeader, config: ValidationConfig) -> NoReturn:
-    """Say which rule that needs no record is broken: base offset, size, CRC, codec, counts, control bit, sequence."""
+    """Refuse the batch by the broken rule that needs no record: base offset, size, CRC, codec, counts, control bit or
+    sequence."""
     if header.base_offset:
         raise Refused(error_codes.INVALID_RECORD, f"a produced batch starts at offset {header.base_offset}, not 0")
     if len(records) > config.max_message_bytes:
@@ -285,7 +289,8 @@ def _inflate(codec: int, section: Buffer, max_bytes: int) -> bytes:
 
 
 def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -> int:
-    """Kafka reads the length of a record outside of what makes an INVALID_RECORD of a number that is too long."""
+    """The error code of a batch with a bad record. Kafka reads a record's length outside of the code that turns an
+    overlong number into INVALID_RECORD, so an overlong length is UNKNOWN_SERVER_ERROR."""
     if isinstance(error, TooLaborious):
         return error_codes.MESSAGE_TOO_LARGE
     section = bytes(section)
@@ -302,9 +307,11 @@ def _code_of(error: InvalidRecord | TooLaborious, section: Buffer, count: int) -
 
 
 def _check_labour(header: BatchHeader) -> None:
-    """Before every record is looked at: refuse a batch of more than can be while everybody waits."""
+    """Refuse a batch with more records than can be checked one by one without blocking other requests."""
     if header.record_count > MOST_STEPS:
-        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be looked at")
+        raise Refused(
+            error_codes.MESSAGE_TOO_LARGE, f"a batch of {header.record_count} records, each to be checked by itself"
+        )
 
 
 def _check_records(
@@ -339,7 +346,7 @@ def _check_records(
 
 
 def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig, now_ms: int, kind: str) -> str | None:
-    """What Kafka says about the timestamp of a record; None if it is good."""
+    """Kafka's message about the timestamp of a record; None if it is good."""
     claims_append_time = header.timestamp_type == LOG_APPEND_TIME
     timestamp = as_int64(header.base_timestamp + frame.timestamp_delta)
     if claims_append_time:
@@ -365,7 +372,7 @@ def _timestamp_error(header: BatchHeader, frame: Frame, config: ValidationConfig
 
 
 def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
-    """What ``MemoryRecordsBuilder`` refuses to write, which matters only where Kafka builds the batch anew."""
+    """Refuse a batch that ``MemoryRecordsBuilder`` refuses to write, where Kafka builds the batch again."""
     reason = None
     if lowest < NO_TIMESTAMP:
         reason = f"a record with the timestamp {lowest}"
@@ -376,18 +383,19 @@ def _check_rebuildable(header: BatchHeader, lowest: int) -> None:
     elif header.producer_id != NO_PRODUCER_ID and header.base_sequence < 0:
         reason = f"a producer id with the sequence {header.base_sequence}"
     if reason is not None:
-        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"{reason} cannot be compressed anew")
+        raise Refused(error_codes.UNKNOWN_SERVER_ERROR, f"{reason} cannot be compressed again")
 
 
 def _compressed_anew(
     header: BatchHeader,
     section: Buffer,
-    in_order: bool,
     attributes: int,
     max_timestamp: int,
     config: ValidationConfig,
+    *,
+    in_order: bool,
 ) -> bytearray:
-    """The batch with these attributes (codec, timestamp type) and largest timestamp, its records compressed by them."""
+    """The batch compressed again, with these attributes (codec, timestamp type) and this largest timestamp."""
     section = bytes(section)
     base_timestamp = header.base_timestamp
     first = next(frames(section, 1))
@@ -404,5 +412,5 @@ def _compressed_anew(
     header = header._replace(attributes=attributes, base_timestamp=base_timestamp, max_timestamp=max_timestamp)
     stamped = bytearray(assemble(header, compress(attributes & CODEC_MASK, section, config.level)))
     if len(stamped) > config.max_message_bytes:
-        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(stamped)} bytes after it was compressed anew")
+        raise Refused(error_codes.MESSAGE_TOO_LARGE, f"a batch of {len(stamped)} bytes after it was compressed again")
     return stamped

@@ -1,12 +1,12 @@
-"""Which producers' transactions a leader may write to, as their coordinator told it (KIP-890). Pure.
+"""The producers whose transactions a leader may write to, as verified with their coordinators (KIP-890). Pure.
 
 Before the first batch of a transaction the leader asks the coordinator whether the partition belongs to it. The
-question begins with :meth:`Verifications.begin`; the answer marks what that returned; the append looks here. A marker
-that is written in between ends the verification: what comes late is refused, and cannot open a transaction that nobody
-will end.
+question begins with :meth:`Verifications.begin`, which returns a `Verification`. The answer marks it, and the append
+checks it. A marker that is written in between ends the verification: a late batch is refused, and cannot open a
+transaction that would never end.
 (Kafka: ``VerificationStateEntry``, ``VerificationGuard``.)
 
-Invariant: a producer of which nothing is verified here opens no transaction in this partition.
+Invariant: a producer without a verification here opens no transaction in this partition.
 """
 
 from kpystorage.errors import InvalidTxnState, OutOfOrderSequence
@@ -15,7 +15,7 @@ from kpywire.batch import BatchHeader
 
 
 class Verification:
-    """What is known of one producer's transaction. ``bumps_epoch``: every transaction has an epoch of its own."""
+    """The verification of one producer's transaction. ``bumps_epoch``: every transaction has an epoch of its own."""
 
     __slots__ = ("began_ms", "bumps_epoch", "epoch", "lowest_sequence", "verified")
 
@@ -28,7 +28,8 @@ class Verification:
 
 
 class Verifications:
-    """Those of one partition, by producer id; gone when the transaction has its first batch or its marker."""
+    """The verifications of one partition, by producer id. Each ends with the transaction's first batch or its
+    marker."""
 
     __slots__ = ("of_producers",)
 
@@ -36,7 +37,7 @@ class Verifications:
         self.of_producers: dict[int, Verification] = {}
 
     def begin(self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, bumps_epoch: bool) -> Verification:
-        """A question is about to be asked; ``sequence`` is that of the batch which waits for it."""
+        """Begin a verification; ``sequence`` is that of the batch that waits for it."""
         known = self.of_producers.get(producer_id)
         if known is None or epoch > known.epoch:
             known = Verification(epoch, sequence, now_ms, bumps_epoch=bumps_epoch)
@@ -46,16 +47,16 @@ class Verifications:
         return known
 
     def require(self, producer_id: int) -> None:
-        """Whether a transaction of this producer may be opened here; raises InvalidTxnState."""
+        """Raise InvalidTxnState unless a transaction of this producer may be opened here."""
         known = self.of_producers.get(producer_id)
         if known is None or not known.verified:
             raise InvalidTxnState("Record was not part of an ongoing transaction")
 
     def check_sequence(self, header: BatchHeader, producers: ProducerStates) -> None:
-        """Whether a batch that opens a transaction is the first one that its producer sent.
+        """Check that a batch that opens a transaction is the first one that its producer sent.
 
         Raises:
-            OutOfOrderSequence: for one that was sent behind another which was refused.
+            OutOfOrderSequence: the batch was sent after another one that was refused.
         """
         producer_id, sequence = header.producer_id, header.base_sequence
         known = self.of_producers[producer_id]
@@ -73,11 +74,11 @@ class Verifications:
             )
 
     def end(self, producer_id: int) -> None:
-        """The transaction has begun here, or is over."""
+        """End a verification: the transaction has begun here, or is over."""
         self.of_producers.pop(producer_id, None)
 
     def expire(self, now_ms: int, expiration_ms: int) -> None:
-        """Forget those whose answer led to nothing for ``expiration_ms``."""
+        """Forget verifications that began ``expiration_ms`` ago and led to nothing."""
         for producer_id, known in list(self.of_producers.items()):
             if now_ms - known.began_ms >= expiration_ms:
                 del self.of_producers[producer_id]

@@ -1,8 +1,10 @@
-"""What a node says to those that ask it: votes, who leads, and as the leader the log and changes of the voters. Pure.
+"""The replies of a node to requests of others: votes, the known leader and, as the leader, the log and changes of the
+voters. Pure.
 
-Not here: what it asks itself, and when; that is `kpybroker.raft.quorum`. The order of the checks is Kafka's.
+Not here: this node's own requests, and their times; those are in `kpybroker.raft.quorum`. The order of the checks is
+Kafka's.
 
-Invariant: what a leader counts as committed covers a record of its own epoch.
+Invariant: the records that a leader counts as committed include one of its own epoch.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +38,8 @@ from kpybroker.raft.voters import Voter, VoterHistory, Voters
 from kpywire import error_codes
 
 NEWEST_EPOCH = 2**31 - 1 - 1_000_000
-"""No quorum comes so far, and epochs have to be left for the elections that follow."""
+"""The highest epoch that is believed. No quorum gets that far, and epochs must be left for the elections that
+follow."""
 
 
 class Answering(Standing):
@@ -53,14 +56,14 @@ class Answering(Standing):
     ) -> None:
         super().__init__(local, history, election, log, timing, draw)
         self.high_watermark: int | None = None
-        """What is known to be committed; None before anything is."""
+        """The offset below which records are known to be committed; None before any are."""
         self.leaders_high_watermark: int | None = None
-        """What the leader, which may be this node, said to be committed when it was first heard."""
+        """The high watermark that the leader, which may be this node, reported when it was first heard from."""
         self._wall_ms = 0
 
     @property
     def next_offset(self) -> int:
-        """Where the next batch goes."""
+        """The offset of the next batch."""
         return self.log.next_offset
 
     # What is asked of this node.
@@ -91,7 +94,7 @@ class Answering(Standing):
             self._unattach(vote.epoch, now_ms)
         if not self._is_me(vote.voter):
             return VoteResponse(self._known(error_codes.INVALID_VOTER_KEY))
-        granted = voting.would_grant(self.role, vote, self.log.end)
+        granted = voting.would_grant(self.role, vote, self.log.acknowledged_end)
         if granted and not vote.pre_vote:
             election = self.role.election._replace(
                 voted_id=vote.replica.id, voted_directory_id=vote.replica.directory_id
@@ -119,19 +122,21 @@ class Answering(Standing):
         return self._known()
 
     def _wrong_claim(self, epoch: int, node_id: int) -> int:
-        """What is wrong with a node that speaks for an epoch; NONE where nothing is."""
+        """The error of a request by a node that claims to lead an epoch or to stand in one; NONE if there is none."""
         if epoch < self.epoch:
             return error_codes.FENCED_LEADER_EPOCH
         return error_codes.INVALID_REQUEST if node_id < 0 or epoch > NEWEST_EPOCH else error_codes.NONE
 
     def _wrong_leader(self, request: BeginQuorumEpoch | EndQuorumEpoch) -> int:
-        """A second leader of an epoch is not believed, and no reason to stop: anybody may have sent this."""
+        """Refuse a second leader of an epoch. This is no reason to stop, because any client could have sent the
+        request."""
         known = self.leader_id
         is_second = request.epoch == self.epoch and known not in (NO_NODE, request.leader_id)
         return error_codes.INVALID_REQUEST if is_second else error_codes.NONE
 
     def _turn_ms(self, candidates: Sequence[ReplicaKey]) -> float:
-        """The first candidate stands at once, each after it when those before seem to have failed."""
+        """The delay before this node stands for election. The first candidate stands at once, each later one when those
+        before it seem to have failed."""
         ids = [candidate.id for candidate in candidates]
         if self.local.id not in ids:
             timeout_ms = self.timing.election_timeout_ms
@@ -141,7 +146,7 @@ class Answering(Standing):
         return min(most_ms, (most_ms >> len(ids) - 1) << place) if place else 0
 
     def _wrong_epoch(self, epoch: int) -> int:
-        """What is wrong with a replica that takes this node for the leader of an epoch; NONE where it is."""
+        """The error of a replica that takes this node for the leader of an epoch; NONE if it is right."""
         if epoch < self.epoch:
             return error_codes.FENCED_LEADER_EPOCH
         if epoch > self.epoch:
@@ -207,7 +212,7 @@ class Answering(Standing):
         return self.history.voters
 
     def _settle_change(self, leader: Leader, now_ms: float) -> None:
-        """Answer who waits for a change of the voters that is committed, or whose time is up."""
+        """Answer the request for a change of the voters once the change is committed, or its time is up."""
         change, high_watermark = leader.change, leader.high_watermark
         if change is None:
             return
@@ -219,17 +224,17 @@ class Answering(Standing):
             self._talks.answer(change.ticket, VoterResponse(self._known(error_codes.REQUEST_TIMED_OUT)))
 
     def _is_voted_out(self, leader: Leader) -> bool:
-        """Whether this leader is no voter any more, and that is committed."""
+        """Whether this leader is no longer a voter, and that is committed."""
         offset, high_watermark = self.history.voters_offset, leader.high_watermark
         return not self.is_voter and offset is not None and high_watermark is not None and offset < high_watermark
 
     def _heard(self, leader: Leader, replica_id: int, now_ms: float) -> None:
-        """Who fetches knows who leads."""
+        """A replica that fetches knows the leader: postpone the next announcement to it."""
         if replica_id in leader.announce_ms:
             leader.announce_ms[replica_id] = now_ms + self.timing.fetch_timeout_ms / 2
 
     def _advance(self, leader: Leader, now_ms: float) -> None:
-        """Commit what a majority has, and answer the fetches that waited for news."""
+        """Commit the records that a majority has, and answer the fetches that waited for news."""
         committed = leading.committed(leader, self.local.id, self.history.voters)
         if committed is not None:
             leader.high_watermark = committed

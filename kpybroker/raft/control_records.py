@@ -40,7 +40,7 @@ __all__ = [
 
 
 def leader_change(leader_id: int, voters: Voters, granting: Sequence[int]) -> ControlRecord:
-    """The first record of an epoch: who leads, who may vote and who voted for it."""
+    """The first record of an epoch: its leader, its voters, and the voters that elected the leader."""
     message = LeaderChangeMessage(
         version=VERSION,
         leader_id=leader_id,
@@ -56,18 +56,18 @@ def kraft_version(version: int) -> ControlRecord:
 
 
 def kraft_voters(voters: Voters) -> ControlRecord:
-    """The voters from here on."""
+    """The record of the voters from this offset on."""
     return ControlRecord(KRAFT_VOTERS, to_record(voters))
 
 
 def snapshot_header(last_contained_timestamp_ms: int) -> ControlRecord:
-    """The first record of a snapshot: how old what it contains is."""
+    """The first record of a snapshot: the age of its contents."""
     message = SnapshotHeaderRecord(version=0, last_contained_log_timestamp=last_contained_timestamp_ms)
     return ControlRecord(SNAPSHOT_HEADER, message)
 
 
 def snapshot_footer() -> ControlRecord:
-    """The last record of a snapshot; one without it is not whole."""
+    """The last record of a snapshot; a snapshot without it is not complete."""
     return ControlRecord(SNAPSHOT_FOOTER, SnapshotFooterRecord(version=0))
 
 
@@ -79,9 +79,9 @@ def voters_of(record: ControlRecord) -> Voters:
 def read_control_batch(
     header: BatchHeader, batch: bytes, history: VoterHistory, snapshot_offset: int | None = None
 ) -> bool:
-    """Take voters and ``kraft.version`` from a control batch; whether it ends a snapshot.
+    """Take voters and ``kraft.version`` from a control batch. Return whether it ends a snapshot.
 
-    All that a snapshot says counts from ``snapshot_offset`` on, in the log each record from its own offset on.
+    All records of a snapshot are valid from ``snapshot_offset`` on, each record of the log from its own offset on.
     """
     ends = False
     for record in read_batch(batch, header):

@@ -1,6 +1,7 @@
-"""What this node has asked others and not been answered, and what it is about to say. Pure.
+"""This node's unanswered requests to others, and the messages it is about to send. Pure.
 
-Invariant: of each node one request at a time is waited for; one that failed is not asked again before its backoff ends.
+Invariant: one request at a time is outstanding for each node. A node that failed is not asked again before its backoff
+ends.
 """
 
 from typing import Any
@@ -9,12 +10,12 @@ from kpybroker.raft.events import Answer, Send
 from kpybroker.raft.messages import FetchSnapshot, Request, Response
 
 QUICK_RETRIES = 3
-"""So many failures in a row cost the first backoff; each one after them costs twice the last."""
+"""This many failures in a row cost the first backoff; each one after them doubles it."""
 MOST_BACKOFF_MS = 1_000
 
 
 class Conversations:
-    """All talks with the other nodes."""
+    """All conversations with the other nodes."""
 
     __slots__ = ("_awaited", "_failures", "_last_asked", "_retry_ms", "_said")
 
@@ -23,11 +24,11 @@ class Conversations:
         self._awaited: dict[int, Request] = {}
         self._retry_ms: dict[int, float] = {}
         self._failures: dict[int, int] = {}
-        """In a row, by node."""
+        """The number of failures in a row, by node."""
         self._last_asked = 0
 
     def ask(self, node_id: int, request: Request) -> None:
-        """Send a request and wait for its answer; of an earlier one to the same node no more is heard."""
+        """Send a request and wait for its answer. The answer to an earlier request to the same node is ignored."""
         self._awaited[node_id] = request
         self._said.append(Send(node_id, request))
 
@@ -40,29 +41,29 @@ class Conversations:
         self._said.append(Answer(ticket, response, read_from))
 
     def settle(self, node_id: int, request: Request) -> bool:
-        """A request is answered, or will not be; whether it was waited for."""
+        """Note that a request is answered, or will not be. Return whether its answer was waited for."""
         is_awaited = self._awaited.get(node_id) is request
         if is_awaited:
             del self._awaited[node_id]
         return is_awaited
 
     def back_off(self, node_id: int, now_ms: float, first_ms: float) -> None:
-        """A node failed: ask it nothing for a while, at least for ``first_ms``."""
+        """Note that a node failed: ask it nothing for a while, at least for ``first_ms``."""
         failures = self._failures[node_id] = self._failures.get(node_id, 0) + 1
         doublings = min(max(failures - QUICK_RETRIES, 0), 16)
         self._retry_ms[node_id] = now_ms + max(first_ms, min(first_ms * 2**doublings, MOST_BACKOFF_MS))
 
     def succeeded(self, node_id: int) -> None:
-        """A node answered; if that was of use, its failures are forgotten."""
+        """Note that a node answered. Its failures are forgotten, unless the answer was of no use."""
         if node_id not in self._retry_ms:
             self._failures.pop(node_id, None)
 
     def forgive(self, now_ms: float) -> None:
-        """Whose backoff is over may be asked again."""
+        """Let the nodes whose backoff is over be asked again."""
         self._retry_ms = {node_id: due_ms for node_id, due_ms in self._retry_ms.items() if due_ms > now_ms}
 
     def forget(self) -> None:
-        """What was asked so far is not waited for: this node has another role now."""
+        """Ignore the answers to all requests so far, because this node has another role now."""
         self._awaited.clear()
         self._retry_ms.clear()
         self._failures.clear()
@@ -72,14 +73,14 @@ class Conversations:
         return node_id not in self._awaited and node_id not in self._retry_ms
 
     def next_free(self, node_ids: list[int]) -> int | None:
-        """One of the nodes, another one each time; None while one of them is being asked, or none may be."""
+        """Choose one of the nodes, in turn. None if an answer is awaited, or if all of them are in backoff."""
         free = [] if self._awaited else [node_id for node_id in node_ids if node_id not in self._retry_ms]
         self._last_asked += 1
         return free[self._last_asked % len(free)] if free else None
 
     @property
     def deadlines_ms(self) -> list[float]:
-        """When backoffs end."""
+        """The times when backoffs end."""
         return list(self._retry_ms.values())
 
     @property
@@ -87,6 +88,6 @@ class Conversations:
         return bool(self._said)
 
     def take(self) -> list[Send | Answer]:
-        """What is to be said, each thing once, in order."""
+        """The messages to send, in order; each is returned once."""
         said, self._said = self._said, []
         return said

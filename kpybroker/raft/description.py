@@ -1,6 +1,7 @@
-"""The quorum as DescribeQuorum shows it (KIP-595, KIP-836): leader, voters, how far each of them is, where they listen.
+"""The quorum as DescribeQuorum shows it (KIP-595, KIP-836): the leader, the voters, how far each of them is, and where
+they listen.
 
-Pure; what it says is what this node knows now. Only a leader can tell, and only of the metadata log.
+Pure: it shows what this node knows now. Only a leader can answer, and only for the metadata log.
 """
 
 from kpybroker.raft import leading
@@ -29,7 +30,7 @@ def describe_quorum(
 ) -> DescribeQuorumResponse:
     """Answer a leader's clients; on any other node the partition has NOT_LEADER_OR_FOLLOWER, as in Kafka.
 
-    There too a request that asks for anything but the one partition of the metadata log gets an error for all.
+    As in Kafka too, a request for anything but the one partition of the metadata log gets an error for all partitions.
     """
     asked = [(topic.topic_name, one.partition_index) for topic in request.topics for one in topic.partitions]
     if asked != [(CLUSTER_METADATA, 0)] or len(request.topics) > 1:
@@ -76,7 +77,7 @@ def _partition(quorum: Quorum, leader: Leader, now_ms: float, wall_ms: int) -> D
 
 
 def _itself(quorum: Quorum, directory_id: bytes, wall_ms: int) -> ReplicaState:
-    """The leader has always caught up."""
+    """The state of the leader itself, which has always caught up."""
     return ReplicaState(
         replica_id=quorum.local.id,
         replica_directory_id=directory_id,

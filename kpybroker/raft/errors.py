@@ -1,4 +1,4 @@
-"""What the quorum refuses, and what it cannot go on with."""
+"""The refusals of the quorum, and the error that stops it."""
 
 
 class NotLeader(Exception):
@@ -10,7 +10,7 @@ class RecordsTooLarge(Exception):
 
 
 class CannotUpgrade(Exception):
-    """``kraft.version`` stays what it is; the text is Kafka's."""
+    """``kraft.version`` cannot be raised; the text is Kafka's."""
 
 
 class QuorumBroken(Exception):

@@ -1,7 +1,7 @@
-"""What goes into the quorum and what it asks for (etcd's form: ``step`` and ``ready``).
+"""The inputs and outputs of the quorum (etcd's form: ``step`` and ``ready``).
 
-What comes in is from the disk, from other nodes or from the clock. What goes out is done in the order in which
-:class:`Ready` names it.
+Inputs come from the disk, from other nodes or from the clock. Outputs are carried out in the order in which
+:class:`Ready` names them.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from kpybroker.raft.voters import VoterHistory
 
 
 class ElectionPersisted(NamedTuple):
-    """From the disk: ``quorum-state`` holds this now."""
+    """From the disk: ``quorum-state`` holds this election state now."""
 
     election: ElectionState
 
@@ -29,21 +29,22 @@ class LogTruncated(NamedTuple):
 
 
 class SnapshotWritten(NamedTuple):
-    """From the disk: this node made a snapshot of its own, or the log begins later than it did."""
+    """From the disk: this node wrote a snapshot of its own, or the log begins later than before."""
 
     snapshot: OffsetAndEpoch
     start_offset: int
 
 
 class SnapshotInstalled(NamedTuple):
-    """From the disk: a snapshot of the leader is whole and durable. ``history`` is what it says of the voters."""
+    """From the disk: a snapshot of the leader is complete and durable. ``history`` holds its voters and
+    ``kraft.version``."""
 
     snapshot: OffsetAndEpoch
     history: VoterHistory
 
 
 class SnapshotBroken(NamedTuple):
-    """From the disk: what the leader sent as this snapshot is none."""
+    """From the disk: the data that the leader sent as this snapshot is not a valid snapshot."""
 
     snapshot: OffsetAndEpoch
 
@@ -64,9 +65,9 @@ class Answered(NamedTuple):
 
 
 class Unanswered(NamedTuple):
-    """There will be no response: the connection was lost, refused or silent for too long.
+    """No response will come: the connection was lost or refused, or was silent for too long.
 
-    ``is_gone``: the process that was asked has ended, as its own machine says.
+    ``is_gone``: the process that was asked has ended, as its own machine reported.
     """
 
     node_id: int
@@ -75,7 +76,7 @@ class Unanswered(NamedTuple):
 
 
 class Tick(NamedTuple):
-    """From the clock: ``deadline_ms`` has come."""
+    """From the clock: the time ``deadline_ms`` has come."""
 
 
 FromDisk = ElectionPersisted | LogSynced | LogTruncated | SnapshotWritten | SnapshotInstalled | SnapshotBroken
@@ -91,9 +92,8 @@ class Send(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """A response to another node. Where ``read_from`` is not None, batches from there on, or that part of a snapshot,
-    belong into it.
-    """
+    """A response to another node. If ``read_from`` is not None, it needs batches from that offset on, or that part of a
+    snapshot."""
 
     ticket: Any
     response: Response
@@ -101,7 +101,7 @@ class Answer(NamedTuple):
 
 
 class SnapshotPart(NamedTuple):
-    """Bytes of a leader's snapshot; after the last part it is to be made durable and read."""
+    """Bytes of a leader's snapshot. After the last part it must be made durable and read."""
 
     snapshot: OffsetAndEpoch
     position: int
@@ -110,9 +110,8 @@ class SnapshotPart(NamedTuple):
 
 
 class Ready(NamedTuple):
-    """What to do now, in this order: ``quorum-state`` on disk, the log cut, or emptied to begin at ``start_at``,
-    batches at its end, then what is said.
-    """
+    """The work to do now, in this order: save ``quorum-state``, cut the log, or empty it to begin at ``start_at``,
+    append batches, then send messages."""
 
     election: ElectionState | None
     batches: Sequence[bytes]
@@ -120,4 +119,4 @@ class Ready(NamedTuple):
     said: Sequence[Send | Answer] = ()
     start_at: int | None = None
     snapshot_parts: Sequence[SnapshotPart] = ()
-    """Of a leader's snapshot, in order."""
+    """Parts of a leader's snapshot, in order."""

@@ -1,6 +1,8 @@
-"""What a leader makes of its followers' fetches: what is committed, who follows, which fetches wait. Pure.
+"""The leader's view of its followers, from their fetches: what is committed, which replicas follow, which fetches wait.
+Pure.
 
-Invariant: a voter counts with what its own fetch said is on its disk, the leader with what it has synced.
+Invariant: a voter counts with the records that its own fetch reported as being on its disk, the leader with those that
+it has synced.
 """
 
 from collections.abc import Sequence
@@ -14,7 +16,7 @@ from kpywire.uuid import ZERO_UUID
 OBSERVER_SESSION_MS = 300_000
 CAUGHT_UP_MS = 3_600_000
 MOST_REPLICAS = 1_000
-"""Whoever asks may call itself what it likes; no voter is one too many."""
+"""The limit on replicas that are remembered. A client may claim any id; voters are always remembered."""
 
 
 class Parked(NamedTuple):
@@ -25,14 +27,16 @@ class Parked(NamedTuple):
     deadline_ms: float
 
     def has_news(self, next_offset: int, high_watermark: int) -> bool:
-        """Records, or a high watermark that the replica does not know (KIP-1166)."""
+        """Whether there are records, or a high watermark that the replica does not know (KIP-1166)."""
         return self.fetch.offset < next_offset or self.fetch.high_watermark < high_watermark
 
 
 def note_fetch(leader: Leader, voters: Voters, fetch: Fetch, next_offset: int, now_ms: float, wall_ms: int) -> None:
-    """A replica has everything below the offset that it asks for; ``next_offset`` is where the leader's log ends.
+    """Note that a replica has everything below the offset that it asks for. ``next_offset`` is the end of the leader's
+    log.
 
-    It has caught up with what there is now, or with what there was when it last asked (``LeaderState.ReplicaState``).
+    The replica has caught up if it has everything that the log holds now, or held when it last asked
+    (``LeaderState.ReplicaState``).
     """
     known = _progress(leader, voters, fetch.replica, now_ms)
     if known is None:
@@ -46,14 +50,15 @@ def note_fetch(leader: Leader, voters: Voters, fetch: Fetch, next_offset: int, n
 
 
 def note_life(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> None:
-    """A replica is there and follows, though it acknowledges nothing."""
+    """Note that a replica is alive and follows, though it acknowledges nothing."""
     known = _progress(leader, voters, replica, now_ms)
     if known is not None:
         known.fetched_ms = now_ms
 
 
 def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float) -> Progress | None:
-    """What is known of a replica, to be noted anew; None for what is none, and for one too many."""
+    """The progress of a replica, to be updated by the caller; None for a client that is no replica, and beyond the
+    limit."""
     known = leader.replicas.get(replica)
     if known is None and replica.id >= 0:
         if len(leader.replicas) >= MOST_REPLICAS:
@@ -66,32 +71,32 @@ def _progress(leader: Leader, voters: Voters, replica: ReplicaKey, now_ms: float
 
 
 def _is_voter(voters: Voters, replica: tuple[int, bytes]) -> bool:
-    """Whether a replica counts as a voter; one that was configured has any directory."""
+    """Whether a replica counts as a voter; a configured voter may have any directory."""
     voter = voters.get(replica[0])
     return voter is not None and voter.directory_id in (ZERO_UUID, replica[1])
 
 
 def _make_room(leader: Leader, voters: Voters) -> None:
-    """Forget the observer that has been silent for longest, or if there is none, that voter."""
+    """Forget the observer that has been silent for longest; if there is none, the voter that has."""
     last = min(leader.replicas, key=lambda each: (_is_voter(voters, each), leader.replicas[each].fetched_ms))
     del leader.replicas[last]
 
 
 def forget_silent(leader: Leader, now_ms: float) -> None:
-    """Observers that have not fetched for long are gone."""
+    """Forget observers that have not fetched for long."""
     for replica, progress in list(leader.replicas.items()):
         if progress.fetched_ms < now_ms - OBSERVER_SESSION_MS:
             del leader.replicas[replica]
 
 
 def caught_up(leader: Leader, replica: ReplicaKey, now_ms: float) -> bool:
-    """Whether a replica has had all that the leader had, and has fetched within the last hour, as in Kafka."""
+    """Whether a replica has had everything that the leader had, and has fetched within the last hour, as in Kafka."""
     known = leader.replicas.get(replica)
     return known is not None and known.caught_up_wall_ms > 0 and known.fetched_ms > now_ms - CAUGHT_UP_MS
 
 
 def progress_of(leader: Leader, voter: Voter) -> Progress:
-    """What is known of a voter; one that was configured has any directory."""
+    """The progress of a voter; a configured voter may have any directory."""
     exact = leader.replicas.get(ReplicaKey(voter.id, voter.directory_id))
     if exact is not None or voter.directory_id != ZERO_UUID:
         return exact or Progress()
@@ -100,7 +105,8 @@ def progress_of(leader: Leader, voter: Voter) -> Progress:
 
 
 def committed(leader: Leader, local_id: int, voters: Voters) -> int | None:
-    """What a majority of the voters has, if it is news and covers a record of this epoch (Raft's section 5.4.2)."""
+    """The offset that a majority of the voters has reached, if it is new and covers a record of this epoch (Raft's
+    section 5.4.2)."""
     offsets = [
         leader.synced_offset if voter.id == local_id else progress_of(leader, voter).end_offset
         for voter in voters.values()
@@ -113,7 +119,7 @@ def committed(leader: Leader, local_id: int, voters: Voters) -> int | None:
 
 
 def majority_ms(leader: Leader, local_id: int, voters: Voters) -> float:
-    """When a majority, the leader included, was last known to follow it."""
+    """The last time when a majority, the leader included, was known to follow it."""
     times = [
         float("inf") if voter.id == local_id else progress_of(leader, voter).fetched_ms for voter in voters.values()
     ]

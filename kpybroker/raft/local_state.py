@@ -1,4 +1,4 @@
-"""What a node itself knows of the quorum and of its place in it, leader or not (KIP-595's raft-metrics). Pure."""
+"""A node's own view of the quorum and of its place in it, leader or not (KIP-595's raft-metrics). Pure."""
 
 from typing import NamedTuple
 
@@ -9,10 +9,11 @@ UNKNOWN_OFFSET = -1
 
 
 class LocalState(NamedTuple):
-    """``leader_id`` and ``voted_id`` are -1 for nobody, ``high_watermark`` is -1 where it is not known."""
+    """The state of the quorum for metrics. ``leader_id`` and ``voted_id`` are -1 for no node, ``high_watermark`` is -1
+    if unknown."""
 
     role: str
-    """As Kafka's metrics call it."""
+    """The role's name in Kafka's metrics."""
     leader_id: int
     epoch: int
     voted_id: int

@@ -1,7 +1,7 @@
-"""The metadata log as the quorum has decided it: where it begins and ends, and which epoch wrote what.
+"""The metadata log as the quorum has decided it: its start, its end, and the epochs of its records.
 
-The files follow: :meth:`LogView.take` hands out what they still lack, and ``synced_offset`` says up to where they are
-durable. Pure.
+The files follow: :meth:`LogView.take` hands out what they still lack, and ``synced_offset`` is the offset up to which
+they are durable. Pure.
 
 Invariant: a batch is never of an earlier epoch than the one before it.
 """
@@ -15,20 +15,20 @@ from kpywire.batch import parse_header
 
 
 class FileWork(NamedTuple):
-    """What the files lack, to be done in this order."""
+    """Changes that the files lack, to be made in this order."""
 
     truncate_to: int | None
     start_at: int | None
-    """Empty the log; it goes on there."""
+    """If set: empty the log and continue at this offset."""
     batches: list[bytes]
 
 
 class LogView:
-    """Begin, end, epochs and durability of one replica of the log."""
+    """The start, end, epochs and durability of one replica of the log."""
 
     __slots__ = (
         "_batches", "_is_truncating", "_start_at", "_taken_offset", "_truncate_to", "epochs", "next_offset",
-        "snapshot", "start_epoch", "start_offset", "synced_offset",
+        "promised", "snapshot", "start_epoch", "start_offset", "synced_offset",
     )  # fmt: skip
 
     def __init__(
@@ -40,16 +40,17 @@ class LogView:
         start_offset: int = 0,
         start_epoch: int = UNDEFINED_EPOCH,
         snapshot: OffsetAndEpoch | None = None,
+        promised: OffsetAndEpoch | None = None,
     ) -> None:
-        """``snapshot`` is the newest one; it stands for everything below its offset. ``start_epoch`` is that of the
-        record before the log's start.
-        """
+        """``snapshot`` is the newest one; it stands for everything below its offset. ``start_epoch`` is the epoch of
+        the record before the log's start. ``promised`` is the former end of the log, if it has lost records since."""
         self.next_offset = next_offset
         self.epochs = epochs
         self.start_offset = start_offset
         self.start_epoch = start_epoch
         self.snapshot = snapshot
         self.synced_offset = synced_offset
+        self.promised = promised
         self._batches: deque[bytes] = deque()
         self._taken_offset = next_offset
         self._truncate_to: int | None = None
@@ -58,25 +59,39 @@ class LogView:
 
     @property
     def end(self) -> OffsetAndEpoch:
-        """Where the log ends, and the epoch of its last record; 0 of an empty one, as in Kafka."""
+        """The end of the log, and the epoch of its last record; 0 for an empty log, as in Kafka."""
         latest = self.epochs.latest
         if latest == UNDEFINED_EPOCH:
             latest = 0 if self.snapshot is None else self.snapshot.epoch
         return OffsetAndEpoch(self.next_offset, latest)
 
     @property
+    def has_lost(self) -> bool:
+        """Whether records are missing that this node may have acknowledged. Then it cannot lead, and does not vote for
+        a node that lacks them too."""
+        return self.promised is not None and (self.end.epoch, self.end.offset) < (
+            self.promised.epoch,
+            self.promised.offset,
+        )
+
+    @property
+    def acknowledged_end(self) -> OffsetAndEpoch:
+        """The end of the log as far as this node has acknowledged it to others."""
+        return self.promised if self.promised is not None and self.has_lost else self.end
+
+    @property
     def taken_offset(self) -> int:
-        """Where what the files have, or were given to write, ends."""
+        """The end of the batches that the files hold or were given to write."""
         return self._taken_offset
 
     @property
     def is_truncating(self) -> bool:
-        """Whether the files still hold what was cut off."""
+        """Whether the files still hold records that were cut off."""
         return self._is_truncating
 
     @property
     def is_durable(self) -> bool:
-        """Whether all of it is on disk, and nothing else."""
+        """Whether the files durably hold the whole log, and nothing else."""
         return self.synced_offset >= self.next_offset and not self._is_truncating
 
     def append(self, batch: bytes) -> None:
@@ -87,7 +102,7 @@ class LogView:
         self._batches.append(batch)
 
     def take(self) -> FileWork:
-        """What the files lack, each thing once."""
+        """Return the changes that the files lack; each is returned once."""
         taken = FileWork(self._truncate_to, self._start_at, list(self._batches))
         self._truncate_to = self._start_at = None
         self._batches.clear()
@@ -96,15 +111,16 @@ class LogView:
 
     @property
     def has_work(self) -> bool:
-        """Whether the files lack anything that has not been taken."""
+        """Whether the files lack changes that have not been taken."""
         return bool(self._batches) or self._truncate_to is not None or self._start_at is not None
 
     def truncated(self) -> None:
-        """The files were cut, unless they have to be once more."""
+        """Note that the files were cut, unless they have to be cut once more."""
         self._is_truncating = self._truncate_to is not None or self._start_at is not None
 
     def synced(self, next_offset: int) -> bool:
-        """The files are durable up to an offset; False where that is said of what is being cut."""
+        """Note that the files are durable up to an offset. Return False if records are being cut off, as the offset may
+        be of those."""
         if self._is_truncating:
             return False
         self.synced_offset = min(next_offset, self.next_offset)
@@ -120,9 +136,9 @@ class LogView:
         return self.snapshot or OffsetAndEpoch(self.start_offset, epoch)
 
     def needs_snapshot(self, offset: int, last_fetched_epoch: int) -> bool:
-        """Whether a replica that ends like this has to take the snapshot first (``validateOffsetAndEpoch``).
+        """Whether a replica whose log ends like this has to take the snapshot first (``validateOffsetAndEpoch``).
 
-        So has one whose epoch ended before this log begins: where, nobody can tell it any more.
+        This includes a replica whose epoch ended before this log begins: nothing here shows where it ended.
         """
         if self.snapshot is None or (offset == 0 and self.snapshot.offset == 0):
             return False
@@ -131,23 +147,24 @@ class LogView:
         return 0 < offset == self.start_offset and last_fetched_epoch != self.start_epoch
 
     def lacks(self, snapshot: OffsetAndEpoch) -> bool:
-        """Whether this log does not hold what a leader's snapshot stands for (``truncateToLatestSnapshot``)."""
+        """Whether this log lacks records that a leader's snapshot stands for (``truncateToLatestSnapshot``)."""
         return (snapshot.epoch, snapshot.offset) > (self.end.epoch, self.end.offset)
 
     def diverging(self, offset: int, last_fetched_epoch: int) -> OffsetAndEpoch | None:
-        """Where the log of a replica that ends like this has to be cut; None if it is the beginning of this one."""
+        """The place where the log of a replica that ends like this has to be cut; None if it is a prefix of this
+        one."""
         if offset == 0 and self.start_offset == 0:
             return None
         end = self.end_of(last_fetched_epoch)
         return None if end.epoch == last_fetched_epoch and offset <= end.offset else end
 
     def cut_for(self, diverging: OffsetAndEpoch) -> int:
-        """Where this log is to be cut when the leader says that the logs part there."""
+        """The offset where this log must be cut when the leader reports that the logs diverge."""
         end = self.end_of(diverging.epoch)
         return min(end.offset, diverging.offset) if end.epoch == diverging.epoch else end.offset
 
     def truncate_to(self, offset: int) -> None:
-        """Cut off what is at ``offset`` and behind it."""
+        """Cut off everything from ``offset`` on."""
         while self._batches and parse_header(self._batches[-1]).base_offset >= offset:
             self._batches.pop()
         if offset < self._taken_offset:
@@ -159,7 +176,7 @@ class LogView:
         self.synced_offset = min(self.synced_offset, offset)
 
     def replace_by(self, snapshot: OffsetAndEpoch) -> None:
-        """A snapshot was installed: the log begins anew behind it."""
+        """Note that a snapshot was installed: the log continues behind it."""
         self.epochs.clear()
         self._batches.clear()
         self.snapshot = snapshot
@@ -169,7 +186,7 @@ class LogView:
         self.start_epoch = snapshot.epoch
 
     def begins_at(self, snapshot: OffsetAndEpoch, start_offset: int) -> None:
-        """``snapshot`` is the newest one now, and what is before ``start_offset`` is not kept any more."""
+        """Note that ``snapshot`` is the newest one now, and that records before ``start_offset`` are no longer kept."""
         self.snapshot = snapshot
         if start_offset > self.start_offset:
             self.start_epoch = self.epochs.epoch_for(start_offset - 1)
@@ -178,6 +195,6 @@ class LogView:
 
 
 def log_view(next_offset: int, last_epoch: int) -> LogView:
-    """The view of a log of which nobody has to know more than how it ends."""
+    """The view of a log of which only the end matters."""
     epochs = LeaderEpochs([(last_epoch, 0)] if last_epoch >= 0 else [])
     return LogView(next_offset, epochs, synced_offset=next_offset)

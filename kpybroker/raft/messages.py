@@ -1,8 +1,8 @@
-"""What the nodes of a quorum say to one another, without what only the wire needs.
+"""The messages between the nodes of a quorum, without the fields that only the wire needs.
 
 One field here is one field of Kafka's Vote, BeginQuorumEpoch, EndQuorumEpoch, Fetch and FetchSnapshot (KIP-595,
-KIP-630, KIP-853, KIP-996); cluster id, topic and partition are the shell's to check. Offsets are half-open, -1 is
-nobody and nothing.
+KIP-630, KIP-853, KIP-996). The shell checks cluster id, topic and partition. Offsets are half-open; -1 stands for no
+node and no offset.
 """
 
 from collections.abc import Sequence
@@ -29,19 +29,19 @@ class OffsetAndEpoch(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """Asks for a vote, or with ``pre_vote`` whether there would be one (KIP-996), which binds nobody."""
+    """Asks for a vote, or with ``pre_vote`` whether a vote would be granted (KIP-996), which has no lasting effect."""
 
     epoch: int
     replica: ReplicaKey
     end: OffsetAndEpoch
-    """Where the log of the one that asks ends."""
+    """The end of the log of the node that asks."""
     pre_vote: bool
     voter: ReplicaKey
-    """Who is asked, as far as the one that asks knows."""
+    """The replica that is asked, as far as the sender knows."""
 
 
 class BeginQuorumEpoch(NamedTuple):
-    """Tells a voter who leads."""
+    """Tells a voter which node leads."""
 
     epoch: int
     leader_id: int
@@ -49,7 +49,7 @@ class BeginQuorumEpoch(NamedTuple):
 
 
 class EndQuorumEpoch(NamedTuple):
-    """Tells a voter that the leader resigns, and who should stand for election, the best candidate first."""
+    """Tells a voter that the leader resigns, and which nodes should stand for election, the best candidate first."""
 
     epoch: int
     leader_id: int
@@ -57,17 +57,17 @@ class EndQuorumEpoch(NamedTuple):
 
 
 class Fetch(NamedTuple):
-    """Asks the leader for the log from ``offset`` on; also says that all below it is on the asker's disk."""
+    """Asks the leader for the log from ``offset`` on, and confirms that everything below is on the sender's disk."""
 
     epoch: int
     replica: ReplicaKey
     offset: int
     last_fetched_epoch: int
     high_watermark: int
-    """What the asker knows to be committed (KIP-1166); -1 for nothing yet."""
+    """The sender's high watermark (KIP-1166); -1 if it has none yet."""
     max_wait_ms: int = 0
     max_bytes: int = 0
-    """Of batches; one comes in any case, if there is one."""
+    """The limit on batches; if there is one, at least one comes in any case."""
 
 
 class FetchSnapshot(NamedTuple):
@@ -81,7 +81,7 @@ class FetchSnapshot(NamedTuple):
 
 
 class AddVoter(NamedTuple):
-    """Asks a leader to let a replica vote that follows it already (KIP-853)."""
+    """Asks a leader to make a voter of a replica that follows it already (KIP-853)."""
 
     voter: Voter
     timeout_ms: int
@@ -89,7 +89,7 @@ class AddVoter(NamedTuple):
 
 
 class RemoveVoter(NamedTuple):
-    """Asks a leader to let a voter vote no more."""
+    """Asks a leader to remove a voter."""
 
     replica: ReplicaKey
     timeout_ms: int
@@ -103,7 +103,8 @@ class UpdateVoter(NamedTuple):
 
 
 class Known(NamedTuple):
-    """What every response says besides: what went wrong, and who leads the newest epoch the answering node knows."""
+    """The fields that every response has: the error, and the leader of the newest epoch that the answering node
+    knows."""
 
     epoch: int
     leader_id: int = NO_NODE
@@ -118,26 +119,27 @@ class VoteResponse(NamedTuple):
 
 
 class EpochResponse(NamedTuple):
-    """To BeginQuorumEpoch and EndQuorumEpoch."""
+    """The response to BeginQuorumEpoch and EndQuorumEpoch."""
 
     known: Known
 
 
 class FetchResponse(NamedTuple):
-    """Records from the offset that was asked for, or where the logs part, or that a snapshot is needed first."""
+    """Records from the requested offset on, or the place where the logs diverge, or the snapshot that is needed
+    first."""
 
     known: Known
     high_watermark: int = -1
     diverging: OffsetAndEpoch | None = None
-    """The largest epoch not above the asker's last one, and where it ends: cut the log there and ask again."""
+    """The largest epoch not above the asker's last one, and its end: cut the log there and ask again."""
     snapshot: OffsetAndEpoch | None = None
-    """Stands for records that are asked for and not there any more."""
+    """The snapshot that stands for requested records which are no longer there."""
     batches: Sequence[bytes] = ()
-    """Put in by the shell of the leader, which has the files: from the offset asked for on, whole batches."""
+    """Whole batches from the requested offset on. The leader's shell, which has the files, fills them in."""
 
 
 class FetchSnapshotResponse(NamedTuple):
-    """A part of a snapshot. Size and bytes are put in by the shell of the leader, which has the file."""
+    """A part of a snapshot. The leader's shell, which has the file, fills in size and bytes."""
 
     known: Known
     snapshot: OffsetAndEpoch
@@ -147,7 +149,7 @@ class FetchSnapshotResponse(NamedTuple):
 
 
 class VoterResponse(NamedTuple):
-    """To AddVoter, RemoveVoter and UpdateVoter; ``message`` says what is wrong, where there is something to say."""
+    """The response to AddVoter, RemoveVoter and UpdateVoter; ``message`` explains an error, if there is more to say."""
 
     known: Known
     message: str | None = None

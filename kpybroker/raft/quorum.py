@@ -1,8 +1,8 @@
 """One replica of the metadata log: elections, replication, the high watermark (Kafka's KafkaRaftClient).
 
 Messages of the disk, of other nodes and of the clock go in by :meth:`Quorum.step`; :meth:`Quorum.ready` hands out what
-to write and what to say. A vote leaves when ``quorum-state`` is synced, and a follower's next Fetch, which
-acknowledges, when its log is.
+to write and which messages to send. A vote is sent once ``quorum-state`` is synced. A follower sends its next Fetch,
+which acknowledges records, once its log is synced.
 
 Invariants: an epoch is led by one node at most; the first batch of an epoch is its LEADER_CHANGE; the high watermark
 never goes back, and covers a record of the leader's own epoch before anything else; nothing below it is ever cut.
@@ -77,7 +77,7 @@ SNAPSHOT_ERRORS = frozenset((error_codes.SNAPSHOT_NOT_FOUND, error_codes.POSITIO
 class Quorum(Answering):
     """This node's part of the quorum."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         local: Voter,
         history: VoterHistory,
@@ -89,17 +89,16 @@ class Quorum(Answering):
         bootstrap: Sequence[int] = (),
         may_vote: bool = True,
     ) -> None:
-        """``history``, ``election`` and ``log`` are what the disk holds. ``draw`` gives a random number below its
-        argument: with the same one, two nodes would stand for election at the same time for ever. ``bootstrap`` are
-        ids, below -1, that stand for places where somebody may know the leader. Without ``may_vote`` this node is an
-        observer whatever the voters are.
-        """
+        """``history``, ``election`` and ``log`` are the contents of the disk. ``draw`` returns a random number below
+        its argument: if all nodes drew the same numbers, two of them would stand for election at the same time for
+        ever. ``bootstrap`` are ids, below -1, that stand for places where a node may know the leader. Without
+        ``may_vote`` this node is an observer whatever the voters are."""
         super().__init__(local, history, election, log, timing, draw)
         self._may_vote = may_vote
         self._bootstrap = list(bootstrap)
         self._snapshot_parts: list[SnapshotPart] = []
         self._settling: OffsetAndEpoch | None = None
-        """A leader's snapshot that is whole: only the disk is waited for, whatever this node becomes meanwhile."""
+        """A complete snapshot of the leader: only the disk is awaited, whatever role this node takes meanwhile."""
 
     # In and out.
 
@@ -119,7 +118,7 @@ class Quorum(Answering):
         self._drive(now_ms)
 
     def step(self, message: Message, now_ms: float, wall_ms: int | None = None) -> None:
-        """Take one message in. ``now_ms`` is of a clock that never goes back; ``wall_ms`` goes into records.
+        """Process one message. ``now_ms`` is of a clock that never goes back; ``wall_ms`` goes into records.
 
         Raises QuorumBroken.
         """
@@ -144,7 +143,8 @@ class Quorum(Answering):
         self._drive(now_ms)
 
     def append(self, records: Sequence[bytes], timestamp_ms: int) -> tuple[int, int]:
-        """Put records at the end of the log as one batch; their first offset and the one after the last.
+        """Append records at the end of the log as one batch. Return the offset of the first one and the offset after
+        the last.
 
         Raises NotLeader, or RecordsTooLarge; then nothing was appended.
         """
@@ -156,7 +156,7 @@ class Quorum(Answering):
         return self.append_section(section, len(records), timestamp_ms)
 
     def append_section(self, section: bytes, count: int, timestamp_ms: int) -> tuple[int, int]:
-        """As `append`, of so many records that are the section of a batch already."""
+        """Like `append`, for records that are already encoded as the section of a batch."""
         if not isinstance(self.role, Leader):
             raise NotLeader
         if len(section) > MAX_BATCH_BYTES:
@@ -181,9 +181,9 @@ class Quorum(Answering):
         self._wake_parked(role)
 
     def ready(self) -> Ready | None:
-        """What to do now, each thing handed out once; None when there is nothing.
+        """The work to do now, each item handed out once; None if there is nothing.
 
-        Nothing is said while an election is being saved: what is said may rest on it.
+        No message is handed out while an election is being saved, because it may depend on it.
         """
         election, parts = self._unsaved_election, self._snapshot_parts
         may_speak = self._talks.has_words and election is None and self._saving is None
@@ -197,9 +197,9 @@ class Quorum(Answering):
         return Ready(election, work.batches, work.truncate_to, said, work.start_at, parts or ())
 
     def resign(self) -> None:
-        """Stop leading for good: the log cannot be written, or the node stops. The others are told.
+        """Stop leading for good, because the log cannot be written or the node stops. The other nodes are informed.
 
-        What was appended and not handed out was never there. Nothing happens to who does not lead.
+        Records that were appended and not handed out are dropped. On a node that does not lead this has no effect.
         """
         role = self.role
         if isinstance(role, Leader):
@@ -209,7 +209,7 @@ class Quorum(Answering):
 
     @property
     def deadline_ms(self) -> float:
-        """When the next :class:`Tick` is due."""
+        """The time of the next :class:`Tick`."""
         deadlines = [*self._talks.deadlines_ms, *[parked.deadline_ms for parked in self._parked]]
         if self._is_saving:
             return min(deadlines, default=NEVER)
@@ -254,7 +254,8 @@ class Quorum(Answering):
         self.log.append(control_batch(records, offset, self.epoch, self._wall_ms))
 
     def _voters_need_writing(self) -> bool:
-        """``format`` put the voters in a snapshot; the first leader writes them into the log, later one that moved."""
+        """Whether the leader has to write the voters: ``format`` put them in a snapshot, and the first leader writes
+        them into the log; a later leader does so if it has moved."""
         return self.history.voters_offset == BOOTSTRAP_OFFSET or self._has_moved
 
     def _tell_resigned(self, leader: Leader) -> None:
@@ -283,7 +284,7 @@ class Quorum(Answering):
         self.history.truncate_to(offset)
 
     def _snapshot_settled(self, message: SnapshotInstalled | SnapshotBroken, now_ms: float) -> None:
-        """What a snapshot holds is committed: it takes the place of a shorter log, whatever this node is now."""
+        """The contents of a snapshot are committed: it replaces a shorter log, whatever this node's role is now."""
         role = self.role
         if self._settling == message.snapshot:
             self._settling = None
@@ -314,7 +315,7 @@ class Quorum(Answering):
             if known.error_code == error_codes.NOT_LEADER_OR_FOLLOWER and known.epoch == self.epoch:
                 self._leader_is_gone(node_id, now_ms)  # who led this epoch says that it does so no more
         elif isinstance(response, VoteResponse):
-            self._vote_answered(node_id, response.granted, now_ms)
+            self._vote_answered(node_id, now_ms, granted=response.granted)
         elif isinstance(response, FetchResponse):
             self._fetched(response, now_ms)
         elif isinstance(response, FetchSnapshotResponse):
@@ -339,13 +340,14 @@ class Quorum(Answering):
             self._leader_is_gone(message.node_id, now_ms)
 
     def _leader_is_gone(self, node_id: int, now_ms: float) -> None:
-        """No wait for silence that says no more. Whoever still hears a leader would refuse the vote."""
+        """The leader's process has ended, so there is no need to wait for it to time out. Voters that still hear a
+        leader would refuse the vote."""
         role = self.role
         if isinstance(role, Follower) and role.election.leader_id == node_id:
             role.has_fetched, role.is_abandoned = False, True
             role.deadline_ms = min(role.deadline_ms, now_ms + self._draw(self.timing.gone_backoff_max_ms))
 
-    def _vote_answered(self, node_id: int, granted: bool, now_ms: float) -> None:
+    def _vote_answered(self, node_id: int, now_ms: float, *, granted: bool) -> None:
         role = self.role
         if not isinstance(role, Prospective | Candidate):
             return
@@ -360,7 +362,7 @@ class Quorum(Answering):
             else:
                 self._stand(now_ms)
         elif role.votes.is_lost and isinstance(role, Candidate) and not role.is_lost:
-            role.is_lost = True  # whoever refused may stand as well: the wait before the next attempt is random
+            role.is_lost = True  # the refusing voter may stand as well: the wait before the next attempt is random
             role.deadline_ms = min(role.deadline_ms, now_ms + self._backoff())
 
     def _fetched(self, response: FetchResponse, now_ms: float) -> None:
@@ -404,12 +406,12 @@ class Quorum(Answering):
         self._snapshot_parts.append(SnapshotPart(response.snapshot, response.position, response.data, is_whole))
 
     def _forget_snapshot(self) -> None:
-        """The leader has it no more: the next fetch tells which one it has."""
+        """The leader no longer has the snapshot: the answer to the next fetch names the one it has."""
         if isinstance(self.role, Follower):
             self.role.snapshot = None
 
     def _replicate(self, batch: bytes) -> bool:
-        """Take over one batch of the leader; False if it is damaged or does not continue the log."""
+        """Append one batch of the leader to this log. Return False if it is damaged or does not continue the log."""
         header = parse_header(batch)
         if header.base_offset != self.next_offset or not check_crc(batch, header):
             return False
@@ -425,7 +427,7 @@ class Quorum(Answering):
         return majority_ms + self.timing.fetch_timeout_ms * 1.5
 
     def _drive(self, now_ms: float) -> None:
-        """Do what time or the last message has made due."""
+        """Do whatever time or the last message has made due."""
         self._talks.forgive(now_ms)
         match self.role:
             case Leader() as role:
@@ -434,7 +436,7 @@ class Quorum(Answering):
                 return  # a slow disk is nobody's silence
             case Follower() as role if self._awaits_disk:
                 if now_ms >= role.deadline_ms:
-                    role.has_fetched, role.deadline_ms = False, NEVER  # whoever asks for a vote may have it
+                    role.has_fetched, role.deadline_ms = False, NEVER  # the next candidate may have the vote
             case Follower() as role if role.deadline_ms == NEVER:
                 self._listen_again(role, now_ms)
             case Resigned() as role:
@@ -443,10 +445,11 @@ class Quorum(Answering):
                 elif not self.is_voter:
                     self._leave(Unattached(role.election._replace(leader_id=NO_NODE)))
             case Unattached() | Follower() as role if now_ms >= role.deadline_ms:
-                if self.is_voter:
+                if self.may_stand:
                     self._ask_before_standing(now_ms)
                 else:
-                    self._leave(Unattached(role.election._replace(leader_id=NO_NODE)))
+                    election = role.election._replace(leader_id=NO_NODE)
+                    self._leave(Unattached(election, self._election_deadline(now_ms)))
             case Prospective() as role if now_ms >= role.deadline_ms or role.votes.is_lost:
                 self._give_up(role, now_ms)
             case Candidate() as role if now_ms >= role.deadline_ms:
@@ -461,11 +464,11 @@ class Quorum(Answering):
 
     @property
     def _awaits_disk(self) -> bool:
-        """Whether a follower cannot ask its leader for anything before its own disk is done."""
+        """Whether a follower must wait for its own disk before it can ask its leader for anything."""
         return self._settling is not None or not self.log.is_durable
 
     def _listen_again(self, role: Follower, now_ms: float) -> None:
-        """The disk is done: the leader can be asked again, unless it is known to have gone."""
+        """The disk is ready: the leader can be asked again, unless it is known to have gone."""
         if not role.is_abandoned:
             role.deadline_ms = now_ms + self.timing.fetch_timeout_ms
         elif role.deadline_ms == NEVER:
@@ -513,16 +516,17 @@ class Quorum(Answering):
             self._talks.ask(leader_id, request)
 
     def _has_news(self, role: Follower) -> bool:
-        """Whether the leader ought to be told of this voter: where it moved to, or of a configured one anything."""
+        """Whether the leader should be informed about this voter: that it moved, or, for a configured voter, anything
+        at all."""
         return self._has_moved or (self.history.kraft_version == 0 and self.is_voter and not role.has_told)
 
     @property
     def _has_moved(self) -> bool:
-        """Whether the voters' record says something else of this node than it does."""
+        """Whether the voters' record of this node differs from its own data."""
         return self.history.kraft_version >= 1 and self.is_voter and self.history.voters[self.local.id] != self.local
 
     def _ask_anybody(self) -> None:
-        """An observer finds the leader by asking the voters, and where it was told to begin, in turn."""
+        """Find the leader, as an observer, by asking the voters and the bootstrap servers in turn."""
         node_id = self._talks.next_free([*self._others, *self._bootstrap])
         if node_id is not None and self.log.is_durable:
             self._talks.ask(node_id, self._next_fetch())

@@ -1,4 +1,4 @@
-"""What this node is in an epoch. Each role is a small object that holds just what that role knows.
+"""The roles of this node in an epoch. Each one is a small object that holds just what that role knows.
 
 Times are milliseconds of a clock that only goes forward; a deadline of ``NEVER`` does not come.
 """
@@ -14,7 +14,8 @@ NEVER = float("inf")
 
 
 class ElectionState(NamedTuple):
-    """What must survive a crash: the epoch, whom this node voted for in it, who was elected (``quorum-state``)."""
+    """The state that must survive a crash: the epoch, this node's vote in it, and the elected leader
+    (``quorum-state``)."""
 
     epoch: int = 0
     leader_id: int = NO_NODE
@@ -23,7 +24,7 @@ class ElectionState(NamedTuple):
 
 
 class Unattached:
-    """Knows an epoch, but no leader of it; has voted for another or for nobody."""
+    """Knows an epoch, but no leader of it; has voted for another replica or for none."""
 
     __slots__ = ("deadline_ms", "election")
 
@@ -34,7 +35,7 @@ class Unattached:
 
 
 class Votes:
-    """What the voters answered; silence is neither, but who is gone will not answer."""
+    """The voters' answers. Silence counts as neither yes nor no, but a voter that is gone will not answer."""
 
     __slots__ = ("gone", "granted", "needed", "refused", "voters")
 
@@ -46,7 +47,7 @@ class Votes:
         self.gone: set[int] = set()
 
     def note(self, voter_id: int, *, granted: bool) -> None:
-        """One answer; the first of each voter counts."""
+        """Note one answer; the first one of each voter counts."""
         if voter_id in self.voters and voter_id not in self.refused and voter_id not in self.granted:
             if granted:
                 self.granted.append(voter_id)
@@ -63,7 +64,7 @@ class Votes:
 
     @property
     def missing(self) -> list[int]:
-        """Who has not answered."""
+        """The voters that have not answered."""
         return sorted(self.voters - self.refused - set(self.granted))
 
 
@@ -91,12 +92,12 @@ class Candidate:
 
     @property
     def granted(self) -> list[int]:
-        """Who votes for it."""
+        """The voters that grant their vote."""
         return self.votes.granted
 
 
 class SnapshotProgress:
-    """A snapshot that is being fetched, and how much of it has come."""
+    """The progress of a snapshot that is being fetched."""
 
     __slots__ = ("position", "snapshot")
 
@@ -107,7 +108,8 @@ class SnapshotProgress:
 
 
 class Follower:
-    """Replicates a leader's log. A voter that hears nothing of it until ``deadline_ms`` looks for another."""
+    """Replicates a leader's log. If a voter hears nothing from the leader until ``deadline_ms``, it looks for
+    another."""
 
     __slots__ = ("deadline_ms", "election", "has_fetched", "has_told", "is_abandoned", "snapshot", "update_ms")
 
@@ -116,17 +118,17 @@ class Follower:
         self.deadline_ms = deadline_ms
         self.has_fetched = False
         self.has_told = False
-        """Whether the leader knows what this node has told of itself, with ``kraft.version`` 0."""
+        """Whether the leader has this node's own data, with ``kraft.version`` 0."""
         self.is_abandoned = False
         """Whether the leader is known to have gone."""
         self.snapshot: SnapshotProgress | None = None
-        """Records wait for it."""
+        """The snapshot that must be fetched before any records."""
         self.update_ms: float = 0
-        """From when on the leader may be told where this node listens, if it does not know."""
+        """The earliest time to inform the leader where this node listens, if the leader does not know."""
 
 
 class Progress:
-    """How far a replica is, as its last fetch told, and when it came; -1 for never."""
+    """The progress of a replica as of its last fetch, and the time of that fetch; -1 for never."""
 
     __slots__ = ("caught_up_wall_ms", "end_offset", "fetched_ms", "fetched_wall_ms", "leaders_next_offset")
 
@@ -135,9 +137,9 @@ class Progress:
         self.fetched_ms: float = -1
         self.fetched_wall_ms = -1
         self.caught_up_wall_ms = -1
-        """When it was last known to have all that the leader had."""
+        """The last time when it was known to have everything that the leader had."""
         self.leaders_next_offset = -1
-        """Where the leader's log ended when it last fetched."""
+        """The end of the leader's log at its last fetch."""
 
 
 class PendingChange(NamedTuple):
@@ -145,12 +147,13 @@ class PendingChange(NamedTuple):
 
     ticket: Any
     next_offset: int
-    """Behind its record."""
+    """The offset after its record."""
     deadline_ms: float
 
 
 class Leader:
-    """Leads the epoch. What is on its own disk counts towards the majority; what is only written does not."""
+    """Leads the epoch. Records on its own disk count towards the majority; records that are written but not synced do
+    not."""
 
     __slots__ = (
         "announce_ms", "change", "election", "epoch_start_offset", "granted", "high_watermark", "known_voters",
@@ -164,20 +167,19 @@ class Leader:
         self.synced_offset = epoch_start_offset
         self.high_watermark: int | None = None
         self.replicas: dict[tuple[int, bytes], Progress] = {}
-        """Voters and observers, by id and directory."""
+        """The voters and observers, by id and directory."""
         self.majority_ms = now_ms
-        """When a majority of voters was last known to follow."""
+        """The last time when a majority of voters was known to follow."""
         self.change: PendingChange | None = None
         self.announce_ms: dict[int, float] = {}
-        """By voter: when to tell it again who leads."""
+        """The next time to announce the leader, by voter."""
         self.known_voters: Voters = {}
-        """With configured voters: what each of them has told of itself."""
+        """With configured voters: the data that each of them has reported about itself."""
 
 
 class Resigned:
-    """Led, and cannot any more: its disk failed, it is stopping, or too few voters follow. Stands again in no epoch
-    that it led.
-    """
+    """Led, and cannot any more: its disk failed, it is stopping, or too few voters follow. It never again stands in an
+    epoch that it led."""
 
     __slots__ = ("deadline_ms", "election")
 

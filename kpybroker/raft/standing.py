@@ -1,6 +1,6 @@
-"""Where a node stands in the quorum: its role in its epoch, and the steps from one role to the next. Pure.
+"""A node's standing in the quorum: its role in its epoch, and the transitions between roles. Pure.
 
-Not here: what is said in a role, and the log; that is `kpybroker.raft.quorum`.
+Not here: the messages that each role sends, and the log; those are in `kpybroker.raft.quorum`.
 
 Invariant: the epoch never goes back, and every change of epoch, vote or known leader is handed out to be saved.
 """
@@ -33,7 +33,7 @@ FIRST_BACKOFF_MS = 100
 
 
 class Standing:
-    """Role, epoch and what is known of the voters."""
+    """The role, the epoch and the known voters."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Standing:
 
     @property
     def leader_id(self) -> int:
-        """Who leads the epoch, -1 where this node does not know."""
+        """The leader of the epoch; -1 if this node does not know it."""
         return self.role.election.leader_id
 
     @property
@@ -91,8 +91,13 @@ class Standing:
         """Whether this node, with this disk, is the whole quorum."""
         return self.is_voter and len(self.history.voters) == 1
 
+    @property
+    def may_stand(self) -> bool:
+        """Whether this node may be elected now: not while it lacks records that it may have helped to commit."""
+        return self.is_voter and (self.is_only_voter or not self.log.has_lost)
+
     def is_voting(self, replica: ReplicaKey) -> bool:
-        """Whether a replica is a voter with the disk that it has."""
+        """Whether a replica, with the disk that it has, is a voter."""
         known = self.history.voters.get(replica.id)
         if known is None:
             return False
@@ -104,7 +109,7 @@ class Standing:
 
     @property
     def _is_saving(self) -> bool:
-        """Whether `quorum-state` on disk is behind; nothing is said meanwhile."""
+        """Whether `quorum-state` on disk is behind; no message is sent meanwhile."""
         return self._saving is not None or self._unsaved_election is not None
 
     # Roles.
@@ -116,7 +121,7 @@ class Standing:
         return now_ms + timeout_ms + self._draw(timeout_ms)
 
     def _backoff(self) -> int:
-        """How long to wait after a lost election: random, of a range that grows with each (KIP-595)."""
+        """The delay after a lost election: random, from a range that grows with each one (KIP-595)."""
         self._lost_elections += 1
         range_ms = FIRST_BACKOFF_MS << min(self._lost_elections - 1, 16)
         return self._draw(min(range_ms, self.timing.election_backoff_max_ms))
@@ -125,7 +130,7 @@ class Standing:
         self._unsaved_election = election
 
     def _leave(self, role: Role) -> None:
-        """Become something else. What was asked in the old role is not waited for."""
+        """Take another role. Answers to requests of the old role are ignored."""
         if isinstance(self.role, Leader) and self.role.change is not None:
             known = Known(role.election.epoch, role.election.leader_id, error_codes.NOT_LEADER_OR_FOLLOWER)
             self._talks.answer(self.role.change.ticket, VoterResponse(known))
@@ -138,7 +143,7 @@ class Standing:
         self.role = role
 
     def _unattach(self, epoch: int, now_ms: float) -> None:
-        """Know of a newer epoch, and not who leads it."""
+        """Enter a newer epoch whose leader is not known."""
         role = self.role
         deadline_ms = NEVER if isinstance(role, Leader | Follower) else role.deadline_ms
         if deadline_ms == NEVER:
@@ -169,7 +174,7 @@ class Standing:
         self._leave(Candidate(election, Votes(self.history.voters), deadline_ms))
 
     def _give_up(self, role: Prospective, now_ms: float) -> None:
-        """Most would not vote for this node: the leader it lost may still be there."""
+        """Give up this attempt: most voters would refuse, so the leader that this node lost may still be there."""
         election = role.election
         deadline_ms = now_ms + self._backoff() if role.votes.gone else self._election_deadline(now_ms)
         if election.leader_id not in (NO_NODE, self.local.id):
@@ -178,7 +183,7 @@ class Standing:
             self._leave(Unattached(election, deadline_ms))
 
     def _note_leader(self, epoch: int, leader_id: int, now_ms: float) -> None:
-        """Somebody says who leads an epoch, or that there is a newer one. Raises QuorumBroken."""
+        """Note the leader of an epoch, or a newer epoch, as another node reports it. Raises QuorumBroken."""
         if epoch < self.epoch or (epoch == self.epoch and leader_id in (NO_NODE, self.local.id)):
             return  # what this node led on a disk that it has lost is news to it, and no use
         known = self.role.election.leader_id

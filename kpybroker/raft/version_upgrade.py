@@ -1,9 +1,9 @@
 """``kraft.version`` raised from 0 to 1 while the quorum runs: the configured voters are written into the log. Pure.
 
-As long as the voters are those of the configuration, each tells its leader which directory it has, where it listens and
-which levels it knows (KIP-853, Kafka's ``KRaftVersionUpgrade``).
+As long as the voters are those of the configuration, each reports to its leader which directory it has, where it
+listens and which levels it supports (KIP-853, Kafka's ``KRaftVersionUpgrade``).
 
-Invariant: the voters that are written are the configured ones, each with the directory that it told of itself.
+Invariant: the voters that are written are the configured ones, each with the directory that it reported.
 """
 
 from kpybroker.raft.errors import CannotUpgrade
@@ -12,11 +12,12 @@ from kpybroker.raft.voters import Voter, VoterHistory, Voters, voter_set
 from kpywire import error_codes
 
 NOTHING_KNOWN = (0, 0)
-"""The levels of a voter that has told nothing."""
+"""The levels of a voter that has not reported any."""
 
 
 def known_at_first(history: VoterHistory, local: Voter) -> Voters:
-    """What a leader knows of configured voters when it begins to lead: itself. Nobody, of voters that are written."""
+    """The configured voters as a leader knows them when it begins to lead: only itself in full. Empty if the voters are
+    in the log."""
     if history.kraft_version >= RECONFIGURABLE_FROM:
         return {}
     silent = [each._replace(kraft_versions=NOTHING_KNOWN) for each in history.voters.values()]
@@ -24,7 +25,7 @@ def known_at_first(history: VoterHistory, local: Voter) -> Voters:
 
 
 def with_told(known: Voters, voter: Voter) -> Voters | Refusal:
-    """The voters after one of them has told of itself (``UpdateVoterHandler`` of ``kraft.version`` 0)."""
+    """Return the voters with the report of one of them (``UpdateVoterHandler`` of ``kraft.version`` 0)."""
     lowest, highest = voter.kraft_versions
     if not lowest <= 0 <= highest:
         return Refusal(error_codes.INVALID_REQUEST)
@@ -34,7 +35,7 @@ def with_told(known: Voters, voter: Voter) -> Voters | Refusal:
 
 
 def upgraded(history: VoterHistory, known: Voters, level: int) -> Voters | None:
-    """The voters to write with a level; None if it is the present one. Raises CannotUpgrade."""
+    """The voters to write with a level; None if it is the present level. Raises CannotUpgrade."""
     if level == history.kraft_version:
         return None
     if any(not voter.kraft_versions[0] <= level <= voter.kraft_versions[1] for voter in known.values()):

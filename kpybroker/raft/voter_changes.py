@@ -1,4 +1,4 @@
-"""Voters added, removed and moved while the quorum runs (KIP-853): what a leader makes of such a request. Pure.
+"""Voters added, removed and moved while the quorum runs (KIP-853): the leader's decision on such a request. Pure.
 
 Invariant: one change at a time, and none before the last one and a record of the leader's own epoch are committed. So
 any majority of the old voters meets any majority of the new ones.
@@ -21,22 +21,22 @@ VoterChange = AddVoter | RemoveVoter | UpdateVoter
 
 
 class Refusal(NamedTuple):
-    """Why the voters stay as they are."""
+    """The reason why the voters stay as they are."""
 
     error_code: int
     message: str | None = None
 
 
 def refusal(leader: Leader, history: VoterHistory, change: VoterChange) -> Refusal | None:
-    """What is wrong with a change before the new voter was asked for anything; None if nothing is."""
+    """The error of a change, before the new voter is contacted; None if there is none."""
     voters = _changed(leader, history, change)
     return voters if isinstance(voters, Refusal) else None
 
 
 def changed(leader: Leader, history: VoterHistory, change: VoterChange, now_ms: float) -> Voters | Refusal:
-    """The voters after a change (Kafka's AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler), or what is wrong.
+    """The voters after a change (Kafka's AddVoterHandler, RemoveVoterHandler, UpdateVoterHandler), or the refusal.
 
-    Of an update that says what is known the same voters come back.
+    An update that reports what is already known returns the same voters.
     """
     voters = _changed(leader, history, change)
     if isinstance(change, AddVoter) and not isinstance(voters, Refusal):

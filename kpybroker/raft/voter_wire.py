@@ -1,6 +1,6 @@
 """AddRaftVoter, RemoveRaftVoter and UpdateRaftVoter as Kafka's requests and responses (KIP-853). Pure.
 
-Not here: what is wrong with a request before the quorum sees it; that is `kpybroker.controller.voter_requests`.
+Not here: the checks of a request before the quorum sees it; those are in `kpybroker.quorum.voter_requests`.
 """
 
 from typing import Any
@@ -15,7 +15,7 @@ REMOVAL_TIMEOUT_MS = 5_000
 
 
 def update_to_wire(request: UpdateVoter, cluster_id: str) -> update_raft_voter.UpdateRaftVoterRequest:
-    """What a voter that moved sends to the leader."""
+    """The request that a voter that moved sends to the leader."""
     voter = request.voter
     lowest, highest = voter.kraft_versions
     return update_raft_voter.UpdateRaftVoterRequest(
@@ -37,7 +37,7 @@ def voter_from_wire(message: Any, kraft_versions: tuple[int, int]) -> Voter:
 
 
 def change_from_wire(message: Any, kraft_versions: tuple[int, int]) -> AddVoter | RemoveVoter | UpdateVoter:
-    """What is asked for."""
+    """The change that a request asks for."""
     match message:
         case add_raft_voter.AddRaftVoterRequest():
             voter = voter_from_wire(message, kraft_versions)
@@ -48,7 +48,7 @@ def change_from_wire(message: Any, kraft_versions: tuple[int, int]) -> AddVoter 
 
 
 def answer_to_wire(message: Any, response: VoterResponse, leader: VoterEndpoint | None) -> Any:
-    """The response to ``message``; ``leader`` is where the one that it names listens."""
+    """The response to ``message``; ``leader`` is the endpoint of the leader that the response names."""
     known = response.known
     match message:
         case add_raft_voter.AddRaftVoterRequest():
@@ -76,6 +76,6 @@ def _text(response: VoterResponse) -> str | None:
 
 
 def update_response_from_wire(message: update_raft_voter.UpdateRaftVoterResponse) -> VoterResponse:
-    """What the leader answers to a voter that moved."""
+    """The leader's response to a voter that moved."""
     leader = message.current_leader
     return VoterResponse(Known(leader.leader_epoch, leader.leader_id, message.error_code))

@@ -1,4 +1,4 @@
-"""Who votes: the voter sets that the log's control records name, each valid from an offset on (KIP-853).
+"""The voters: the voter sets that the log's control records name, each valid from an offset on (KIP-853).
 
 ``kraft.version`` 0 takes the voters from the configuration, for ever; ``kraft.version`` 1 writes them into the log.
 """
@@ -14,7 +14,7 @@ BOOTSTRAP_OFFSET = -1
 
 
 class VoterEndpoint(NamedTuple):
-    """Where a voter listens for the other voters."""
+    """An address where a voter listens for the other voters."""
 
     name: str
     host: str
@@ -22,7 +22,8 @@ class VoterEndpoint(NamedTuple):
 
 
 class Voter(NamedTuple):
-    """One voter. The id of its directory tells it from one that lost its disk; zero with ``kraft.version`` 0."""
+    """One voter. The id of its directory distinguishes it from one that lost its disk; zero with ``kraft.version``
+    0."""
 
     id: int
     directory_id: bytes = ZERO_UUID
@@ -72,7 +73,8 @@ def from_record(record: voters_record.VotersRecord) -> Voters:
 
 
 class VoterHistory:
-    """What the control records of snapshot and log said, by offset. The last entry holds, committed or not."""
+    """The voters and ``kraft.version`` from the control records of snapshot and log, by offset. The last entry counts,
+    committed or not."""
 
     def __init__(self, static_voters: Sequence[Voter] = ()) -> None:
         self._static = voter_set(static_voters)
@@ -91,30 +93,31 @@ class VoterHistory:
 
     @property
     def voters_offset(self) -> int | None:
-        """Where the voters were written; BOOTSTRAP_OFFSET in the snapshot of ``format``; None for configured ones."""
+        """The offset of the voters' record; BOOTSTRAP_OFFSET in the snapshot of ``format``; None for configured
+        voters."""
         return self._voters[-1][0] if self._voters else None
 
     def add_voters(self, offset: int, voters: Voters) -> None:
-        """A KRAFT_VOTERS record was read or written."""
+        """Add the voters of a KRAFT_VOTERS record that was read or written."""
         self._voters.append((offset, voters))
 
     def add_kraft_version(self, offset: int, version: int) -> None:
-        """A KRAFT_VERSION record was read or written."""
+        """Add the level of a KRAFT_VERSION record that was read or written."""
         self._kraft_versions.append((offset, version))
 
     def as_of(self, offset: int) -> "VoterHistory":
-        """What the records below ``offset`` say."""
+        """The history according to the records below ``offset``."""
         history = VoterHistory(list(self._static.values()))
         history._voters = [entry for entry in self._voters if entry[0] < offset]
         history._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < offset]
         return history
 
     def replace_by(self, other: "VoterHistory") -> None:
-        """A snapshot took the place of the log; the configured voters stay."""
+        """Replace the history because a snapshot replaced the log; the configured voters stay."""
         self._voters = list(other._voters)
         self._kraft_versions = list(other._kraft_versions)
 
     def truncate_to(self, offset: int) -> None:
-        """The log lost what is at ``offset`` and behind it."""
+        """Forget the records from ``offset`` on, which the log has lost."""
         self._voters = [entry for entry in self._voters if entry[0] < offset]
         self._kraft_versions = [entry for entry in self._kraft_versions if entry[0] < offset]

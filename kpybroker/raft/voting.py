@@ -8,8 +8,8 @@ from kpywire.uuid import ZERO_UUID
 def would_grant(role: Role, vote: Vote, end: OffsetAndEpoch) -> bool:
     """Whether a node in ``role``, whose log ends at ``end``, grants a vote asked for in its own epoch.
 
-    A vote goes to one replica of an epoch, and only to one whose log holds everything that may be committed. The
-    question before a vote binds nobody, but a node that follows a living leader answers it with no.
+    A node votes for one replica in an epoch, and only for one whose log holds everything that may be committed. The
+    question before a vote has no lasting effect, but a node that follows a living leader answers it with no.
     """
     is_complete = (vote.end.epoch, vote.end.offset) >= (end.epoch, end.offset)
     match role:
@@ -20,10 +20,10 @@ def would_grant(role: Role, vote: Vote, end: OffsetAndEpoch) -> bool:
         case Candidate() | Resigned():
             return vote.pre_vote and is_complete
         case Unattached() | Prospective():
-            return is_complete if vote.pre_vote else _grants_for_good(role, vote, is_complete)
+            return is_complete if vote.pre_vote else _grants_for_good(role, vote, is_complete=is_complete)
 
 
-def _grants_for_good(role: Unattached | Prospective, vote: Vote, is_complete: bool) -> bool:
+def _grants_for_good(role: Unattached | Prospective, vote: Vote, *, is_complete: bool) -> bool:
     election = role.election
     if election.voted_id != NO_NODE:
         same_disk = election.voted_directory_id in (ZERO_UUID, vote.replica.directory_id)

@@ -39,7 +39,7 @@ WithEndpoints = Mapping[int, VoterEndpoint]
 
 
 class Refused(NamedTuple):
-    """What is wrong with a request before it reaches the quorum; ``is_whole`` if it is wrong as a whole."""
+    """The error of a request that does not reach the quorum; ``is_whole`` if the request is wrong as a whole."""
 
     error_code: int
     is_whole: bool
@@ -49,7 +49,8 @@ class Refused(NamedTuple):
 
 
 def to_wire(request: Request, cluster_id: str, endpoints: tuple[VoterEndpoint, ...]) -> Any:
-    """The request of Kafka that says this; ``endpoints`` are where this node listens, for those that tell of it."""
+    """The request of Kafka for a message of the quorum; ``endpoints`` are where this node listens, for requests that
+    contain them."""
     match request:
         case Vote():
             return _vote(request, cluster_id)
@@ -160,18 +161,18 @@ def _fetch_snapshot(request: FetchSnapshot, cluster_id: str) -> fetch_snapshot.F
 
 
 def from_wire(message: Any, cluster_id: str) -> Request | Refused:
-    """What a node of the quorum asks.
+    """The message of the quorum in a request of Kafka.
 
-    INCONSISTENT_CLUSTER_ID, or INVALID_REQUEST for what is not about the one partition of the metadata log.
+    INCONSISTENT_CLUSTER_ID, or INVALID_REQUEST for a request about anything but the one partition of the metadata log.
     """
     if message.cluster_id not in (None, cluster_id):
-        return Refused(error_codes.INCONSISTENT_CLUSTER_ID, True)
+        return Refused(error_codes.INCONSISTENT_CLUSTER_ID, is_whole=True)
     partition = _only_partition(message)
     if partition is None:
         is_snapshot = isinstance(message, fetch_snapshot.FetchSnapshotRequest)
         if is_snapshot and len(message.topics) == 1 and len(message.topics[0].partitions) == 1:
-            return Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, False)
-        return Refused(error_codes.INVALID_REQUEST, True)
+            return Refused(error_codes.UNKNOWN_TOPIC_OR_PARTITION, is_whole=False)
+        return Refused(error_codes.INVALID_REQUEST, is_whole=True)
     match message:
         case voting.VoteRequest():
             return Vote(
@@ -199,7 +200,7 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
                 message.max_bytes,
             )
     if partition.fetch_offset < 0 or partition.last_fetched_epoch < 0 or partition.current_leader_epoch < 0:
-        return Refused(error_codes.INVALID_REQUEST, False)
+        return Refused(error_codes.INVALID_REQUEST, is_whole=False)
     replica_id = message.replica_state.replica_id if message.replica_state.replica_id >= 0 else message.replica_id
     return Fetch(
         partition.current_leader_epoch,
@@ -213,7 +214,7 @@ def from_wire(message: Any, cluster_id: str) -> Request | Refused:
 
 
 def _only_partition(message: Any) -> Any:
-    """The partition's part of a request or response, None if it speaks of anything else."""
+    """The partition's part of a request or response; None if it contains any other partition."""
     if len(message.topics) != 1 or len(message.topics[0].partitions) != 1:
         return None
     (topic,) = message.topics
@@ -230,7 +231,7 @@ def _only_partition(message: Any) -> Any:
 
 
 def refusal(message: Any, refused: Refused) -> Any:
-    """The response that says what is wrong with a request."""
+    """The response that reports the error of a request."""
     code = refused.error_code
     match message:
         case voting.VoteRequest():
@@ -264,7 +265,7 @@ def _no_snapshot(message: Any, refused: Refused) -> fetch_snapshot.FetchSnapshot
 
 
 def response_to_wire(message: Any, response: Response, endpoints: WithEndpoints, records: bytes | None = None) -> Any:
-    """The response of Kafka to ``message`` that says this; ``records`` are whole batches, of a Fetch."""
+    """The response of Kafka to ``message`` for a response of the quorum; ``records`` are whole batches, for a Fetch."""
     known = response.known
     if isinstance(response, VoterResponse):
         return answer_to_wire(message, response, endpoints.get(known.leader_id))
@@ -304,7 +305,7 @@ def _epoch_response(module: Any, name: str, known: Known, endpoints: WithEndpoin
 
 
 def _endpoints(endpoint_class: Any, known: Known, endpoints: WithEndpoints) -> list[Any]:
-    """Where the leader listens, for who does not know it."""
+    """The leader's endpoints, for a node that does not know them."""
     found = endpoints.get(known.leader_id)
     return [] if found is None else [endpoint_class(node_id=known.leader_id, host=found.host, port=found.port)]
 
@@ -364,9 +365,9 @@ def _fetch_snapshot_response(
 
 
 def response_from_wire(message: Any) -> tuple[Response, bytes]:
-    """What a node of the quorum answers, and the record batches that came with it.
+    """The response of the quorum in one of Kafka, and the record batches that came with it.
 
-    A response that is wrong as a whole says nothing of an epoch (-1).
+    A response that is wrong as a whole has no epoch (-1).
     """
     if isinstance(message, update_raft_voter.UpdateRaftVoterResponse):
         return update_response_from_wire(message), b""
@@ -410,7 +411,7 @@ def _snapshot_part(partition: Any) -> FetchSnapshotResponse:
 
 
 def endpoints_in(message: Any) -> dict[int, VoterEndpoint]:
-    """Where nodes listen, as a request or response of the quorum says."""
+    """The endpoints of nodes that a request or response of the quorum contains."""
     if isinstance(message, begin.BeginQuorumEpochRequest | end.EndQuorumEpochRequest):
         partition, listeners = _only_partition(message), message.leader_endpoints
         if partition is None or not listeners:

@@ -1,1 +1,1 @@
-"""Which partitions this node holds and in which role; the job of Kafka's ReplicaManager."""
+"""The partitions that this node holds, and its role in each; the job of Kafka's ReplicaManager."""

@@ -1,7 +1,7 @@
-"""Tell the controller in which log directory each replica of this node lies (KIP-858).
+"""Report to the controller in which log directory each replica of this node is (KIP-858).
 
-It needs to know when there are several directories: if one of them fails, the partitions in it lose their leader and
-no others. Assignments made in quick succession go in one request.
+The controller needs this if there are several directories: if one of them fails, only the partitions in it lose their
+leader. Assignments made in quick succession go into one request.
 """
 
 import logging
@@ -22,7 +22,7 @@ log = logging.getLogger("kpybroker.replicas")
 GATHER_MS = 100
 RETRY_MS = 1_000
 MAX_ASSIGNMENTS = 2250
-"""As many as Kafka's AssignmentsManager puts into one request."""
+"""The most assignments in one request, as in Kafka's AssignmentsManager."""
 
 Place = tuple[bytes, int]
 """(topic id, partition index)."""
@@ -44,14 +44,16 @@ class Assignments:
         self._broker_epoch = broker_epoch
         self._unsent: dict[Place, bytes] = {}
         self._waiting: dict[Place, tuple[bytes, Callable[[], object]]] = {}
-        """Who wants to know that a directory has been noted."""
+        """The callbacks for directories that the controller has noted, each with its directory."""
         self._scheduled = False
 
     def assign(
         self, topic_id: bytes, index: int, directory_id: bytes, then: Callable[[], object] | None = None
     ) -> None:
-        """A replica lies in this directory from now on; ``then`` is called when the controller has noted that, or
-        knows nothing of directories. A later assignment of the replica takes its place."""
+        """Report that a replica is in this directory from now on. A later assignment of the replica replaces it.
+
+        ``then`` is called when the controller has noted it, or knows nothing of directories.
+        """
         place = (topic_id, index)
         self._unsent[place] = directory_id
         self._waiting.pop(place, None)
@@ -98,20 +100,27 @@ class Assignments:
         )
 
     def _answered(self, response: Any, sent: dict[Place, bytes]) -> None:
-        """A request that failed as a whole is sent again; what is newer than it stays."""
+        """Handle the response. A request that failed as a whole is sent again; assignments that came since are kept."""
         if response.error_code == error_codes.UNSUPPORTED_VERSION:
             self._noted(sent, {})  # by the metadata.version the controller knows of no directories
         elif response.error_code == error_codes.NONE:
             self._noted(sent, _refusals(response))
         else:
-            log.info("assigning replicas to directories again: %s", error_codes.name(response.error_code))
+            log.info(
+                "Directories of replicas are reported to the controller again, since it answered %s",
+                error_codes.name(response.error_code),
+            )
             self._unsent = {**sent, **self._unsent}
             self._send_after(RETRY_MS)
 
     def _noted(self, sent: dict[Place, bytes], refused: dict[Place, int]) -> None:
         for place, directory_id in sent.items():
             if place in refused:
-                log.info("partition %d is not assigned to a directory: %s", place[1], error_codes.name(refused[place]))
+                log.info(
+                    "The controller did not take the directory of partition %d: %s",
+                    place[1],
+                    error_codes.name(refused[place]),
+                )
                 self._waiting.pop(place, None)
             elif place in self._waiting and self._waiting[place][0] == directory_id:
                 self._waiting.pop(place)[1]()

@@ -1,9 +1,9 @@
-"""Who compacts a log: a process beside the event loop, or a thread of ours where the files are only ours to see.
+"""The workers that compact a log: a process beside the event loop, or a thread if only this process sees the files.
 
-Both take a task and tell of every group of segments that is complete, then how it ended. What is under way can be
-stopped; it is over only when its end is told, for until then it may still write.
+Both take a task, and report every group of segments that is complete and finally how the pass ended. A pass under way
+can be stopped. It is over only when its end is reported, since it may still write until then.
 
-Not here: which log, and swapping in what came of it (:mod:`kpybroker.replicas.compaction`).
+Not here: choosing the log, and swapping in the result (:mod:`kpybroker.replicas.compaction`).
 """
 
 from collections.abc import Callable, Generator
@@ -22,11 +22,11 @@ Cleaning = Generator[CleanedSegments, None, Cleaned]
 
 
 class Stopped(NamedTuple):
-    """The end of a pass that was called off."""
+    """The end of a pass that was stopped."""
 
 
 class Task(NamedTuple):
-    """What a cleaner needs."""
+    """The input of a pass."""
 
     log: LogToClean
     config: CleanerConfig
@@ -41,24 +41,24 @@ class Run(Protocol):
     """A pass under way."""
 
     def stop(self) -> None:
-        """Call it off; its end is told soon."""
+        """Stop the pass; its end is reported soon."""
 
 
 class Cleaners(Protocol):
     """Runs passes, each to its end."""
 
     def clean(self, task: Task, told: Told) -> Run:
-        """Begin a pass; ``told`` is called on the loop, with the end once and last."""
+        """Begin a pass; ``told`` is called on the loop with each result, and with the end once and last."""
 
     def rest(self) -> None:
-        """Nothing was to do for a while: give back what is kept for the next pass."""
+        """Release what is kept for the next pass, since there was nothing to do for a while."""
 
     def stop(self) -> None:
-        """Stop everything; what is under way is over when the scheduler is closed."""
+        """Stop everything; passes under way are over when the scheduler is closed."""
 
 
 class Processes:
-    """Each pass in a process, which stays for the next one."""
+    """Runs each pass in a process, which is kept for the next one."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
@@ -114,7 +114,8 @@ def _is_end(answer: object) -> bool:
 
 
 class Threads:
-    """Each pass in threads of this process, a group of segments at a time: for disks that no other process sees."""
+    """Runs each pass in threads of this process, a group of segments at a time: for disks that no other process
+    sees."""
 
     def __init__(self, scheduler: Scheduler, disk: Disk) -> None:
         self._scheduler = scheduler
@@ -151,12 +152,12 @@ class ThreadRun:
         self._is_stopped = False
 
     def start(self, cleaning: Cleaning) -> None:
-        """Begin."""
+        """Begin the pass."""
         self._cleaning = cleaning
         self._scheduler.submit_blocking(self._next, self._done)
 
     def check(self, _size_bytes: int) -> None:
-        """End the pass if it was called off. In its thread."""
+        """End the pass if it was stopped. Runs in the pass's thread."""
         if self._is_stopped:
             raise _CalledOff
 
@@ -187,4 +188,4 @@ class ThreadRun:
 
 
 class _CalledOff(Exception):
-    """A pass is not to go on."""
+    """A pass was stopped and must not continue."""

@@ -1,31 +1,31 @@
-"""A Produce with acks=all that waits until the high watermark covers what it appended (Kafka's DelayedProduce).
+"""A Produce with acks=all that waits until the high watermark covers the appended batches (Kafka's DelayedProduce).
 
-Each partition is decided for itself: committed; REQUEST_TIMED_OUT when ``timeout_ms`` passes; NOT_LEADER_OR_FOLLOWER
-when the leadership it was appended under is gone; NOT_ENOUGH_REPLICAS_AFTER_APPEND when it is committed by fewer
-replicas than ``min.insync.replicas``. The answer leaves when the last partition is decided.
+Each partition is decided separately: committed; REQUEST_TIMED_OUT when ``timeout_ms`` passes; NOT_LEADER_OR_FOLLOWER
+when the leadership of the append is over; NOT_ENOUGH_REPLICAS_AFTER_APPEND when it is committed by fewer replicas than
+``min.insync.replicas``. The answer is sent when the last partition is decided.
 """
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+from kpybroker.calls.pending import Pending
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.replicas.replica import Replica
-from kpybroker.server.pending import Pending
 from kpywire import error_codes
 from kpywire.produce import Answers
 
 Refusal = Callable[["Uncommitted", int], bytes]
-"""(what was appended, error code) -> the encoded answer."""
+"""(the appended batch, error code) -> the encoded answer."""
 
 
 class Uncommitted(NamedTuple):
-    """One appended batch that is not committed, and the place of its answer, which says that it is."""
+    """One appended batch that is not committed, and the place of its answer. The answer there reports success."""
 
     replica: Replica
     term: int
-    """Of the leader that appended it."""
+    """The term of the leader that appended it."""
     next_offset: int
-    """What the high watermark must reach."""
+    """The offset that the high watermark must reach."""
     partition: int
     answers: list[bytes]
     place: int
@@ -54,7 +54,7 @@ class CommitWait:
             each.replica.commit_waits[self] = None
 
     def check(self) -> None:
-        """A high watermark or a leadership changed: decide what can be decided."""
+        """Decide what can be decided, since a high watermark or a leadership changed."""
         before, self.undecided = self.undecided, []
         for each in before:
             code = _decide(each)
@@ -88,7 +88,7 @@ class CommitWait:
 
 
 def _decide(each: Uncommitted) -> int | None:
-    """The error code of a batch's answer, NONE if it is committed; None while nothing can be said."""
+    """The error code of a batch's answer, NONE if it is committed; None while it is undecided."""
     leader = each.replica.leader
     if leader is None or leader.term != each.term:
         return error_codes.NOT_LEADER_OR_FOLLOWER

@@ -1,9 +1,9 @@
-"""Compaction of the logs this node holds: which log is next, what a cleaner is told, what becomes of its answer.
+"""Compaction of the logs that this node holds: choosing the next log, starting a pass, and handling its result.
 
-As in Kafka the log of which most is dirty comes first, ``log.cleaner.threads`` of them at a time; when none is dirty
-enough, they are looked at again after ``log.cleaner.backoff.ms``, a few in a turn. A log that nobody has used since the
-start is opened only if it has segments that were never compacted. A log that cannot be compacted is left alone
-from then on, or for a while where it was not the log's fault, and the broker goes on.
+As in Kafka, the log with the largest dirty part comes first, ``log.cleaner.threads`` of them at a time. When none is
+dirty enough, they are checked again after ``log.cleaner.backoff.ms``, a few in a turn. A log that has not been used
+since the start is opened only if it has segments that were never compacted. A log that cannot be compacted is left
+alone from then on, or for a while if the log is not the cause, and the broker goes on.
 
 Not here: deciding (:mod:`kpystorage.compaction.dirtiness`), cleaning (:mod:`kpybroker.replicas.cleaners`), a pass over
 one log (:mod:`kpybroker.replicas.compaction_pass`).
@@ -12,7 +12,6 @@ one log (:mod:`kpybroker.replicas.compaction_pass`).
 import logging
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
@@ -20,6 +19,7 @@ from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.replicas.cleaners import Cleaners
 from kpybroker.replicas.compaction_pass import AGAIN_AFTER_MS, Pass
+from kpybroker.replicas.neighbours import Moving
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
@@ -32,24 +32,24 @@ from kpystorage.log import Log
 log = logging.getLogger("kpybroker.compaction")
 
 SLICE_MS = 1.0
-"""For so long logs are looked at in one turn."""
+"""How long logs are checked in one turn."""
 REST_AFTER_MS = 60_000.0
-"""Cleaners that had nothing to do for so long are given up."""
+"""Cleaners that had nothing to do for this long are released."""
 LARGEST_BUFFER_BYTES = 2**31 - 1
 UNLIMITED = 1.7976931348623157e308
 """Java's largest double: the default of ``log.cleaner.io.max.bytes.per.second``."""
 
 Asked = Callable[[str | None], object]
-"""Called when what was asked for is done; with a line if it could not be."""
+"""Called when a requested compaction is over, with a message if it failed."""
 
 
 class Uncleanable(NamedTuple):
-    """A log that a cleaner has failed on, and how much of it was dirty then."""
+    """A log on which a cleaner has failed, and how much of it was dirty then."""
 
     replica: Replica
     dirty_bytes: int
     until_ms: float = float("inf")
-    """On the monotonic clock: when it is looked at again."""
+    """The time when it is tried again, on the monotonic clock."""
 
 
 class Candidate(NamedTuple):
@@ -60,22 +60,22 @@ class Candidate(NamedTuple):
     dirt: Dirt
 
 
-@dataclass
 class CleanerFigures:
-    """What the cleaners have done and found, for the metrics (Kafka's LogCleaner and LogCleanerManager)."""
+    """The results of the cleaners, for the metrics (Kafka's LogCleaner and LogCleanerManager)."""
 
-    last_passes: deque[CleanerStats] = field(default_factory=lambda: deque(maxlen=1))
-    """As many as there are cleaners."""
-    max_dirty_ratio: float = 0.0
-    """Of the log that was picked last."""
-    max_delay_ms: int = 0
-    """By how much a log has passed its ``max.compaction.lag.ms``, at most, when logs were last looked at."""
-    last_run_ms: int = 0
-    """When logs were last looked at."""
+    def __init__(self, last_run_ms: int) -> None:
+        self.last_passes: deque[CleanerStats] = deque(maxlen=1)
+        """The statistics of the last passes, as many as there are cleaners."""
+        self.max_dirty_ratio = 0.0
+        """The dirty ratio of the log that was chosen last."""
+        self.max_delay_ms = 0
+        """The most by which a log exceeded its ``max.compaction.lag.ms`` when logs were last checked."""
+        self.last_run_ms = last_run_ms
+        """The time when logs were last checked."""
 
 
 def cleaner_config(config: BrokerConfig) -> CleanerConfig:
-    """What one of the cleaners may use."""
+    """The limits of one cleaner."""
     threads = max(config["log.cleaner.threads"], 1)
     bytes_per_second = config["log.cleaner.io.max.bytes.per.second"]
     return CleanerConfig(
@@ -90,10 +90,16 @@ class Compaction:
     """The compaction of one broker's logs."""
 
     def __init__(
-        self, scheduler: Scheduler, replicas: Replicas, config: Callable[[], BrokerConfig], cleaners: Cleaners
+        self,
+        scheduler: Scheduler,
+        replicas: Replicas,
+        moves: Moving,
+        config: Callable[[], BrokerConfig],
+        cleaners: Cleaners,
     ) -> None:
         self.scheduler = scheduler
         self.replicas = replicas
+        self._moves = moves
         self.config = config
         self.cleaners = cleaners
         self.figures = CleanerFigures(last_run_ms=scheduler.now_ms())
@@ -103,14 +109,14 @@ class Compaction:
         self._looking: deque[Replica] = deque()
         self._candidates: list[Candidate] = []
         self._clean: dict[Log, None] = {}
-        """Unopened logs with nothing to compact, which will not change as long as nobody opens them."""
+        """Unopened logs with nothing to compact, which do not change until they are opened."""
         self._timer: Timer | None = None
         self._worked_ms = scheduler.monotonic_ms()
         self._is_enabled = False
         self._stopped = False
 
     def start(self) -> None:
-        """Begin, unless ``log.cleaner.enable`` says no."""
+        """Begin, unless ``log.cleaner.enable`` is false."""
         config = self.config()
         self._is_enabled = config["log.cleaner.enable"]
         self.figures.last_passes = deque(maxlen=max(config["log.cleaner.threads"], 1))
@@ -118,7 +124,7 @@ class Compaction:
             self._look_later()
 
     def stop(self) -> None:
-        """No more of it; what was being compacted stays as it was."""
+        """Stop; logs that were being compacted stay as they were."""
         self._stopped = True
         if self._timer is not None:
             self._timer.cancel()
@@ -128,7 +134,7 @@ class Compaction:
         self.cleaners.stop()
 
     def compact(self, replica: Replica, done: Asked) -> None:
-        """Compact a partition now, all that it holds, however little that is: for tests. ``done`` is called after."""
+        """Compact all of a partition now, however little that is: for tests. ``done`` is called afterwards."""
         self._asked.append((replica, done))
         self.scheduler.call_soon(self._serve_asked)
 
@@ -163,7 +169,7 @@ class Compaction:
         found = self.replicas.find_log(replica)
         if found is None or found in self._passes or found in self.uncleanable or self._may_stay_closed(found):
             return
-        if self.replicas.moves is not None and self.replicas.moves.of(found.topic, found.partition) is not None:
+        if self._moves.is_moving(found.topic, found.partition):
             return  # as in Kafka, it is compacted again where it moves to
         try:
             self._candidates.append(self._measure(replica))
@@ -172,11 +178,11 @@ class Compaction:
         except DiskFailure as failure:
             self.replicas.directory_failed(failure)
         except Exception:
-            log.exception("a defect kept %s from being compacted; it is left alone from now on", replica)
+            log.exception("%s is no longer compacted because of a defect", replica)
             self.uncleanable[found] = Uncleanable(replica, 0)
 
     def _may_stay_closed(self, found: Log) -> bool:
-        """Whether there is nothing to compact, as far as the names of its files tell."""
+        """Whether there is nothing to compact, as far as the names of its files show."""
         if found.is_open:
             return False
         if found not in self._clean:
@@ -203,8 +209,8 @@ class Compaction:
         if dirt.is_checkpoint_invalid:
             if not found.config.cleanup_delete:
                 log.warning(
-                    "%s counts as compacted up to %d, which is not between its start %d and its end %d: "
-                    "all of it counts as dirty", found.name, cleaned_to, bounds.log_start_offset, bounds.log_end_offset,
+                    "%s: the cleaner's checkpoint has offset %d, not between log start %d and log end %d; "
+                    "the whole log is dirty", found.name, cleaned_to, bounds.log_start_offset, bounds.log_end_offset,
                 )  # fmt: skip
             directory.cleaner_offsets[key] = dirt.first_dirty_offset
             self.write_checkpoint(directory)
@@ -279,6 +285,6 @@ class Compaction:
     # Checkpoints
 
     def write_checkpoint(self, directory: LogDirectory, then: Callable[[], object] | None = None) -> None:
-        """Write up to where the logs of a directory have been compacted; those that are gone are left out."""
+        """Write the offsets up to which the logs of a directory have been compacted; deleted logs are left out."""
         content = directory.render_cleaner_offsets()
         self.replicas.directories.write_checkpoint(directory, names.CLEANER_OFFSETS, content, then)

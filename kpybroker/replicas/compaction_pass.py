@@ -1,14 +1,14 @@
-"""One pass of compaction over one log: from making sure of what is there to writing down how far it came.
+"""One pass of compaction over one log, from the flush before it to the checkpoint after it.
 
 1. Flush the log and write its recovery point: a compacted segment has gaps, which recovery must not take for losses.
-2. Have a cleaner work on what does not change any more.
+2. Have a cleaner work on the segments that do not change any more.
 3. Swap each group of segments in, and make its names durable before the next one.
 4. Write the checkpoint.
 
-A log that is cut, moved or closed meanwhile, or a topic that is no longer compacted, ends the pass: what was not
-swapped in is thrown away. Kafka's LogCleaner has the same steps in one thread.
+The pass ends if the log is truncated, moved or closed, or if its topic is no longer compacted. Segments that were not
+swapped in by then are discarded. Kafka's LogCleaner has the same steps in one thread.
 
-Invariant: the cleaner has stopped writing, and what it left is removed, before anybody is told that the pass is over.
+Invariant: the cleaner has stopped writing, and its files are removed, before the end of the pass is reported.
 """
 
 import logging
@@ -43,14 +43,14 @@ log = logging.getLogger("kpybroker.compaction")
 
 RETRY_MS = 20
 AGAIN_AFTER_MS = 600_000
-"""A log that could not be compacted for want of something is looked at again then."""
+"""The delay before a log that could not be compacted for want of a resource is tried again."""
 
 Over = Callable[[str | None, CleanerStats | None], object]
-"""A pass is over: with a line if the log cannot be compacted, with what it did if it came to its end."""
+"""Called when a pass is over: with a message if the log cannot be compacted, with statistics if it was completed."""
 
 
 def last_records(producers: ProducerStates) -> dict[int, LastRecord]:
-    """Of every producer that is still known (``ProducerStateManager.lastRecordsOfActiveProducers``)."""
+    """The last record of every producer that is still known (``ProducerStateManager.lastRecordsOfActiveProducers``)."""
     return {
         producer_id: LastRecord(state.batches[-1].last_offset if state.batches else None, state.epoch)
         for producer_id, state in producers.producers.items()
@@ -71,7 +71,7 @@ class Pass:
         self.config = config
         self.is_over = False
         self.may_pass = False
-        """Whether another attempt may succeed where this one did not."""
+        """Whether another attempt may succeed after this one failed."""
         self._over = over
         self._waiting: list[Callable[[], object]] = []
         self._run: Run | None = None
@@ -81,11 +81,11 @@ class Pass:
         self._mistake: str | None = None
 
     def then(self, callback: Callable[[], object]) -> None:
-        """Call back when the pass is over."""
+        """Call ``callback`` when the pass is over."""
         self._waiting.append(callback)
 
     def abort(self) -> None:
-        """Nothing more of it is swapped in; it is over as soon as the cleaner has stopped."""
+        """Stop the pass: nothing more is swapped in, and it is over as soon as the cleaner has stopped."""
         if not self.is_over:
             self.is_over = True
             self.log.stop_compacting = None
@@ -100,7 +100,7 @@ class Pass:
     # Before
 
     def begin(self) -> None:
-        """Do all of it."""
+        """Begin the pass, which then runs to its end."""
         self.log.stop_compacting = self.abort
         self._flush()
 
@@ -190,7 +190,8 @@ class Pass:
             self._make_durable()
 
     def _place_high_watermark(self, group: CleanedSegments) -> None:
-        """Of a segment that has just been sealed, the high watermark may still name the end; it is another one now."""
+        """Find the high watermark's position again if it refers to a replaced segment: it may be the end of one just
+        sealed."""
         role = self.replica.role
         if role is not None and role.high_watermark.segment_base_offset in group.replaced:
             role.high_watermark = self.log.position_of(role.high_watermark.offset)
@@ -230,24 +231,24 @@ class Pass:
         self.is_over = True
         found.stop_compacting = None
         log.info(
-            "compacted %s from offset %d to %d: of %.1f MB in %d records stay %.1f MB in %d, in %.1f s",
+            "Compacted %s from offset %d to %d: %.1f MB in %d records became %.1f MB in %d, in %.1f s",
             found.name, self.dirt.first_dirty_offset, result.end_offset, stats.bytes_read / 1e6, stats.messages_read,
             stats.bytes_written / 1e6, stats.messages_written, stats.elapsed_ms / 1000,
         )  # fmt: skip
         if stats.invalid_messages_read:
-            log.warning("%d records without a key in %s are gone", stats.invalid_messages_read, found.name)
+            log.warning("%d records without a key were removed from %s", stats.invalid_messages_read, found.name)
         found.directory.cleaner_offsets[found.topic, found.partition] = result.end_offset
         self.host.write_checkpoint(found.directory, lambda: self._finish(None, stats))
 
     def _discard(self, result: Cleaned | Failed | Stopped) -> None:
-        """Remove what the cleaner left, then say what there is to say."""
+        """Remove the cleaner's files, then log and report the result."""
         line = result.line if isinstance(result, Failed) else self._mistake
         self.may_pass = isinstance(result, Failed) and result.may_pass
         if line is not None:
             how_long = f"for {AGAIN_AFTER_MS // 60_000} minutes" if self.may_pass else "from now on"
             log.warning("%s cannot be compacted and is left as it is %s: %s", self.log.name, how_long, line)
         if isinstance(result, Failed) and result.trace:
-            log.error("a defect of the cleaner:\n%s", result.trace)
+            log.error("The cleaner failed because of a defect:\n%s", result.trace)
         disk, path = self.log.directory.disk, self.log.path
         self.scheduler.submit_blocking(lambda: discard(disk, path), lambda _result, _error: self._finish(line, None))
 
@@ -264,5 +265,5 @@ class Pass:
 
 
 def _for_good(error: OSError) -> OSError:
-    """Nothing of a flush is tried again here: without a descriptor it has failed."""
+    """Make the error final: a flush is not retried here, so it has failed if there was no file descriptor."""
     return OSError(error.errno, error.strerror) if isinstance(error, DescriptorsExhausted) else error

@@ -1,8 +1,8 @@
 """A DeleteRecords that waits until no live replica has the records any more (Kafka's DelayedDeleteRecords).
 
-Each partition is decided for itself: the low watermark reached what was asked for; REQUEST_TIMED_OUT when
-``timeout_ms`` passes; NOT_LEADER_OR_FOLLOWER when this node does not lead any more, KAFKA_STORAGE_ERROR when its log
-directory failed.
+Each partition is decided separately: the low watermark reached the requested offset; REQUEST_TIMED_OUT when
+``timeout_ms`` passes; NOT_LEADER_OR_FOLLOWER when this node no longer leads, KAFKA_STORAGE_ERROR when its log directory
+failed.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ UNKNOWN = -1
 
 
 class Deletion(NamedTuple):
-    """Records below ``offset`` are to go; ``decided`` gets an error code and the low watermark."""
+    """Records below ``offset`` are to be deleted; ``decided`` is called with an error code and the low watermark."""
 
     replica: Replica
     offset: int
@@ -38,7 +38,7 @@ class DeletionWait:
         self.check()
 
     def check(self) -> None:
-        """A replica's log start or a leadership changed: decide what can be decided."""
+        """Decide what can be decided, since a replica's log start or a leadership changed."""
         if self._is_over:
             return
         before, self._undecided = self._undecided, []
@@ -55,7 +55,7 @@ class DeletionWait:
             self._finish()
 
     def forget(self) -> None:
-        """Nobody waits for the answer any more."""
+        """Stop waiting: the answer is no longer wanted."""
         self._is_over = True
         self._timer.cancel()
         for each in self._undecided:
@@ -73,7 +73,7 @@ class DeletionWait:
 
 
 def _decide(each: Deletion) -> tuple[int, int] | None:
-    """Error code and low watermark; None while nothing can be said."""
+    """Error code and low watermark; None while it is undecided."""
     replica = each.replica
     if replica.gone:
         return error_codes.UNKNOWN_TOPIC_OR_PARTITION, UNKNOWN

@@ -1,6 +1,6 @@
-"""The log directories of this node: which works, where a log is or should be made, what is on its way out.
+"""The log directories of this node: which of them work, where a log is or should be made, which logs are being deleted.
 
-A directory that fails goes offline alone; a node without any working directory cannot go on.
+A directory that fails goes offline alone; a node without any working directory cannot continue.
 """
 
 import logging
@@ -21,13 +21,13 @@ log = logging.getLogger("kpybroker.replicas")
 
 EVERY_DIRECTORY = "*"
 REMOVED_AT_ONCE = 16
-"""So many directories are removed between two looks at whether the node stops."""
+"""How many directories are removed at a time. Before the next ones it is checked whether the node stops."""
 REMOVAL_PAUSE_MS = 1
-"""For others that want a thread."""
+"""The pause between removals, for other work that needs a thread."""
 FLUSH_WAIT_MS = 2
 SAY_AGAIN_MS = 10_000.0
 MOST_PREFERRED = 10_000
-"""So many partitions that are not here yet may have a directory chosen for them."""
+"""The most partitions that are not on this node yet but have a chosen directory."""
 
 
 class IdentifiedDirectory(NamedTuple):
@@ -47,7 +47,7 @@ class Directories:
         halt: Callable[[str], None],
         unusable: Sequence[str] = (),
     ) -> None:
-        """``unusable`` are the paths of configured directories that did not even come up."""
+        """``unusable`` are the paths of configured directories that could not be opened at the start."""
         self._unusable = list(unusable)
         self.working: list[LogDirectory] = [each.directory for each in directories]
         self.failed: list[LogDirectory] = []
@@ -57,16 +57,16 @@ class Directories:
         self._cordoned: frozenset[str] = frozenset()
         self._preferred: dict[tuple[str, int], LogDirectory] = {}
         self.deleted_topics: dict[bytes, str] = {}
-        """Ids and names of topics that the metadata log says were deleted before this start, as far as it goes back."""
+        """Ids and names of topics that were deleted before this start, as far back as the metadata log goes."""
         self._doomed: set[Log] = set()
         """Logs of deleted topics that are still being flushed."""
         self._going: deque[tuple[LogDirectory, str]] = deque()
         """Marked directories that are to be removed now."""
         self._is_removing = self._is_stopped = False
         self._reported: set[str] = set()
-        """What is said once of a damaged log, however often it is asked for."""
+        """Errors of damaged logs that were already logged, so that each is logged once."""
         self._said_ms = -SAY_AGAIN_MS
-        """When it was last said that descriptors are missing."""
+        """The time when missing file descriptors were last logged."""
         self._failure_listeners: list[Callable[[LogDirectory], None]] = []
         self._gatherings = list(
             {id(each.directory.disk): each.directory.disk.gathering for each in directories}.values()
@@ -77,20 +77,21 @@ class Directories:
     def __iter__(self) -> Iterator[LogDirectory]:
         return iter(self.working)
 
-    # Writing (what `kpybroker.server.turn` asks for)
+    # Writing (what `kpybroker.fairness.turn` asks for)
 
     def gather(self) -> None:
-        """Let appends wait for each other until `settle`."""
+        """Gather appends until `settle`."""
         for gathering in self._gatherings:
             gathering.is_on = True
 
     def stop_gathering(self) -> None:
-        """Write appends at once. What waits goes on waiting for `settle`."""
+        """Write appends at once. Those already gathered still wait for `settle`."""
         for gathering in self._gatherings:
             gathering.is_on = False
 
     def settle(self) -> bool:
-        """Write what waits; whether all of it is written. A directory that does not take it is offline then."""
+        """Write the gathered appends; whether all of them were written. A directory where a write fails is offline
+        then."""
         is_written = True
         for gathering in self._gatherings:
             if gathering.files or gathering.failures:
@@ -100,7 +101,7 @@ class Directories:
         return is_written
 
     def _lost(self, path: str, error: OSError) -> None:
-        """What waited for a file of one of the directories could not be written."""
+        """Take the directory of a file offline, since its gathered appends could not be written."""
         for directory in list(self.working):
             if path.startswith(f"{directory.path}/"):
                 directory.fail(error)
@@ -116,7 +117,7 @@ class Directories:
         return None
 
     def find_of_topic(self, topic: str, index: int, topic_id: bytes) -> Log | None:
-        """The log of a partition; one of an earlier topic of the same name is set aside."""
+        """The log of a partition; a log of an earlier topic of the same name is set aside."""
         found = self.find(topic, index)
         if found is None:
             return None
@@ -130,15 +131,15 @@ class Directories:
         if found.topic_id is None:
             if topic in self.deleted_topics.values():
                 # Nothing of it was flushed, or its id would have been: no more is lost than a power failure may take.
-                self.set_aside(found, f"nobody knows which topic of its name has the log {found.name}")
+                self.set_aside(found, f"The log {found.name} may belong to a deleted topic of its name")
                 return None
             found.directory.write_topic_id(found, topic_id)  # the machine died before it was on disk
             found.topic_id = topic_id
         return found
 
     def for_new_log(self, topic: str, index: int, assigned: bytes) -> LogDirectory:
-        """The directory that somebody chose, that the metadata assign, or that has the fewest logs
-        (``LogManager.getOrCreateLog``)."""
+        """The directory for a new log: the one that was requested, else the one in the metadata, else the one with the
+        fewest logs (``LogManager.getOrCreateLog``)."""
         if not self.working:
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR)
         preferred = self._preferred.pop((topic, index), None)
@@ -154,7 +155,8 @@ class Directories:
         return min(open_to_new, key=lambda directory: len(directory.logs) + directory.in_the_making)
 
     def named(self, path: str) -> LogDirectory:
-        """The directory that a request names as the place for a log, by its absolute path. KafkaError if it is none."""
+        """The directory with this absolute path, in which a request wants a log to be. KafkaError if it cannot be
+        used."""
         for directory in self.working:
             if directory.path == path:
                 if self.is_cordoned(directory):
@@ -165,7 +167,7 @@ class Directories:
         raise KafkaError(error_codes.LOG_DIR_NOT_FOUND, f"Log dir {path} is not found in the config.")
 
     def prefer(self, partition: tuple[str, int], directory: LogDirectory) -> None:
-        """Make the log of a partition in this directory, should it come."""
+        """Use this directory if the partition's log is made later."""
         self._preferred[partition] = directory
         if len(self._preferred) > MOST_PREFERRED:
             del self._preferred[next(iter(self._preferred))]
@@ -180,27 +182,27 @@ class Directories:
 
     @property
     def failed_paths(self) -> list[str]:
-        """The directories that do not work, now or since the start."""
+        """The paths of directories that failed, now or at the start."""
         return [*self._unusable, *(directory.path for directory in self.failed)]
 
     def offline_ids(self) -> list[bytes]:
-        """What a heartbeat reports."""
+        """The ids of failed directories, for heartbeats."""
         return [self.ids[directory] for directory in self.failed]
 
     def cordoned_ids(self) -> list[bytes]:
-        """What a heartbeat reports, too."""
+        """The ids of cordoned directories, for heartbeats."""
         return [directory_id for directory, directory_id in self.ids.items() if self.is_cordoned(directory)]
 
     def keep_one_of_each(
         self, assigned: Callable[[str, int], bytes | None], topic_id: Callable[[str], bytes | None]
     ) -> None:
-        """Of a partition with a log in several directories one counts and the others are set aside.
+        """Keep one log of each partition that has logs in several directories, and set the others aside.
 
-        What is of an earlier topic of the name does not count at all.
+        Logs of an earlier topic of the same name do not count at all.
 
-        The machine died in the step that ended a move, and one of its two renamings was lost; or a directory is back
-        that was given up. The log that was led last goes on, of two such the longer one; what the metadata say decides
-        only between equals.
+        There are several logs if the machine died in the last step of a move and one of its two renames was lost, or if
+        a directory is back that had been given up. The log that was led last is kept; if there are two of them, the
+        longer one. The metadata decide only between equals.
         """
         places: dict[tuple[str, int], list[Log]] = {}
         for directory in self.working:
@@ -214,7 +216,7 @@ class Directories:
                     self._keep_best(of_topic, assigned(*key))
 
     def _may_be_of(self, found: Log, topic_id: bytes | None) -> bool:
-        """Whether a log is of the topic with this id or does not say of which; it goes if neither."""
+        """Whether a log belongs to the topic with this id or to an unknown topic. Otherwise it is let go."""
         try:
             found.topic_id = found.directory.read_topic_id(found)
         except DiskFailure as failure:
@@ -237,12 +239,12 @@ class Directories:
         best = max(several, key=worth)
         for found in several:
             if found is not best:
-                self.set_aside(found, f"{best.directory.path} has another log of {found.name}, which counts")
+                self.set_aside(found, f"The log {found.name} also lies in {best.directory.path}, and that one counts")
 
-    # What goes
+    # Stray logs and deletions
 
     def set_strays_aside(self, held: Set[tuple[str, int]]) -> None:
-        """Logs that no topic of the metadata claims are renamed; those of deleted topics go (KAFKA-15605)."""
+        """Rename logs that no topic of the metadata claims; those of deleted topics are deleted (KAFKA-15605)."""
         for directory in list(self.working):
             for key, found in list(directory.logs.items()):
                 if key not in held and key[0] != METADATA_TOPIC:
@@ -251,9 +253,10 @@ class Directories:
                 self.remove_later(directory, name, 0)
 
     def _let_go(self, found: Log) -> None:
-        """A log that has no place here is kept under another name, unless its topic is known to be deleted.
+        """Set a log that has no place here aside, or delete it if its topic is known to be deleted.
 
-        The node stopped between the deletion and the renaming then. (Kafka keeps such a log, as a stray.)
+        In the latter case the node stopped between the topic's deletion and the renaming. (Kafka keeps such a log, as a
+        stray.)
         """
         try:
             topic_id = found.topic_id or found.directory.read_topic_id(found)
@@ -266,19 +269,19 @@ class Directories:
             self.set_aside(found)
 
     def set_aside(self, found: Log, reason: str = "") -> None:
-        """Give a log that has no place here a name that says so; nothing of it is deleted."""
+        """Rename a log that has no place here as a stray; nothing of it is deleted."""
         try:
             name = found.directory.mark(found, names.STRAY_DIRECTORY)
         except DiskFailure as failure:
             self.check(failure)
         else:
-            reason = reason or f"no topic of this cluster has the log {found.name}"
-            log.warning("%s: it is kept as %s/%s", reason, found.directory.path, name)
+            reason = reason or f"The log {found.name} belongs to no topic of this cluster"
+            log.warning("%s. Nothing of it was deleted: it is now %s/%s", reason, found.directory.path, name)
 
     def delete(self, found: Log, delay_ms: int) -> None:
-        """Take a log out of use and its files off the disk after ``delay_ms``.
+        """Take a log out of use and delete its files after ``delay_ms``.
 
-        A flush of it that is under way ends first: its thread knows the files by the names they have now.
+        A flush that is under way ends first: its thread uses the files by their current names.
         """
         if found.is_flushing:
             self._doomed.add(found)
@@ -293,7 +296,7 @@ class Directories:
             self.remove_later(found.directory, name, delay_ms)
 
     def remove_later(self, directory: LogDirectory, name: str, delay_ms: int) -> None:
-        """Remove a marked directory after ``delay_ms``, in a thread: it takes a while to free a gigabyte."""
+        """Remove a marked directory after ``delay_ms``, in a thread, since it takes time to free a gigabyte."""
         self.scheduler.call_later(delay_ms, self._remove_soon, directory, name)
 
     def _remove_soon(self, directory: LogDirectory, name: str) -> None:
@@ -310,7 +313,7 @@ class Directories:
 
         def removed(failures: list[DiskFailure] | None, error: BaseException | None) -> None:
             if failures is None:
-                log.error("logs of deleted topics could not be removed", exc_info=error)
+                log.error("The logs of deleted topics could not be removed because of a defect", exc_info=error)
             for failure in failures or ():
                 self.check(failure)
             self._is_removing = bool(self._going)
@@ -320,7 +323,7 @@ class Directories:
         self.scheduler.submit_blocking(lambda: _remove(some), removed)
 
     def stop(self) -> None:
-        """Remove no more: the next start goes on with it."""
+        """Stop removing: the next start continues with it."""
         self._is_stopped = True
 
     # Checkpoints
@@ -328,7 +331,7 @@ class Directories:
     def write_checkpoint(
         self, directory: LogDirectory, name: str, content: bytes, then: Callable[[], object] | None = None
     ) -> None:
-        """Replace a checkpoint beside the loop; ``then`` is called when it is there, or the directory has failed."""
+        """Replace a checkpoint beside the loop; ``then`` is called when it is written, or the directory has failed."""
 
         def written(_result: None, error: BaseException | None) -> None:
             try:
@@ -349,11 +352,12 @@ class Directories:
         self._failure_listeners.append(listener)
 
     def _failed(self, _directory: LogDirectory) -> None:
-        """In the thread that met the failure, which may be in the middle of something."""
+        """Have the loop take failed directories offline. This runs in the thread that met the failure, which may be in
+        the middle of other work."""
         self.scheduler.call_soon_threadsafe(self._take_offline)
 
     def check(self, failure: DiskFailure) -> None:
-        """A log raised this: take the directory offline, unless only that log is damaged."""
+        """Handle a failure that a log raised: take the directory offline, unless only that log is damaged."""
         if isinstance(failure, CorruptLog) and str(failure) not in self._reported:
             self._reported.add(str(failure))
             log.error("%s", failure)
@@ -366,15 +370,16 @@ class Directories:
         for directory in [each for each in self.working if each.failure is not None]:
             self.working.remove(directory)
             self.failed.append(directory)
-            log.error("log directory %s is offline: %s", directory.path, directory.failure)
+            log.error("%s", directory.offline())
             for listener in self._failure_listeners:
                 listener(directory)
         if not self.working:
-            self._halt("no log directory is left")
+            failures = "; ".join(str(directory.offline()) for directory in self.failed)
+            self._halt(f"no log directory is left: {failures}")
 
 
 def _remove(marked: list[tuple[LogDirectory, str]]) -> list[DiskFailure]:
-    """Remove these directories, in a thread; what failed of it."""
+    """Remove these directories, in a thread; the failures."""
     failures = []
     for directory, name in marked:
         try:

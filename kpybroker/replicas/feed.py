@@ -1,8 +1,8 @@
-"""One connection to a leader over which this node fetches: asks, applies what comes, asks again at once.
+"""One connection to a leader over which this node fetches: it asks, applies the answer, and asks again at once.
 
-A large answer is applied in pieces, between which the node does what else it has to. What goes wrong with a partition
-concerns that partition: it pauses, or waits for other metadata, as in Kafka. A lost connection is made again, at once
-and then after pauses that grow up to ``replica.fetch.backoff.ms``.
+A large answer is applied in pieces, between which the node does its other work. An error in a partition affects only
+that partition: it pauses, or waits for other metadata, as in Kafka. A lost connection is made again, first at once and
+then after pauses that grow up to ``replica.fetch.backoff.ms``.
 
 Invariant: no request is under way while an answer is applied, or while the leader is asked where its logs end.
 (Kafka: ``ReplicaFetcherThread``, ``AbstractFetcherThread.processFetchRequest``.)
@@ -44,7 +44,7 @@ from kpywire.messages.list_offsets import (
 log = logging.getLogger("kpybroker.replication")
 
 LOG_START_MS = 5.0
-"""A leader keeps a request no longer waiting than this while the next one may have a new log start to tell."""
+"""The longest wait of a request while the next one may have a new log start to report."""
 LATEST = -1
 EARLIEST = -2
 SESSION_ERRORS = frozenset(
@@ -57,20 +57,20 @@ SESSION_ERRORS = frozenset(
 EXPECTED = frozenset(
     {error_codes.NOT_LEADER_OR_FOLLOWER, error_codes.UNKNOWN_LEADER_EPOCH, error_codes.FENCED_LEADER_EPOCH}
 )
-"""Errors that end by themselves when both nodes have read the same metadata."""
+"""Errors that disappear when both nodes have read the same metadata."""
 
 
-class Surroundings(NamedTuple):
-    """What a feed needs of the node, and whom it tells."""
+class FeedParts(NamedTuple):
+    """The parts of the node that a feed uses, and the callbacks that it calls."""
 
     scheduler: Scheduler
     limits: Callable[[], Limits]
     throttle: Throttle
     throttles: Callable[[], bool]
-    """Whether there is a limit at all."""
+    """Whether a throttle rate is set at all."""
     is_throttled: Callable[[Replica], bool]
     truncated: Callable[[Replica], object]
-    """The log of a replica was cut."""
+    """Called when the log of a replica was truncated."""
     disk_failed: Callable[[DiskFailure], object]
     log_starts: LogStarts
 
@@ -78,16 +78,16 @@ class Surroundings(NamedTuple):
 class Feed:
     """The connection, with the partitions that are fetched over it."""
 
-    def __init__(self, around: Surroundings, leader_id: int, peer: Peer, fetcher: Fetcher) -> None:
+    def __init__(self, parts: FeedParts, leader_id: int, peer: Peer, fetcher: Fetcher) -> None:
         self.leader_id = leader_id
         self.peer = peer
         self.fetcher = fetcher
         self.received_bytes = 0
-        self._around = around
+        self._parts = parts
         self._asked_ms = -1.0
-        """When the request left that is under way; -1 for none."""
+        """The time when the current request was sent; -1 without one."""
         self._is_busy = False
-        """An answer is applied, or the leader asked where its logs end."""
+        """Whether an answer is being applied, or the leader is being asked where its logs end."""
         self._out_of_range: list[Following] = []
         self._failures = 0
         self._timer: Timer | None = None
@@ -99,7 +99,7 @@ class Feed:
 
     @property
     def waits_since_ms(self) -> float:
-        """Since when the leader keeps a request waiting, so that nothing can be added to it; -1 if it does not."""
+        """Since when a request has been waiting at the leader, so that nothing can be added to it; -1 without one."""
         return self._asked_ms
 
     # What is followed.
@@ -109,23 +109,23 @@ class Feed:
         self.fetcher.add(following)
 
     def remove(self, key: Key) -> Following | None:
-        """Leave a partition out of the next request; what still comes of it is ignored."""
+        """Leave a partition out of the next request; later answers about it are ignored."""
         return self.fetcher.remove(key)
 
     def wake(self) -> None:
-        """There is something to ask for: ask when this turn is over, unless a request is under way."""
+        """Send a request when this turn is over, unless one is under way."""
         if not self._wakes and not self._closed:
             self._wakes = True
-            self._around.scheduler.call_soon(self._woken)
+            self._parts.scheduler.call_soon(self._woken)
 
     def interrupt(self) -> None:
-        """Do not wait for the answer that is under way: ask for everything anew, over another connection."""
+        """Drop the current request, and ask for everything again over another connection."""
         if self._asked_ms >= 0:
             self._interrupted = True
             self.peer.close()
 
     def close(self) -> None:
-        """No more of it: what is left of an answer is not applied."""
+        """Stop fetching: the rest of an answer is not applied."""
         self._closed = True
         self.fetcher.followings.clear()
         self._stop_timer()
@@ -139,7 +139,7 @@ class Feed:
 
     def _later(self, wait_ms: float) -> None:
         self._stop_timer()
-        self._timer = self._around.scheduler.call_later(wait_ms, self._go)
+        self._timer = self._parts.scheduler.call_later(wait_ms, self._go)
 
     def _stop_timer(self) -> None:
         if self._timer is not None:
@@ -150,13 +150,13 @@ class Feed:
         if self._closed or self._is_busy or self._asked_ms >= 0:
             return
         self._stop_timer()
-        now_ms = self._around.scheduler.monotonic_ms()
-        held_back_ms = self._around.throttle.wait_ms(now_ms)
-        if self._around.throttles():
+        now_ms = self._parts.scheduler.monotonic_ms()
+        held_back_ms = self._parts.throttle.wait_ms(now_ms)
+        if self._parts.throttles():
             for following in self.fetcher.followings.values():
-                if self._around.is_throttled(following.replica):
+                if self._parts.is_throttled(following.replica):
                     self.fetcher.moved(following.key)
-        within_ms = min(held_back_ms or inf, LOG_START_MS if self._around.log_starts else inf)
+        within_ms = min(held_back_ms or inf, LOG_START_MS if self._parts.log_starts else inf)
         request = self.fetcher.request(
             now_ms, lambda following: held_back_ms > 0 and self._may_wait(following), within_ms
         )
@@ -172,7 +172,7 @@ class Feed:
             self._later(max(min(waits), 1.0))
 
     def _may_wait(self, following: Following) -> bool:
-        return following.is_behind and self._around.is_throttled(following.replica)
+        return following.is_behind and self._parts.is_throttled(following.replica)
 
     # Answers.
 
@@ -194,15 +194,15 @@ class Feed:
             return
         self._failures = 0
         self._is_busy = True
-        self._around.scheduler.in_pieces(self._apply(answers))
+        self._parts.scheduler.in_pieces(self._apply(answers))
 
     def _retry(self, reason: str, *, at_once: bool = False) -> None:
-        """Begin anew: at once the first time, then after longer and longer pauses."""
+        """Connect again: at once the first time, then after longer and longer pauses."""
         self._failures += 1
         if self._failures == 1:
-            log.info("fetching from broker %d is interrupted: %s", self.leader_id, reason)
+            log.info("Fetching from broker %d is interrupted: %s", self.leader_id, reason)
         at_once = self._failures <= at_once
-        backoff_ms = self._around.limits().backoff_ms
+        backoff_ms = self._parts.limits().backoff_ms
         self._later(0.0 if at_once else min(FIRST_RETRY_MS * 2.0 ** min(self._failures, 20), backoff_ms))
 
     def _apply(self, answers: Iterator[tuple[Following, Asked, PartitionData]]) -> Iterator[None]:
@@ -227,7 +227,7 @@ class Feed:
             yield from self._append(following, answer)
         elif reaction is Reaction.TRUNCATE:
             diverging = answer.diverging_epoch
-            following.follower.truncate(diverging.epoch, diverging.end_offset, self._around.scheduler.now_ms())
+            following.follower.truncate(diverging.epoch, diverging.end_offset, self._parts.scheduler.now_ms())
             self._cut(following)
         elif reaction is Reaction.ASK_RANGE:
             self.fetcher.stop(following, State.ASKING)
@@ -238,7 +238,7 @@ class Feed:
     def _append(self, following: Following, answer: PartitionData) -> Iterator[None]:
         follower, replica, records = following.follower, following.replica, answer.records
         if records:
-            now_ms, total, position = self._around.scheduler.now_ms(), len(records), 0
+            now_ms, total, position = self._parts.scheduler.now_ms(), len(records), 0
             view = records if isinstance(records, memoryview) else memoryview(records)
             self.fetcher.moved(following.key)
             while True:
@@ -255,34 +255,36 @@ class Feed:
         if heard.high_watermark:
             replica.changed()
         if heard.log_start:
-            self._around.log_starts.take_over(replica, answer.log_start_offset)
+            self._parts.log_starts.take_over(replica, answer.log_start_offset)
 
     def _count(self, replica: Replica, size_bytes: int) -> None:
         self.received_bytes += size_bytes
-        if self._around.throttles() and self._around.is_throttled(replica):
-            self._around.throttle.count(size_bytes, self._around.scheduler.monotonic_ms())
+        if self._parts.throttles() and self._parts.is_throttled(replica):
+            self._parts.throttle.count(size_bytes, self._parts.scheduler.monotonic_ms())
 
     def _cut(self, following: Following) -> None:
         self.fetcher.go_on(following)
-        self._around.truncated(following.replica)
+        self._parts.truncated(following.replica)
 
-    # What goes wrong.
+    # Errors.
 
     def _refused(self, following: Following, code: int, *, fails: bool = False) -> None:
-        """The leader answers an error."""
+        """Handle an error code of the leader for a partition."""
         name, epoch = error_codes.name(code), following.follower.epoch
         level = logging.DEBUG if code in EXPECTED else logging.WARNING
-        log.log(level, "%s, epoch %d: broker %d answers %s", following.replica, epoch, self.leader_id, name)
+        log.log(
+            level, "%s, epoch %d: broker %d answered the fetch with %s", following.replica, epoch, self.leader_id, name
+        )
         if fails:
             self.fetcher.stop(following, State.FAILED)
         else:
-            self.fetcher.delay(following, self._around.scheduler.monotonic_ms())
+            self.fetcher.delay(following, self._parts.scheduler.monotonic_ms())
 
     def _failed(self, following: Following, error: Exception) -> None:
-        """A partition cannot be brought on: it is tried again where the bytes were at fault, else left alone."""
-        now_ms = self._around.scheduler.monotonic_ms()
+        """Handle a failure to apply an answer: the partition is retried if the bytes were damaged, else left alone."""
+        now_ms = self._parts.scheduler.monotonic_ms()
         if isinstance(error, DiskFailure):
-            self._around.disk_failed(error)
+            self._parts.disk_failed(error)
             if isinstance(error, TooManyOpenFiles):
                 self.fetcher.delay(following, now_ms)
             else:
@@ -290,7 +292,7 @@ class Feed:
         elif isinstance(error, Malformed) or (
             isinstance(error, KafkaError) and error.code == error_codes.CORRUPT_MESSAGE
         ):
-            log.warning("what broker %d sends is damaged: %s", self.leader_id, error)
+            log.warning("Broker %d sent damaged records, which are fetched again: %s", self.leader_id, error)
             self.fetcher.delay(following, now_ms)
         else:
             is_known = isinstance(error, KafkaError | StorageError)
@@ -338,12 +340,12 @@ class Feed:
             self._go()
 
     def _place(self, following: Following, timestamp: int, answer: ListOffsetsPartitionResponse | None) -> bool:
-        """Go on within the leader's range; whether it has to be asked where that begins."""
+        """Move a partition into the leader's range; whether the leader has to be asked where that begins."""
         code = error_codes.NETWORK_EXCEPTION if answer is None else answer.error_code
         if answer is None or code != error_codes.NONE:
             self._refused(following, code, fails=code == error_codes.FENCED_LEADER_EPOCH)
             return False
-        follower, now_ms = following.follower, self._around.scheduler.now_ms()
+        follower, now_ms = following.follower, self._parts.scheduler.now_ms()
         if timestamp == LATEST:
             if not follower.leader_ends(answer.offset, now_ms):
                 return True

@@ -1,12 +1,12 @@
-"""What one connection to a leader asks for: which partitions, from where on, and what to make of the answers.
+"""The requests of one connection to a leader: which partitions, from which offsets, and how to react to the answers.
 
-One request is under way at a time. They are those of a fetch session (KIP-227): after the first, a request names only
-the partitions that have moved or are new, and those that are forgotten; so what a turn costs depends on what happens,
-not on how many partitions are followed.
+One request is under way at a time. All belong to a fetch session (KIP-227): after the first, a request names only the
+partitions that have moved or are new, and those that are forgotten. So the cost of a turn depends on what happens, not
+on how many partitions are followed.
 
 Not here: the connection, appending and truncating (`kpybroker.replicas.fetchers`), the log (`kpybroker.partition`).
 
-Invariant: ``session`` is what the leader's session holds once it has taken the last request.
+Invariant: ``session`` is the content of the leader's session once it has processed the last request.
 (Kafka: ``AbstractFetcherThread``, ``FetchSessionHandler``, ``RemoteLeaderEndPoint.buildFetch``.)
 """
 
@@ -33,25 +33,26 @@ Key = tuple[bytes, int]
 
 NO_SESSION: Final = 0
 FIRST_RETRY_MS: Final = 10.0
-"""After an error; doubled up to ``replica.fetch.backoff.ms``. Most end when the leader has read the same metadata."""
+"""The pause after an error; doubled up to ``replica.fetch.backoff.ms``. Most errors disappear when the leader has read
+the same metadata."""
 _LAST_EPOCH: Final = 2**31 - 1
 _new: Final = tuple.__new__
 
 
 class State(Enum):
-    """What a partition waits for."""
+    """The state of a partition: whether it is fetched, or what it waits for."""
 
     FETCHING = 0
     DELAYED = 1
-    """A pause after an error."""
+    """It waits for the end of a pause after an error."""
     ASKING = 2
-    """Where the leader's log begins and ends."""
+    """It waits for the offsets at which the leader's log begins and ends."""
     FAILED = 3
-    """Other metadata, or a repaired disk."""
+    """It waits for other metadata, or a repaired disk."""
 
 
 class Asked(NamedTuple):
-    """How a partition stands in the session."""
+    """A partition as the session holds it."""
 
     offset: int
     last_epoch: int
@@ -61,7 +62,7 @@ class Asked(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """What a request asks for at most and waits for at least, as configured."""
+    """The configured limits of a request."""
 
     max_wait_ms: int
     min_bytes: int
@@ -71,7 +72,7 @@ class Limits(NamedTuple):
 
 
 class Following:
-    """One partition on its way to being what its leader has. ``replica`` is whose it is; nothing here looks at it."""
+    """One partition that follows its leader. ``replica`` is for the caller; this module does not use it."""
 
     __slots__ = ("errors", "follower", "key", "lag", "replica", "state")
 
@@ -83,16 +84,16 @@ class Following:
         self.lag: int | None = None
         """Records behind the leader's high watermark; None before the first answer."""
         self.errors = 0
-        """In a row."""
+        """How many errors came in a row."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether it is not known to have everything that is committed: such a one may be throttled."""
+        """Whether it may lack committed records. Only such a partition may be throttled."""
         return self.lag is None or self.lag > 0
 
 
 class Reaction(Enum):
-    """What a partition's answer asks for."""
+    """The reaction to a partition's answer."""
 
     APPEND = 0
     TRUNCATE = 1
@@ -102,7 +103,7 @@ class Reaction(Enum):
 
 
 def reaction_to(following: Following, answer: PartitionData, asked: Asked) -> Reaction:
-    """What to do about an answer, by its error code."""
+    """The reaction to an answer, by its error code."""
     code = answer.error_code
     if code == error_codes.NONE:
         return Reaction.TRUNCATE if answer.diverging_epoch.epoch >= 0 else Reaction.APPEND
@@ -125,30 +126,30 @@ class Fetcher:
         self._broker_epoch = broker_epoch
         self._limits = limits
         self._due: dict[Key, None] = {}
-        """Partitions that the session may not hold as they are."""
+        """Partitions whose entry in the session may be out of date."""
         self._unheard: dict[Key, None] = {}
-        """Partitions of which something was told that came too late to count: the leader would not tell it again."""
+        """Partitions whose answer came too late to be applied: the leader would not repeat it."""
         self._delayed: list[tuple[float, int, Following]] = []
         self._order = 0
 
     # Which partitions
 
     def add(self, following: Following) -> None:
-        """Follow a partition from now on, in a new epoch perhaps."""
+        """Follow a partition from now on, or in a new epoch."""
         self.followings[following.key] = following
         self._due[following.key] = None
 
     def remove(self, key: Key) -> Following | None:
-        """No longer follow it."""
+        """Stop following a partition."""
         self._due[key] = None
         return self.followings.pop(key, None)
 
     def moved(self, key: Key) -> None:
-        """Its log ends, begins, or may be fetched, otherwise than the leader was told."""
+        """Note that a partition has another end, start or throttle than the session holds."""
         self._due[key] = None
 
     def delay(self, following: Following, now_ms: float) -> float:
-        """Leave it alone for a while, longer with each error in a row; how long."""
+        """Pause a partition, longer with each error in a row; returns how long."""
         backoff_ms = self._limits().backoff_ms
         wait_ms = min(FIRST_RETRY_MS * 2.0 ** min(following.errors, 20), backoff_ms)
         following.errors += 1
@@ -159,17 +160,17 @@ class Fetcher:
         return wait_ms
 
     def stop(self, following: Following, state: State) -> None:
-        """It is not fetched until `go_on`, or until it is added in another epoch."""
+        """Stop fetching a partition until `go_on`, or until it is added in another epoch."""
         following.state = state
         self._due[following.key] = None
 
     def go_on(self, following: Following) -> None:
-        """Fetch it again."""
+        """Fetch a partition again."""
         following.state = State.FETCHING
         self._due[following.key] = None
 
     def next_wake_ms(self) -> float | None:
-        """When the first delay is over."""
+        """The time when the first pause is over."""
         return self._delayed[0][0] if self._delayed else None
 
     # Asking
@@ -179,7 +180,7 @@ class Fetcher:
     ) -> FetchRequest | None:
         """The next request; None if there is nothing to ask. ``is_held_back``: by a throttle, for ``within_ms``.
 
-        The leader keeps it waiting no longer than until another partition can be asked for.
+        The leader may keep it waiting only until another partition can be asked for.
         """
         delayed = self._delayed
         while delayed and delayed[0][0] <= now_ms:
@@ -192,7 +193,7 @@ class Fetcher:
             self._unheard.clear()
             self._due = dict.fromkeys(self.followings)
         if self._unheard:
-            within_ms = 0.0  # they are taken in anew with the request after this one
+            within_ms = 0.0  # they are taken in again with the request after this one
         due, self._due = self._due, {}
         changed, forgotten = self._changes(due, is_held_back)
         if not self.session and not forgotten:
@@ -218,7 +219,7 @@ class Fetcher:
         )
 
     def _changes(self, due: Iterable[Key], is_held_back: Callable[[Following], bool]) -> tuple[list[Key], list[Key]]:
-        """Bring the session up to date: what has to be told, and what forgotten."""
+        """Bring the session up to date: the partitions to name, and those to forget."""
         changed: list[Key] = []
         forgotten: list[Key] = []
         session, followings, unheard = self.session, self.followings, self._unheard
@@ -253,7 +254,8 @@ class Fetcher:
     # Answers
 
     def answered(self, response: FetchResponse) -> Iterator[tuple[Following, Asked, PartitionData]] | None:
-        """The partitions of a response that are still as they were asked for. None if the session has to begin anew."""
+        """The partitions of a response that have not changed since the request. None if the session has to begin
+        again."""
         if response.error_code != error_codes.NONE:
             gone = response.error_code == error_codes.FETCH_SESSION_ID_NOT_FOUND
             self._begin_anew(NO_SESSION if gone else self.session_id)
@@ -285,11 +287,11 @@ class Fetcher:
             self._unheard[key] = self._due[key] = None
 
     def lost(self) -> None:
-        """There will be no answer: the leader may have taken the request or not."""
+        """Handle a request without an answer: it is unknown whether the leader processed it."""
         self._begin_anew(self.session_id)
 
     def _begin_anew(self, session_id: int) -> None:
-        """The next request names all partitions; a session of before is closed by it."""
+        """Name all partitions in the next request; it closes the previous session."""
         self.session_id, self.session_epoch = session_id, 0
 
 

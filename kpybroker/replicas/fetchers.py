@@ -1,11 +1,11 @@
-"""Which connection to which leader each followed partition is fetched over (Kafka's ReplicaFetcherManager).
+"""The connection to a leader over which each followed partition is fetched (Kafka's ReplicaFetcherManager).
 
-To each leader go ``num.replica.fetchers`` connections, among which partitions are spread by their names. Since a
-leader may keep a request waiting for ``replica.fetch.wait.max.ms``, and a request cannot be added to, a partition that
-is new while all that is known is waiting goes over a second one beside it, which is begun anew for it if need be.
-So a new leader is asked at once.
+There are ``num.replica.fetchers`` connections to each leader, and partitions are spread over them by their names. A
+leader may keep a request waiting for ``replica.fetch.wait.max.ms``, and nothing can be added to a waiting request. So a
+partition that comes while the request of its connection waits is fetched over a second connection. If that one waits
+too, its request is dropped and sent again. So a new leader is asked at once.
 
-Logs are opened for it soon, a few a turn. Not here: what goes over a connection (`kpybroker.replicas.feed`).
+Logs are opened for fetching soon, a few a turn. Not here: requests and answers (`kpybroker.replicas.feed`).
 """
 
 import logging
@@ -18,11 +18,11 @@ from kpybroker.config.definition import LONG_MAX
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler
 from kpybroker.network.peer import Connect, Peer
-from kpybroker.replicas.feed import Feed, Surroundings
+from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.feed import Feed, FeedParts
 from kpybroker.replicas.fetcher import Fetcher, Following, Key, Limits, State
 from kpybroker.replicas.log_starts import LogStarts
 from kpybroker.replicas.replica import Replica
-from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.throttle import Throttle
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 
@@ -30,19 +30,26 @@ log = logging.getLogger("kpybroker.replication")
 
 RATE = "follower.replication.throttled.rate"
 LANES = 2
-"""Connections for one fetcher's number: see above."""
+"""Connections with the same fetcher number: see above."""
 INTERRUPT_AFTER_MS = 20.0
-"""A request that waits for so long is worth less than one for a partition that is new."""
+"""A request that has waited for this long is dropped if a new partition needs the connection."""
 INTERRUPT_MS_PER_PARTITION = 0.1
-"""And for so much longer where all are asked for anew that go over the connection."""
+"""The additional wait for each partition that would have to be asked for again over the connection."""
 OPEN_AGAIN_MS = 1_000
 
 Address = Callable[[int], tuple[str, int] | None]
-"""Where a broker listens for other brokers; None where that is not known."""
+"""The address where a broker listens for other brokers; None if it is not known."""
+
+
+class Leaders(NamedTuple):
+    """The way to the leaders: their addresses, and how to connect."""
+
+    address: Address
+    connect: Connect
 
 
 class Place(NamedTuple):
-    """Over which connection a partition is fetched, and in which epoch."""
+    """The connection over which a partition is fetched, and the epoch."""
 
     feed: Feed
     epoch: int
@@ -53,23 +60,25 @@ class Fetchers:
 
     def __init__(
         self,
+        node_id: int,
         scheduler: Scheduler,
-        connect: Connect,
-        replicas: Replicas,
-        address: Address,
+        leaders: Leaders,
+        directories: Directories,
         config: Callable[[], BrokerConfig],
         broker_epoch: Callable[[], int],
+        truncated: Callable[[Replica], object],
     ) -> None:
+        """``truncated`` is called with every replica whose log was truncated."""
         self.scheduler = scheduler
-        self.replicas = replicas
-        self._connect = connect
-        self._address = address
+        self._node_id = node_id
+        self._address, self._connect = leaders
+        self._disk_failed = directories.check
         self._config = config
         self._broker_epoch = broker_epoch
         self._feeds: dict[tuple[int, int], list[Feed]] = {}
         self._places: dict[Key, Place] = {}
         self._wanted: dict[Key, Replica] = {}
-        """Partitions that other brokers lead, wherever they listen."""
+        """Partitions that other brokers lead, even if the broker's address is not known."""
         self._to_open: dict[Key, Replica] = {}
         self._is_opening = False
         self._changed: dict[Feed, bool] = {}
@@ -77,16 +86,16 @@ class Fetchers:
         self._count = self._fetchers()
         self._stopped = False
         self._received_bytes = 0
-        """Over connections that are gone."""
-        self._around = Surroundings(
+        """The bytes received over connections that are closed."""
+        self._parts = FeedParts(
             scheduler,
             self._limits,
             Throttle(lambda: self._rate),
             lambda: self._rate < LONG_MAX,
             self._is_throttled,
-            self._truncated,
-            replicas.directory_failed,
-            LogStarts(scheduler, replicas.directories, replicas.log_start_moved),
+            truncated,
+            directories.check,
+            LogStarts(scheduler, directories, self._log_start_taken_over),
         )
 
     def __iter__(self) -> Iterator[Feed]:
@@ -94,7 +103,7 @@ class Fetchers:
             yield from lanes
 
     def stop(self) -> None:
-        """Fetch nothing any more."""
+        """Stop fetching."""
         self._stopped = True
         self._to_open.clear()
         self._wanted.clear()
@@ -125,10 +134,10 @@ class Fetchers:
     def _is_throttled(self, replica: Replica) -> bool:
         """Whether a topic's ``follower.replication.throttled.replicas`` name this node's replica."""
         throttled = replica.topic.config.follower_throttled_replicas
-        return bool(throttled) and ("*" in throttled or f"{replica.index}:{self.replicas.node_id}" in throttled)
+        return bool(throttled) and ("*" in throttled or f"{replica.index}:{self._node_id}" in throttled)
 
     def reconfigure(self) -> None:
-        """The broker's configuration changed."""
+        """Take over a change of the broker's configuration."""
         if self._fetchers() != self._count:
             self._count = self._fetchers()
             self._begin_anew(list(self))
@@ -136,7 +145,7 @@ class Fetchers:
     # What is followed.
 
     def follow(self, replica: Replica) -> None:
-        """Another broker leads a partition, in an epoch that may be new: its log is opened, and fetched to."""
+        """Fetch a partition that another broker leads, possibly in a new epoch, after its log was opened."""
         key = (replica.topic.id, replica.index)
         self._wanted[key] = replica
         place = self._places.get(key)
@@ -145,7 +154,9 @@ class Fetchers:
                 return
             self._leave(key)
         if self._address(replica.partition.leader) is None:
-            log.warning("%s is not fetched: broker %d is not there", replica, replica.partition.leader)
+            log.warning(
+                "%s cannot be fetched: its leader, broker %d, is not in the metadata", replica, replica.partition.leader
+            )
             return
         self._to_open[key] = replica
         if not self._is_opening:
@@ -153,31 +164,44 @@ class Fetchers:
             self.scheduler.call_soon(self._begin_opening)
 
     def forget(self, replica: Replica) -> None:
-        """A partition is led here, by nobody, or gone: it is not fetched."""
+        """Stop fetching a partition: it is led here, has no leader, or is gone."""
         key = (replica.topic.id, replica.index)
         if self._wanted.pop(key, None) is not None:
             self._to_open.pop(key, None)
             self._leave(key)
 
+    def configured(self, replica: Replica) -> None:
+        """Retry a partition that had failed, since its topic's configuration changed and it may succeed now."""
+        key = (replica.topic.id, replica.index)
+        place = self._places.get(key)
+        following = None if place is None else place.feed.fetcher.followings.get(key)
+        if following is not None and following.state is State.FAILED:
+            self._leave(key)
+            self.follow(replica)
+
     def log_start_moved(self, replica: Replica) -> None:
-        """The log of a partition has lost its oldest records: the leader hears of it with the next request."""
+        """Report a partition's new log start to its leader with the next request."""
         place = self._places.get((replica.topic.id, replica.index))
         if place is not None:
             place.feed.fetcher.moved((replica.topic.id, replica.index))
 
+    def _log_start_taken_over(self, replica: Replica) -> None:
+        replica.log_start_moved()
+        self.log_start_moved(replica)
+
     def state(self) -> tuple[int, int]:
-        """Records that the partition most behind lacks, and how many partitions have failed."""
+        """The records that the most lagging partition lacks, and how many partitions have failed."""
         all_followed = [each for feed in self for each in feed.fetcher.followings.values()]
         failed = sum([each.state is State.FAILED for each in all_followed])
         return max([each.lag or 0 for each in all_followed], default=0), failed
 
     @property
     def received_bytes(self) -> int:
-        """Of records, since the start."""
+        """Bytes of records that were received since the start."""
         return self._received_bytes + sum([feed.received_bytes for feed in self])
 
     def brokers_changed(self) -> None:
-        """Brokers came, went, or listen elsewhere."""
+        """Reconnect where brokers came, left, or changed their addresses."""
         self._begin_anew([feed for feed in self if self._address(feed.leader_id) != feed.address])
         for key, replica in list(self._wanted.items()):
             is_there = self._address(replica.partition.leader) is not None
@@ -185,7 +209,7 @@ class Fetchers:
                 self.follow(replica)
 
     def _begin_anew(self, feeds: list[Feed]) -> None:
-        """Give connections up; what was fetched over them is fetched over others."""
+        """Close connections, and fetch their partitions over new ones."""
         for feed in feeds:
             keys = list(feed.fetcher.followings)
             self._drop(feed)
@@ -224,14 +248,14 @@ class Fetchers:
                 try:
                     self._place(key, replica)
                 except Exception:
-                    log.exception("%s is not fetched", replica)  # the others are
+                    log.exception("%s is not fetched because of a defect", replica)  # the others are
                 yield
         finally:
             self._is_opening = False
         self._settle()
 
     def _settle(self) -> None:
-        """Have connections ask for what was added; those without any partition go."""
+        """Have connections ask for added partitions, and close those without any partition."""
         changed, self._changed = self._changed, {}
         for feed, has_more in changed.items():
             try:
@@ -240,18 +264,18 @@ class Fetchers:
                 elif has_more:
                     self._send_on(feed)
             except Exception:
-                log.exception("what is fetched from broker %d is not asked for", feed.leader_id)
+                log.exception("No request was sent to broker %d because of a defect", feed.leader_id)
 
     def _place(self, key: Key, replica: Replica) -> None:
         try:
             follower = replica.followed()
             follower.begin(self.scheduler.now_ms())
         except TooManyOpenFiles as failure:
-            self.replicas.directory_failed(failure)
+            self._disk_failed(failure)
             self.scheduler.call_later(OPEN_AGAIN_MS, self._open_again, key, replica)
             return
         except DiskFailure as failure:
-            self.replicas.directory_failed(failure)
+            self._disk_failed(failure)
             return
         except KafkaError as error:
             log.debug("%s is not fetched: %s", replica, error)
@@ -268,7 +292,7 @@ class Fetchers:
             self.follow(replica)
 
     def _feed(self, leader_id: int, replica: Replica) -> Feed | None:
-        """The connection for one more partition of a leader: one that does not wait, if there may be one."""
+        """The connection for one more partition of a leader: preferably one whose request is not waiting."""
         address = self._address(leader_id)
         if address is None:
             return None
@@ -279,15 +303,15 @@ class Fetchers:
                 return feed
         if len(lanes) == LANES:
             return lanes[-1]
-        name = f"broker-{self.replicas.node_id}-fetcher-{number}"
+        name = f"broker-{self._node_id}-fetcher-{number}"
         timeout_ms = self._config()["replica.socket.timeout.ms"]
         peer = Peer(self.scheduler, self._connect, *address, name, timeout_ms)
-        fetcher = Fetcher(self.replicas.node_id, self._broker_epoch, self._limits)
-        lanes.append(Feed(self._around, leader_id, peer, fetcher))
+        fetcher = Fetcher(self._node_id, self._broker_epoch, self._limits)
+        lanes.append(Feed(self._parts, leader_id, peer, fetcher))
         return lanes[-1]
 
     def _send_on(self, feed: Feed) -> None:
-        """Have a connection ask for what was added to it, also if its leader lets it wait."""
+        """Have a connection ask for added partitions, even if its request is waiting at the leader."""
         waits_since_ms = feed.waits_since_ms
         if waits_since_ms >= 0:
             least_ms = INTERRUPT_AFTER_MS + len(feed.fetcher.followings) * INTERRUPT_MS_PER_PARTITION
@@ -302,11 +326,3 @@ class Fetchers:
     def _interrupt(self, feed: Feed, waits_since_ms: float) -> None:
         if feed.waits_since_ms == waits_since_ms:
             feed.interrupt()
-
-    # What feeds tell.
-
-    def _truncated(self, replica: Replica) -> None:
-        moves = self.replicas.moves
-        move = None if moves is None else moves.of(replica.topic.name, replica.index)
-        if move is not None:
-            move.source_was_cut()

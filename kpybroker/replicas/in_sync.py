@@ -1,11 +1,12 @@
-"""Keep the in-sync sets of the partitions that this node leads true, by asking the controller (Kafka's
+"""Keeps the in-sync sets of the partitions that this node leads up to date, by asking the controller (Kafka's
 ``AlterPartitionManager``, KIP-497).
 
-Twice in ``replica.lag.time.max.ms`` it looks for followers that have not been caught up for that long. Who has caught
-up is proposed at its fetch. Changes that come together go in one request, and one request is on its way at a time. Who
-is in sync is decided in `kpybroker.partition.in_sync` and by the controller, not here.
+Twice in ``replica.lag.time.max.ms`` it looks for followers that have not been caught up for that long. A follower that
+has caught up is proposed at its fetch. Changes that come together go into one request, and one request is under way at
+a time. Not here: the decision which replicas are in sync (`kpybroker.partition.in_sync` and the controller).
 
-Invariant: every change that was proposed is answered, or its leader's term is over, or the metadata say what holds.
+Invariant: every change that was proposed is answered, or its leader's term is over, or the metadata contain the valid
+set.
 """
 
 import logging
@@ -31,7 +32,7 @@ from kpywire.messages.alter_partition import (
 log = logging.getLogger("kpybroker.replication")
 
 RETRY_MS = 50
-"""After a request that failed, as in Kafka."""
+"""The delay after a request that failed, as in Kafka."""
 REPLICAS_PER_STEP = 50
 
 Place = tuple[bytes, int]
@@ -69,30 +70,27 @@ class InSyncKeeper:
         replicas: Held,
         node_id: int,
         broker_epoch: Callable[[], int],
-        lag_max_ms: float,
     ) -> None:
-        """``send`` asks the active controller. ``lag_max_ms`` is for all leaders of the node from now on."""
-        replicas.rules.lag_max_ms = lag_max_ms
+        """``send`` asks the active controller."""
         self.shrinks = self.expands = self.failures = 0
         self._scheduler = scheduler
         self._send = send
         self._replicas = replicas
         self._node_id = node_id
         self._broker_epoch = broker_epoch
-        self._lag_max_ms = lag_max_ms
         self._proposed: dict[Place, _Proposal] = {}
-        """Not answered yet."""
+        """The proposals that are not answered yet."""
         self._is_asking = False
         self._is_stopped = False
         self._retry: Timer | None = None
         self._look: Timer | None = None
 
     def start(self) -> None:
-        """Look for followers that fell behind, from now on."""
+        """Begin to look for followers that fell behind."""
         self._look_later()
 
     def stop(self) -> None:
-        """Propose nothing any more."""
+        """Stop proposing."""
         self._is_stopped = True
         for timer in (self._look, self._retry):
             if timer is not None:
@@ -101,7 +99,7 @@ class InSyncKeeper:
     # What is proposed
 
     def propose(self, replica: Replica, leader: Leader, change: IsrChange) -> None:
-        """Ask for a change that a leader wants."""
+        """Propose a change that a leader wants."""
         if change.added is None:
             log.info("%s: brokers %s are behind, proposing the in-sync set %s", replica, change.removed, change.isr)
         else:
@@ -112,7 +110,8 @@ class InSyncKeeper:
             self._retry = self._scheduler.call_later(0, self._ask)
 
     def brokers_changed(self) -> None:
-        """Brokers came, went or were fenced: who may not join does not hold back the high watermark any more."""
+        """Recount after brokers came, left or were fenced: one that may not join no longer bounds the high
+        watermark."""
         now_ms = self._scheduler.monotonic_ms()
         for replica in self._replicas:
             leader = replica.leader
@@ -124,7 +123,7 @@ class InSyncKeeper:
                 replica.check_waits()
 
     def _look_later(self) -> None:
-        self._look = self._scheduler.call_later(self._lag_max_ms / 2, self._look_now)
+        self._look = self._scheduler.call_later(self._replicas.rules.lag_max_ms / 2, self._look_now)
 
     def _look_now(self) -> None:
         self._look_later()
@@ -152,7 +151,7 @@ class InSyncKeeper:
             self._replicas.directory_failed(failure)
             return
         except Exception:
-            log.exception("who is in sync with %s is not looked at", replica)  # the others are
+            log.exception("The in-sync set of %s could not be checked because of a defect", replica)  # the others are
             return
         if moved:
             replica.changed()
@@ -200,12 +199,15 @@ class InSyncKeeper:
     # What is answered
 
     def _answered(self, asked: dict[Place, _Proposal], response: AlterPartitionResponse) -> None:
-        """What the controller did not answer for is asked again."""
+        """Handle the response. Changes that the controller did not answer are proposed again."""
         self._is_asking = False
         if self._is_stopped:
             return
         if response.error_code != error_codes.NONE:
-            log.info("asking for in-sync sets again: %s", error_codes.name(response.error_code))
+            log.info(
+                "In-sync sets are proposed to the controller again, since it answered %s",
+                error_codes.name(response.error_code),
+            )
             self._ask_again(RETRY_MS)
             return
         must_wait = False
@@ -222,7 +224,7 @@ class InSyncKeeper:
         self._ask_again(RETRY_MS if must_wait or asked else 0)
 
     def _settle(self, proposal: _Proposal, answer: AlterPartitionResponsePartitionData) -> bool:
-        """Take over an answer; whether it has to be asked for again."""
+        """Take over an answer; whether the change has to be proposed again."""
         replica, leader, change = proposal
         if answer.error_code == error_codes.NONE:
             self.shrinks += change.added is None

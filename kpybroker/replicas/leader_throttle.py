@@ -1,5 +1,6 @@
-"""How fast followers that are behind may read from this node (KIP-73): ``leader.replication.throttled.rate`` for the
-replicas that ``leader.replication.throttled.replicas`` of their topics name. Not here: who is behind."""
+"""The rate at which followers that are behind may read from this node (KIP-73): ``leader.replication.throttled.rate``
+for the replicas that ``leader.replication.throttled.replicas`` of their topics name. Not here: which followers are
+behind."""
 
 from collections.abc import Callable
 from typing import Final
@@ -12,18 +13,18 @@ EVERY_REPLICA: Final = "*"
 
 
 class LeaderThrottle:
-    """One for all partitions that a node leads."""
+    """One throttle for all partitions that a node leads."""
 
     __slots__ = ("_node_id", "_rate", "_throttle")
 
     def __init__(self, node_id: int, rate: Callable[[], int]) -> None:
-        """``rate`` gives bytes per second."""
+        """``rate`` returns bytes per second."""
         self._node_id = node_id
         self._rate = rate
         self._throttle = Throttle(rate)
 
     def covers(self, replica: Replica) -> bool:
-        """Whether a topic's configuration names this node's replica, and there is a rate."""
+        """Whether a topic's configuration names this node's replica, and a rate is set."""
         named = replica.topic.config.leader_throttled_replicas
         if not named or self._rate() >= UNLIMITED:
             return False
@@ -34,5 +35,5 @@ class LeaderThrottle:
         return self._throttle.wait_ms(now_ms) > 0
 
     def count(self, size_bytes: int, now_ms: float) -> None:
-        """So many bytes of covered partitions were answered, also to followers in sync."""
+        """Count bytes of covered partitions that were sent to followers, including those in sync."""
         self._throttle.count(size_bytes, now_ms)

@@ -1,8 +1,8 @@
 """Log starts that followers take over from their leaders: a log's start moves when the new one is on disk.
 
-So what was deleted everywhere, as DeleteRecords has told somebody, does not come back with a replica that died since.
-(Apache Kafka moves at once and writes a minute later.) One write of a directory's checkpoint is for all that came
-before it began.
+So records that were deleted on all replicas, as DeleteRecords has reported, do not come back with a replica that died
+since. (Apache Kafka moves at once and writes a minute later.) One write of a directory's checkpoint covers all new log
+starts that came before it began.
 
 Not here: log starts of leaders, which requests and retention move.
 """
@@ -18,27 +18,28 @@ from kpystorage import names
 from kpystorage.directory import LogDirectory
 
 PAUSE_MS: Final = 50.0
-"""Between two writes: where retention shortens many logs one after the other, a few writes are enough."""
+"""The pause between two writes: when retention shortens many logs one after the other, a few writes are enough."""
 
 
 class LogStarts:
-    """Of all followers of a node."""
+    """The new log starts of all followers of a node."""
 
     def __init__(self, scheduler: Scheduler, directories: Directories, moved: Callable[[Replica], object]) -> None:
-        """``moved`` is called with every replica whose log begins further behind now."""
+        """``moved`` is called with every replica whose log start has moved."""
         self._scheduler = scheduler
         self._directories = directories
         self._moved = moved
         self._wanted: dict[LogDirectory, dict[Replica, int]] = {}
         self._being_written: dict[LogDirectory, dict[Replica, int]] = {}
-        """Directories with a write under way, or in the pause behind it."""
+        """The log starts that are being written, by directory. A directory also stays here for the pause after a
+        write."""
 
     def __bool__(self) -> bool:
         """Whether some log's start is about to move."""
         return bool(self._wanted) or any(self._being_written.values())
 
     def take_over(self, replica: Replica, offset: int) -> None:
-        """Have a follower's log begin at ``offset``, which is committed here."""
+        """Move the start of a follower's log to ``offset``, which is committed here."""
         found = replica.log
         assert found is not None
         directory = found.directory

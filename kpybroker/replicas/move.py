@@ -1,14 +1,14 @@
-"""One partition on its way from one log directory of this node to another, while it is written (KIP-113, KIP-858).
+"""One partition that moves from one log directory of this node to another, while it is written (KIP-113, KIP-858).
 
-A copy is made beside the log, batch by batch as they are, in segments that begin where the log's begin. When it has
-caught up it is flushed, and the controller is told where the replica is going to lie. Then, in one step, what came
-meanwhile is copied, the copy gets the name that counts, and the old directory one that waits for its removal
+A copy is made beside the log, with the same batches, in segments that begin where the log's begin. When it has caught
+up it is flushed, and the node reports the new directory to the controller. Then, in one step, the rest of the
+log is copied, the copy is renamed to be the log, and the old directory is renamed to be removed
 (``ReplicaAlterLogDirsThread``, ``LogManager.replaceCurrentWithFutureLog``).
 
-Not here: which partitions move and where to, what becomes of a move that ends otherwise (`kpybroker.replicas.moves`).
+Not here: which partitions move and where to, and moves that end otherwise (`kpybroker.replicas.moves`).
 
-Invariant: before that step nothing depends on the copy, after it nothing on what was copied; and in it the copy holds
-every batch of the log, durable.
+Invariant: before that step nothing depends on the copy, after it nothing on the old log; and in it the copy holds every
+batch of the log, durable.
 """
 
 from bisect import bisect_right
@@ -35,9 +35,10 @@ from kpywire.errors import Malformed
 LARGEST_CHUNK_BYTES = 1 << 20
 SMALLEST_CHUNK_BYTES = 64 << 10
 BATCHES_AT_ONCE = 1_000
-"""Of so many, going by the last ones, a step of the loop copies bytes: some two milliseconds' work."""
+"""One step of the loop copies about this many batches, judged by the size of the last ones: some two milliseconds'
+work."""
 PATIENCE = 1_000
-"""After so many steps in which a copy did not reach the end of its log, more may be missing when the swap begins."""
+"""After this many steps in which a copy did not reach the end of its log, the swap may begin with more missing."""
 LOOK_AGAIN_MS = 20
 RETRY_MS = 1_000
 _MAX_INT = (1 << 31) - 1
@@ -59,8 +60,9 @@ def while_copied(config: LogConfig) -> LogConfig:
 
 
 def keep_common(copy: Log, source: Log, now_ms: int) -> None:
-    """Cut what is in a copy and not in its log: a log may have lost its end when the machine died. DiskFailure."""
-    while copy.epochs.latest >= 0 and copy.log_start_offset <= source.log_start_offset:
+    """Truncate a copy to the common part with its log, which may have lost its end when the machine died.
+    DiskFailure."""
+    while copy.epochs.latest >= 0 and copy.local_log_start_offset <= source.local_log_start_offset:
         epoch, end_offset = source.epochs.end_offset_for(copy.epochs.latest, source.end.offset)
         if epoch == copy.epochs.latest:
             copy.truncate_to(min(end_offset, source.end.offset), now_ms)
@@ -72,15 +74,15 @@ def keep_common(copy: Log, source: Log, now_ms: int) -> None:
 
 
 class Assignment(Enum):
-    """What the controller knows of a move."""
+    """The controller's knowledge of a move."""
 
     NOT_ASKED = 0
     ASKED = 1
     DONE = 2
 
 
-class Surroundings(NamedTuple):
-    """What a move needs of the node, and whom it tells."""
+class MoveParts(NamedTuple):
+    """The parts of the node that a move uses, and the callbacks that it calls."""
 
     scheduler: Scheduler
     directories: Directories
@@ -88,24 +90,24 @@ class Surroundings(NamedTuple):
     assign: "Callable[[Move], None]"
     """Have the controller note the new directory; `Move.assigned` is called when it has."""
     swap: "Callable[[Move], None]"
-    """The copy is whole and durable: make it the log."""
+    """Make the copy the log: it is complete and durable."""
     give_up: "Callable[[Move, str], None]"
 
 
 class Move:
     """The copy of one log. The first `step` starts it; it goes on by itself until ``is_over`` is set."""
 
-    def __init__(self, replica: Replica, source: Log, copy: Log, around: Surroundings) -> None:
+    def __init__(self, replica: Replica, source: Log, copy: Log, parts: MoveParts) -> None:
         self.replica = replica
         self.source = source
         self.copy = copy
         self.assignment = Assignment.NOT_ASKED
         self.is_over = False
-        self._around = around
+        self._parts = parts
         self._is_reading = self._is_stale = False
-        """What is being read is no longer in the log."""
+        """Whether the bytes that are being read are no longer in the log."""
         self._chunk_bytes = SMALLEST_CHUNK_BYTES
-        """What one step copies."""
+        """How many bytes one step copies."""
         self._steps_assigned = 0
         self._noted_start = -1
         """The log start that is on disk in the copy's directory."""
@@ -119,41 +121,42 @@ class Move:
             self._guarded(self._go_on)
 
     def assigned(self) -> None:
-        """The controller has noted the new directory. What follows comes with the next step, which is on its way."""
+        """Note that the controller knows the new directory. The next step, which is already scheduled, goes on from
+        there."""
         self.assignment = Assignment.DONE
 
     def source_was_cut(self) -> None:
-        """The log has lost its end, which its leader does not have: the copy loses it too."""
+        """Truncate the copy too: the log has lost its end, which its leader does not have."""
         self._is_stale = self._is_reading
-        self._guarded(lambda: keep_common(self.copy, self.source, self._around.scheduler.now_ms()))
+        self._guarded(lambda: keep_common(self.copy, self.source, self._parts.scheduler.now_ms()))
 
     def _guarded(self, work: Callable[[], object]) -> None:
         try:
             work()
         except TooManyOpenFiles as failure:
-            self._around.directories.check(failure)
+            self._parts.directories.check(failure)
             self._later(RETRY_MS)
         except DiskFailure as failure:
-            self._around.directories.check(failure)  # ends the moves of a directory that failed, this one perhaps
+            self._parts.directories.check(failure)  # ends the moves of a directory that failed, this one perhaps
             if not self.is_over:
-                self._around.give_up(self, str(failure))
+                self._parts.give_up(self, str(failure))
         except Malformed as error:
-            self._around.give_up(self, f"{self.source.path} is damaged: {error}")
+            self._parts.give_up(self, f"{self.source.path} is damaged: {error}")
 
     def _later(self, delay_ms: float) -> None:
-        self._around.scheduler.call_later(delay_ms, self.step)
+        self._parts.scheduler.call_later(delay_ms, self.step)
 
     def _go_on(self) -> None:
-        scheduler, source, copy = self._around.scheduler, self.source, self.copy
+        scheduler, source, copy = self._parts.scheduler, self.source, self.copy
         self._follow_start()
         missing_bytes = source.size - copy.size
         if self.assignment is Assignment.DONE and missing_bytes <= self._swap_at_most_bytes() and self._swap():
             return
-        wait_ms = self._around.throttle.wait_ms(scheduler.monotonic_ms())
+        wait_ms = self._parts.throttle.wait_ms(scheduler.monotonic_ms())
         if wait_ms > 0:
             self._later(wait_ms)
             return
-        most = self._around.throttle.at_once(self._chunk_bytes)
+        most = self._parts.throttle.at_once(self._chunk_bytes)
         found = self._missing(most)
         if found is not None:
             self._is_reading = True
@@ -165,9 +168,10 @@ class Move:
             self._later(LOOK_AGAIN_MS)
 
     def _swap_at_most_bytes(self) -> int:
-        """What may be missing when the swap begins, as it is copied while clients wait: what any step copies.
+        """How many bytes may be missing when the swap begins. Clients wait while they are copied, so it is as much as
+        one step copies.
 
-        More with the time, since a log that is written as fast as it is copied would be moving for ever.
+        It grows with time, since a log that is written as fast as it is copied would otherwise move for ever.
         """
         self._steps_assigned += 1
         return self._chunk_bytes * (1 + self._steps_assigned // PATIENCE)
@@ -175,31 +179,31 @@ class Move:
     # Copying
 
     def _follow_start(self) -> None:
-        """What the log has deleted goes from the copy too."""
+        """Delete from the copy what the log has deleted."""
         source, copy = self.source, self.copy
         start = source.log_start_offset
         if copy.log_start_offset >= start:
             return
-        now_ms = self._around.scheduler.now_ms()
+        now_ms = self._parts.scheduler.now_ms()
         if copy.end.offset >= start:
             copy.advance_log_start(start)
             copy.delete_old_segments(now_ms, copy.end.offset)
         else:
-            first = self._segment_of(start)
+            first = self._segment_of(source.local_log_start_offset)
             if copy.end.offset < first:
                 copy.truncate_fully_and_start_at(first, now_ms)
         copy.directory.delete_due_files(now_ms)
 
     def _segment_of(self, offset: int) -> int:
-        """Where the log's segment begins that holds an offset."""
+        """The base offset of the log's segment that holds an offset."""
         segments = self.source.segments
         at = bisect_right(segments, offset, key=lambda segment: segment.base_offset)
         return segments[max(at - 1, 0)].base_offset
 
     def _missing(self, most: int) -> LogSlice | None:
-        """What comes next of the log; None at its end."""
+        """The next slice of the log to copy; None at its end."""
         source = self.source
-        offset = max(self.copy.end.offset, source.log_start_offset)
+        offset = max(self.copy.end.offset, source.local_log_start_offset)
         return source.read(offset, most, source.end, min_one_batch=True)
 
     def _got(self, data: bytes | None, error: BaseException | None) -> None:
@@ -213,7 +217,7 @@ class Move:
             assert data is not None, error
             if not is_stale:
                 self._append(data)
-            self._around.scheduler.call_soon(self.step)
+            self._parts.scheduler.call_soon(self.step)
 
         self._guarded(append)
 
@@ -228,7 +232,7 @@ class Move:
             end = position + header.size
         if not headers:
             raise Malformed(f"no batch begins where offset {self.copy.end.offset} should be")
-        copy, now_ms = self.copy, self._around.scheduler.now_ms()
+        copy, now_ms = self.copy, self._parts.scheduler.now_ms()
         base_offset = self._segment_of(headers[0].base_offset)
         if copy.active.base_offset < base_offset and base_offset >= copy.end.offset:
             with copy.directory.failing():
@@ -236,14 +240,15 @@ class Move:
         copy.append(headers, data if end == len(data) else data[:end], now_ms)
         chunk_bytes = end // len(headers) * BATCHES_AT_ONCE
         self._chunk_bytes = min(max(chunk_bytes, SMALLEST_CHUNK_BYTES), LARGEST_CHUNK_BYTES)
-        self._around.throttle.count(end, self._around.scheduler.monotonic_ms())
+        self._parts.throttle.count(end, self._parts.scheduler.monotonic_ms())
 
     def _reach_end(self) -> None:
-        """The log may end, by an empty segment, beyond its last batch: compaction removed what was before."""
+        """Move the copy's end to the log's if that is an empty segment after its last batch: compaction removed the
+        records before it."""
         source, copy = self.source, self.copy
         if copy.end.offset < source.end.offset and source.active.size == 0:
             with copy.directory.failing():
-                copy.roll(self._around.scheduler.now_ms(), source.active.base_offset)
+                copy.roll(self._parts.scheduler.now_ms(), source.active.base_offset)
             copy.end = LogOffset(source.end.offset, copy.active.base_offset, 0)
 
     # Making durable
@@ -258,18 +263,18 @@ class Move:
             self._attempt(flush)
 
     def _take_epochs(self) -> None:
-        """Also those of leaders that wrote nothing (KAFKA-20961)."""
+        """Copy the log's leader epochs, including those of leaders that wrote nothing (KAFKA-20961)."""
         entries = self.source.epochs.entries()
         if self.copy.epochs.entries() != entries:
             self.copy.epochs = LeaderEpochs(entries)
             self.copy.epochs.dirty = True
 
     def _attempt(self, flush: Flush) -> None:
-        self._around.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(flush, error))
+        self._parts.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(flush, error))
 
     def _flushed(self, flush: Flush, error: BaseException | None) -> None:
         if isinstance(error, DescriptorsExhausted):
-            self._around.scheduler.call_later(RETRY_MS, self._attempt, flush)
+            self._parts.scheduler.call_later(RETRY_MS, self._attempt, flush)
             return
 
         def go_on() -> None:
@@ -282,17 +287,18 @@ class Move:
         self._guarded(go_on)
 
     def _note(self) -> None:
-        """Have the checkpoints say what is durable and where the log begins: the copy may count any moment now."""
+        """Write the copy's recovery point and log start to the checkpoints: it may become the log at any time from now
+        on."""
         directory = self.copy.directory
         start = self.copy.log_start_offset
-        write = self._around.directories.write_checkpoint
+        write = self._parts.directories.write_checkpoint
 
         def noted() -> None:
             if not self.is_over and directory.failure is None:
                 self._noted_start = start
                 if self.assignment is Assignment.NOT_ASKED:
                     self.assignment = Assignment.ASKED
-                    self._around.assign(self)
+                    self._parts.assign(self)
                 self.step()
 
         write(
@@ -327,5 +333,5 @@ class Move:
             self._make_durable()
             return True
         self._take_epochs()
-        self._around.swap(self)
+        self._parts.swap(self)
         return True

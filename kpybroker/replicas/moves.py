@@ -1,8 +1,8 @@
-"""Which partitions of this node move between its log directories: begun by AlterReplicaLogDirs, gone on with after a
-start, called off (``ReplicaManager.alterReplicaLogDirs``, ``ReplicaAlterLogDirsManager``, ``LogManager``).
+"""The partitions of this node that move between its log directories: begun by AlterReplicaLogDirs, continued after a
+start, cancelled (``ReplicaManager.alterReplicaLogDirs``, ``ReplicaAlterLogDirsManager``, ``LogManager``).
 
-A few move at a time, the others wait; all share one throttle. A move that cannot be finished leaves the partition
-where it is.
+A few move at a time, the others wait; all share one throttle. If a move cannot be finished, the partition stays where
+it is.
 """
 
 import logging
@@ -11,11 +11,12 @@ from collections.abc import Callable, Iterator
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.errors import KafkaError
+from kpybroker.io.scheduler import Scheduler
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.replicas.directories import Directories
-from kpybroker.replicas.move import Assignment, Move, Surroundings, keep_common, while_copied
+from kpybroker.replicas.move import Assignment, Move, MoveParts, keep_common, while_copied
+from kpybroker.replicas.neighbours import Assigning, Held
 from kpybroker.replicas.replica import Replica
-from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.throttle import Throttle
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -29,18 +30,26 @@ THREADS = "num.replica.alter.log.dirs.threads"
 
 
 class Moves:
-    """The partitions on their way."""
+    """The moves of this node."""
 
-    def __init__(self, replicas: Replicas, config: Callable[[], BrokerConfig]) -> None:
-        self.replicas = replicas
-        self.directories: Directories = replicas.directories
-        self.scheduler = replicas.scheduler
+    def __init__(
+        self,
+        node_id: int,
+        directories: Directories,
+        scheduler: Scheduler,
+        assignments: Assigning,
+        config: Callable[[], BrokerConfig],
+    ) -> None:
+        self.directories = directories
+        self.scheduler = scheduler
+        self._node_id = node_id
+        self._assignments = assignments
         self._config = config
         self._moves: dict[tuple[str, int], Move] = {}
         self._waiting: deque[Move] = deque()
         self._running: set[Move] = set()
         self._stopped = False
-        self._around = Surroundings(
+        self._parts = MoveParts(
             self.scheduler,
             self.directories,
             Throttle(lambda: config().move_bytes_per_second),
@@ -54,19 +63,29 @@ class Moves:
         return iter(self._moves.values())
 
     def of(self, topic: str, index: int) -> Move | None:
-        """The move of a partition; None while it stays where it is."""
+        """The move of a partition; None if it does not move."""
         return self._moves.get((topic, index))
 
+    def is_moving(self, topic: str, index: int) -> bool:
+        """Whether a partition moves."""
+        return (topic, index) in self._moves
+
+    def source_was_cut(self, replica: Replica) -> None:
+        """Note that the log of a partition was truncated; if it moves, its copy is too."""
+        move = self.of(replica.topic.name, replica.index)
+        if move is not None:
+            move.source_was_cut()
+
     def stop(self) -> None:
-        """Let everything be as it is; the next start goes on with it."""
+        """Stop all moves; the next start continues them."""
         self._stopped = True
         for move in self._moves.values():
             move.is_over = True
 
     # Asked for
 
-    def move(self, topic: str, index: int, path: str) -> None:
-        """Have a partition lie in the directory ``path``, now or, if this node does not hold it yet, once it does.
+    def move(self, held: Held, topic: str, index: int, path: str) -> None:
+        """Move a partition to the directory ``path``, now or, if it is not in ``held`` yet, once it is.
 
         Raises:
             KafkaError: there is no such directory, it does not work, takes no new logs, or the partition is not here.
@@ -82,10 +101,10 @@ class Moves:
         found = self.directories.find(topic, index)
         if found is None:
             self.directories.prefer((topic, index), target)
-        replica = self.replicas.find(topic, index)
+        replica = held.find(topic, index)
         if replica.offline:
             raise KafkaError(error_codes.KAFKA_STORAGE_ERROR, f"Partition {replica} is offline")
-        source = self.replicas.open_log(replica)
+        source = held.open_log(replica)
         if source.directory is target or going is not None:
             return
         if self.directories.failed_paths:
@@ -94,14 +113,14 @@ class Moves:
                 f"Can not create log for {replica} because log directories {','.join(self.directories.failed_paths)} "
                 "are offline",
             )
-        self._begin(Move(replica, source, self._new_copy(replica, source, target), self._around))
+        self._begin(Move(replica, source, self._new_copy(replica, source, target), self._parts))
 
     def _new_copy(self, replica: Replica, source: Log, target: LogDirectory) -> Log:
         config = while_copied(replica.topic.config.log())
         return target.create_future_log(source, replica.topic.id, config, self.scheduler.now_ms())
 
     def _begin(self, move: Move) -> None:
-        log.info("moving %s", move)
+        log.info("Moving %s", move)
         if move.source.is_open and move.source.stop_compacting is not None:
             move.source.stop_compacting()
         self._moves[move.source.topic, move.source.partition] = move
@@ -118,21 +137,21 @@ class Moves:
 
     # Found at the start
 
-    def resume(self, image: MetadataImage) -> None:
-        """Go on with the moves that the last stop interrupted, once the first metadata are there."""
+    def resume(self, image: MetadataImage, held: Held) -> None:
+        """Continue the moves of held partitions that the last stop interrupted, once the first metadata are there."""
         for directory in list(self.directories):
             for copy in list(directory.future_logs.values()):
                 try:
-                    self._resume(image, directory, copy)
+                    self._resume(image, held, directory, copy)
                 except DiskFailure as failure:
                     self.directories.check(failure)
                 except KafkaError as error:
-                    log.warning("the move of %s to %s does not go on: %s", copy.name, directory.path, error)
+                    log.warning("The move of %s to %s does not continue: %s", copy.name, directory.path, error)
 
-    def _resume(self, image: MetadataImage, directory: LogDirectory, copy: Log) -> None:
+    def _resume(self, image: MetadataImage, held: Held, directory: LogDirectory, copy: Log) -> None:
         topic = image.topics.get(copy.topic)
-        held = None if topic is None else self.replicas.by_id.get(topic.id)
-        replica = None if held is None else held.replicas.get(copy.partition)
+        held_topic = None if topic is None else held.topic(topic.id)
+        replica = None if held_topic is None else held_topic.replicas.get(copy.partition)
         try:
             topic_id = directory.read_topic_id(copy)
         except CorruptLog:
@@ -159,26 +178,29 @@ class Moves:
             copy.configure(while_copied(replica.topic.config.log()))
             keep_common(copy, source, self.scheduler.now_ms())
         except CorruptLog as damage:
-            log.warning("%s; the copy is made anew", damage)
+            log.warning("%s. A new copy is made", damage)
             self.directories.delete(copy, 0)
             copy = self._new_copy(replica, source, directory)
-        return Move(replica, source, copy, self._around)
+        return Move(replica, source, copy, self._parts)
 
     def _recover_abandoned(self, replica: Replica, copy: Log, topic_id: bytes) -> None:
-        """The log is gone. If its directory is too, the copy counts only where the controller knows that it had caught
-        up (``LogManager.recoverAbandonedFutureLogs``); else the machine's death took the log, and the copy is what is
-        left."""
+        """Recover from a copy whose log is gone.
+
+        If the log's directory failed, the copy is used only if the controller knows that it had caught up
+        (``LogManager.recoverAbandonedFutureLogs``). Otherwise the log was lost when the machine died, and the copy is
+        used.
+        """
         directory = copy.directory
-        caught_up = replica.partition.directory_of(self.replicas.node_id) == self.directories.ids[directory]
+        caught_up = replica.partition.directory_of(self._node_id) == self.directories.ids[directory]
         if self.directories.failed_paths and not caught_up:
-            log.error("%s was moving to %s, and what it was copied from is not there", copy.name, directory.path)
+            log.error("%s was moving to %s, and the log that it was copied from is missing", copy.name, directory.path)
             return
         copy.topic_id = topic_id
         directory.promote(copy.open())
         copy.configure(replica.topic.config.log())
         log.warning(
-            "%s ends at %d in %s: it was moving there when what it was copied from was lost, and records of that "
-            "moment may be missing",
+            "%s ends at offset %d in %s: the log that it was copied from was lost during the move, so the last records "
+            "may be missing",
             copy.name,
             copy.log_end_offset,
             directory.path,
@@ -187,12 +209,8 @@ class Moves:
     # What a move asks for
 
     def _assign(self, move: Move) -> None:
-        assignments = self.replicas.assignments
-        if assignments is None:
-            move.assigned()
-        else:
-            place = (move.replica.topic.id, move.replica.index)
-            assignments.assign(*place, self.directories.ids[move.copy.directory], then=move.assigned)
+        place = (move.replica.topic.id, move.replica.index)
+        self._assignments.assign(*place, self.directories.ids[move.copy.directory], then=move.assigned)
 
     def _swap(self, move: Move) -> None:
         source, copy, replica = move.source, move.copy, move.replica
@@ -207,7 +225,7 @@ class Moves:
         role = replica.role
         if role is not None and role.log is source:
             role.relocate(copy)
-        log.info("moved %s", move)
+        log.info("Moved %s", move)
         self.directories.delete(source, replica.topic.config.file_delete_delay_ms)
 
     def _give_up(self, move: Move, reason: str) -> None:
@@ -217,22 +235,23 @@ class Moves:
     # Called off
 
     def forget(self, topic: str, index: int) -> None:
-        """The partition is gone from this node."""
+        """End the move of a partition that is gone from this node."""
         move = self.of(topic, index)
         if move is not None:
             self._forget(move)
             self._delete(move.copy)
 
     def _call_off(self, move: Move, reason: str) -> None:
-        log.info("no longer moving %s: %s", move, reason)
+        log.info("The move of %s is cancelled: %s", move, reason)
         self._undo(move)
 
     def _undo(self, move: Move) -> None:
-        """The partition stays where it is: the copy goes, and the controller is told if it knows otherwise."""
+        """Leave the partition where it is: delete the copy, and correct the controller if it knows the new
+        directory."""
         self._forget(move)
-        if move.assignment is not Assignment.NOT_ASKED and self.replicas.assignments is not None:
+        if move.assignment is not Assignment.NOT_ASKED:
             lies_in = self.directories.ids[move.source.directory]
-            self.replicas.assignments.assign(move.replica.topic.id, move.replica.index, lies_in)
+            self._assignments.assign(move.replica.topic.id, move.replica.index, lies_in)
         self._delete(move.copy)
 
     def _delete(self, copy: Log) -> None:

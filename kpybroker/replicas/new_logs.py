@@ -1,8 +1,8 @@
-"""The files of new partitions, made in a thread: where many were removed a file system takes milliseconds for each.
+"""The files of new partitions, made in a thread: after many removals a file system takes milliseconds for each.
 
-They are made in a directory whose name says that it waits for its removal, so a crash leaves nothing of them. The loop
-renames what is complete, which takes microseconds. Whoever needs a log before that makes it at once, and what the
-thread makes of it is removed.
+They are made in a directory whose name marks it for removal, so a crash leaves nothing of them. The loop renames
+complete ones, which takes microseconds. If a log is needed before that, it is made at once, and the thread's files for
+it are removed.
 
 Invariant: the thread writes only where no log is; what it made becomes one log, or is removed.
 """
@@ -22,11 +22,12 @@ from kpystorage.errors import DiskFailure
 log = logging.getLogger("kpybroker.replicas")
 
 AT_ONCE: Final = 16
-"""So many logs are looked at in a turn of the loop, and made between two looks at which of them are needed still."""
+"""How many logs are handled in one turn of the loop, and made by the thread before the loop checks again which of them
+are needed."""
 
 
 class Place(NamedTuple):
-    """Where a log is to be, and the name of its files until then."""
+    """The directory of a new log, and the name of its files until it is one."""
 
     directory: LogDirectory
     name: str
@@ -51,8 +52,8 @@ class NewLogs:
         choose: Callable[[Replica], LogDirectory],
         take_up: Callable[[Replica], object],
     ) -> None:
-        """``choose`` says where a log is to be; ``take_up`` makes it of what `take` gives, or takes up what is there.
-        KafkaError, DiskFailure."""
+        """``choose`` returns the directory of a new log. ``take_up`` makes it the log with the files that `take`
+        returns, or opens the existing one. KafkaError, DiskFailure."""
         self._directories = directories
         self._scheduler = scheduler
         self._choose = choose
@@ -63,19 +64,19 @@ class NewLogs:
         self._is_busy = self._is_stopped = False
 
     def add(self, replica: Replica) -> None:
-        """Have its log made soon."""
+        """Have the log of a replica made soon."""
         self._waiting.append(replica)
         if not self._is_busy:
             self._is_busy = True
             self._scheduler.call_soon(self._begin)
 
     def stop(self) -> None:
-        """Make no more: the node stops."""
+        """Stop making logs: the node stops."""
         self._is_stopped = True
 
     def take(self, replica: Replica) -> tuple[LogDirectory | None, str | None]:
-        """The directory that was chosen for its log, if one was; and the name of its files, once they are made. They
-        are the caller's."""
+        """Return the directory that was chosen for a replica's log, if any, and the name of its files, if they are
+        made. They belong to the caller from then on."""
         place = self._making.pop(replica, None)
         if place is not None:
             place.directory.in_the_making -= 1
@@ -87,7 +88,7 @@ class NewLogs:
         return None, None
 
     def _begin(self) -> None:
-        """Choose places, and have the thread fill them."""
+        """Choose directories, and have the thread make the files."""
         places: dict[Replica, Place] = {}
         for _ in range(min(AT_ONCE, len(self._waiting))):
             replica = self._waiting.popleft()
@@ -108,7 +109,7 @@ class NewLogs:
 
         def made(failures: list[DiskFailure | None] | None, error: BaseException | None) -> None:
             if failures is None:
-                log.error("logs could not be made", exc_info=error)
+                log.error("New logs could not be made because of a defect", exc_info=error)
                 failures = [None] * len(places)
             self._scheduler.in_pieces(self._finish(places, failures))
 
@@ -122,13 +123,13 @@ class NewLogs:
             log.debug("%s is not made yet: %s", replica, error)
             return None
         except Exception:
-            log.exception("there is no place for %s", replica)  # the others have one
+            log.exception("No directory could be chosen for %s because of a defect", replica)  # the others have one
             return None
         directory.in_the_making += 1
         return Place(directory, name, replica.topic.id)
 
     def _finish(self, places: dict[Replica, Place], failures: list[DiskFailure | None]) -> Iterator[None]:
-        """Let the logs be: one a step."""
+        """Make the finished files logs, one in a step."""
         try:
             for (replica, place), failure in zip(places.items(), failures, strict=True):
                 try:
@@ -136,7 +137,7 @@ class NewLogs:
                         self._directories.check(failure)
                     self._settle(replica, place, is_made=failure is None)
                 except Exception:
-                    log.exception("%s is not made", replica)  # the others are
+                    log.exception("The log of %s could not be made because of a defect", replica)  # the others are
                     if place in (self._making.get(replica), self._made.get(replica)):
                         self.take(replica)
                 yield
@@ -163,7 +164,7 @@ class NewLogs:
         except KafkaError as error:
             log.debug("%s is not made yet: %s", replica, error)
         except Exception:
-            log.exception("%s is not taken up", replica)
+            log.exception("%s could not take up its role because of a defect", replica)
 
 
 def _is_needed(replica: Replica) -> bool:

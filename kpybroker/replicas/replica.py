@@ -1,7 +1,7 @@
-"""This node's replica of one partition: its log, its role, and who wants to know when something changes.
+"""This node's replica of one partition: its log, its role, and the sessions and requests that wait for its changes.
 
-The log is opened, or made, when it is first needed: a node may hold thousands of partitions, and their start costs
-nothing then.
+The log is opened, or made, when it is first needed: a node may hold thousands of partitions, whose start costs nothing
+then.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from kpybroker.fetch.session import Entry
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.topic_name import INTERNAL
 from kpybroker.partition.follower import Follower
-from kpybroker.partition.in_sync import UNKNOWN_OFFSET, Rules
+from kpybroker.partition.in_sync import UNKNOWN_OFFSET, PartitionState, Rules
 from kpybroker.partition.leader import NO_RULES, Leader
 from kpybroker.partition.role import Role
 from kpybroker.partition.validation import ValidationConfig
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Waiter(Protocol):
-    """Somebody who waits for the high watermark or for the end of a leadership."""
+    """A request that waits for the high watermark or for the end of a leadership."""
 
     def check(self) -> None: ...
 
@@ -103,7 +103,7 @@ class Replica:
         monotonic_ms: Callable[[], float] = float,
         rules: Rules = NO_RULES,
     ) -> None:
-        """``rules`` are those by which a leader tells who is in sync."""
+        """``rules`` are those by which a leader decides which followers are in sync."""
         self.topic = topic
         self.index = index
         self.partition = partition
@@ -112,13 +112,13 @@ class Replica:
         self.gone = False
         self.offline = False
         self.checkpointed_high_watermark = UNKNOWN_OFFSET
-        """Where the last role's was when it ended, or as it was written down in an earlier life of the node."""
+        """The high watermark of the last role when it ended, or the one in the checkpoint of the node's last run."""
         self.watchers: dict[Entry, None] = {}
-        """What consumers read here, in sessions and waiting requests: to be told when something changes, once."""
+        """Entries of consumers, in sessions and waiting requests, that are notified once of the next change."""
         self.told: dict[Entry, None] = {}
-        """The same of those who were told and have not looked again."""
+        """Entries of consumers that were notified and have not looked since."""
         self.following: dict[Entry, None] = {}
-        """What other replicas fetch here."""
+        """Entries of other replicas that fetch here."""
         self.commit_waits: dict[Waiter, None] = {}
         self._node_id = node_id
         self._open_log = open_log
@@ -145,20 +145,17 @@ class Replica:
         self.leader = leader = Leader(
             self._open_log(self),
             self._node_id,
-            partition.leader_epoch,
-            partition.partition_epoch,
-            partition.replicas,
-            partition.isr,
+            _state(partition),
             max(self.checkpointed_high_watermark, 0),
             rules=self._rules,
             min_isr=self.topic.config.min_insync_replicas,
             now_ms=self._monotonic_ms(),
-            directories=partition.directories,
         )
         return leader
 
     def followed(self) -> Follower:
-        """The follower's role, also while nobody leads; taken up at the first need. Raises as `led` does."""
+        """The follower's role, also while the partition has no leader; taken up at the first need. Raises the errors of
+        `led`."""
         follower = self.follower
         if follower is not None and not self.offline:
             return follower
@@ -171,7 +168,7 @@ class Replica:
         return follower
 
     def held(self) -> Role:
-        """Whichever role this node has, taken up at the first need. Raises as `led` does."""
+        """Whichever role this node has, taken up at the first need. Raises the errors of `led`."""
         return self.led() if self.partition.leader == self._node_id else self.followed()
 
     def _check_here(self) -> None:
@@ -197,12 +194,12 @@ class Replica:
 
     @property
     def log(self) -> Log | None:
-        """The log, if it was needed yet."""
+        """The log, None if it was not needed yet."""
         role = self.role
         return None if role is None else role.log
 
     def update(self, partition: Partition) -> None:
-        """The metadata say something new: another leader is another role, which begins at its first use."""
+        """Take over new metadata. With another leader the role ends, and the new one begins at its first use."""
         leader, role, before = self.leader, self.role, self.partition
         self.partition = partition
         if role is None:
@@ -210,21 +207,14 @@ class Replica:
         # Between two epochs that do not follow each other another may have led: who followed that was cut, perhaps.
         goes_on = partition.leader == self._node_id and partition.leader_epoch <= before.leader_epoch + 1
         if leader is not None and goes_on:
-            leader.update(
-                partition.leader_epoch,
-                partition.partition_epoch,
-                partition.replicas,
-                partition.isr,
-                self._monotonic_ms(),
-                partition.directories,
-            )
+            leader.update(_state(partition), self._monotonic_ms())
         elif leader is not None or partition.leader_epoch != before.leader_epoch:
             self.checkpointed_high_watermark = role.high_watermark.offset
             self.leader = self.follower = None
         self.changed()
 
     def changed(self) -> None:
-        """Records, high watermark or leadership changed: tell sessions and waiting requests."""
+        """Notify sessions and waiting requests: records, high watermark or leadership changed."""
         leader = self.leader
         if leader is not None and leader.waits:
             leader.recount(self._monotonic_ms())
@@ -236,7 +226,7 @@ class Replica:
             waiter.check()
 
     def appended(self) -> None:
-        """The leader has more records: followers want them at once, others when they are committed."""
+        """Notify followers of an append at once, other sessions when it is committed."""
         for entry in list(self.following):
             entry.touch()
         leader = self.leader
@@ -246,7 +236,7 @@ class Replica:
             self.committed()
 
     def committed(self) -> None:
-        """The high watermark moved, of which followers learn by the way: with their next answer."""
+        """Notify sessions and waiting requests of a new high watermark. Followers learn it with their next answer."""
         for entry in self.following:
             entry.mark()
         if self.watchers:
@@ -261,22 +251,22 @@ class Replica:
             entry.touch()
 
     def check_waits(self) -> None:
-        """What requests wait for may have come."""
+        """Check all waiting requests."""
         for waiter in list(self.commit_waits):
             waiter.check()
 
     def log_start_moved(self) -> None:
-        """Old records are gone: tell sessions. No waiting request of a consumer is answered for that."""
+        """Notify sessions of a new log start. No waiting request of a consumer is answered for it."""
         told, self.watchers = self.watchers, {}
         for entry in told:
             entry.mark()
-            # Who waits is not woken by this, so it has to be told of what comes next.
+            # Who waits is not woken by this, so it has to hear of what comes next.
             (self.told if entry.session.wake is None else self.watchers)[entry] = None
         for entry in list(self.following):
             entry.touch()
 
     def forget(self) -> None:
-        """The partition is gone from this node."""
+        """Drop the role, since the partition is gone from this node, and notify everything that waits for it."""
         self.gone = True
         self.leader = self.follower = None
         self.changed()
@@ -284,6 +274,12 @@ class Replica:
             entry.unwatch()  # a session that nobody continues would keep all of this
 
     def fail(self) -> None:
-        """Its log directory failed."""
+        """Mark the replica offline, since its log directory failed, and notify everything that waits for it."""
         self.offline = True
         self.changed()
+
+
+def _state(partition: Partition) -> PartitionState:
+    return PartitionState(
+        partition.leader_epoch, partition.partition_epoch, partition.replicas, partition.isr, partition.directories
+    )

@@ -1,12 +1,11 @@
 """All partitions this node holds, kept in step with the committed metadata.
 
-`apply` is told of every committed change: it takes up new partitions, hands roles over to new epochs, passes on
+`Replicas.apply` is called with every committed change. It adds new partitions, moves roles on to new epochs, applies
 changed topic configs, and drops deleted topics, whose directories are renamed first and emptied later.
 """
 
 import logging
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from kpybroker.config.topic import TopicConfig
 from kpybroker.errors import KafkaError
@@ -15,25 +14,18 @@ from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import TOPIC_RESOURCE, MetadataImage
 from kpybroker.metadata.topic import NO_LEADER, Partition, Topic
 from kpybroker.partition.in_sync import UNKNOWN_OFFSET, Rules
-from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.losses import LostRecords
+from kpybroker.replicas.neighbours import Neighbours
 from kpybroker.replicas.new_logs import NewLogs
 from kpybroker.replicas.replica import HeldTopic, Replica
 from kpystorage import names
 from kpystorage.directory import LogDirectory
-from kpystorage.errors import DiskFailure
+from kpystorage.errors import CorruptLog, DiskFailure
 from kpystorage.log import Log
 from kpywire import error_codes
 
-if TYPE_CHECKING:
-    from kpybroker.replicas.fetchers import Fetchers
-    from kpybroker.replicas.in_sync import InSyncKeeper
-    from kpybroker.replicas.leader_throttle import LeaderThrottle
-    from kpybroker.replicas.moves import Moves
-
 log = logging.getLogger("kpybroker.replicas")
-
-DEFAULT_LAG_MS = 30_000
 
 TopicConfigOf = Callable[[Mapping[str, str]], TopicConfig]
 
@@ -42,36 +34,43 @@ class Replicas:
     """The partitions of this node, by topic name and by topic id."""
 
     def __init__(
-        self, node_id: int, directories: Directories, scheduler: Scheduler, topic_config: TopicConfigOf
+        self,
+        node_id: int,
+        directories: Directories,
+        scheduler: Scheduler,
+        topic_config: TopicConfigOf,
+        rules: Rules,
+        neighbours: Neighbours,
     ) -> None:
-        """``topic_config`` makes a topic's configuration of its overrides."""
+        """``topic_config`` makes a topic's configuration from its overrides. By ``rules`` all leaders here decide which
+        followers are in sync."""
         self.node_id = node_id
         self.directories = directories
         self.scheduler = scheduler
         self.topic_config = topic_config
-        self.rules = Rules(DEFAULT_LAG_MS)
-        """By which all leaders here tell who is in sync."""
-        self.assignments: Assignments | None = None
-        self.moves: Moves | None = None
-        self.fetchers: Fetchers | None = None
-        self.in_sync: InSyncKeeper | None = None
-        self.leader_throttle: LeaderThrottle | None = None
+        self.rules = rules
+        self._assignments, self._moves, self._fetchers = neighbours
         self.bytes_to_followers = 0
-        """None in a node that knows no others."""
+        """Bytes sent to followers."""
         self.topics: dict[str, HeldTopic] = {}
         self.by_id: dict[bytes, HeldTopic] = {}
         self._new_logs = NewLogs(directories, scheduler, self._directory_for, self._take_up)
         self._is_dropping = False
         self._leaving: dict[str, dict[int, Replica]] = {}
-        """Partitions of deleted topics whose logs are still where they were."""
+        """Partitions of deleted topics whose logs are not taken out of use yet."""
         self._image: MetadataImage | None = None
+        self._losses = LostRecords(scheduler, node_id, self._assignments, directories.ids, self._follow)
         directories.when_failed(self._went_offline)
 
     # Looking up
 
+    def topic(self, key: str | bytes) -> HeldTopic | None:
+        """A topic by its name or id; None if this node holds no partition of it."""
+        return self.by_id.get(key) if isinstance(key, bytes) else self.topics.get(key)
+
     def find(self, topic: str | bytes, index: int) -> Replica:
         """A partition by topic name or id; raises KafkaError when the cluster or this node does not have it."""
-        held = self.topics.get(topic) if isinstance(topic, str) else self.by_id.get(topic)
+        held = self.topic(topic)
         if held is not None:
             replica = held.replicas.get(index)
             if replica is not None:
@@ -105,18 +104,15 @@ class Replicas:
             topic = image.topics_by_id[topic_id]
             for index in partitions:
                 self._hold(image, topic, index, topic.partitions[index])
-        if delta.brokers and self.fetchers is not None:
-            self.fetchers.brokers_changed()
-        if delta.brokers and self.in_sync is not None:
-            self.in_sync.brokers_changed()
+        if delta.brokers:
+            self._fetchers.brokers_changed()
         for resource_type, name in delta.configs:
             if resource_type == TOPIC_RESOURCE and name in self.topics:
                 self.configure(self.topics[name], image.configs_of(TOPIC_RESOURCE, name))
         if first:
-            if self.moves is not None:
-                self.moves.resume(image)
+            self._moves.resume(image, self)
             self.directories.set_strays_aside({(r.topic.name, r.index) for r in self})
-            for replica in self:  # the last life may have ended before it was told
+            for replica in self:  # the last life may have ended before it heard of it
                 found = self.find_log(replica)
                 if found is not None:
                     self._tell_place(replica, found)
@@ -126,14 +122,14 @@ class Replicas:
         return None if known is None else known.id
 
     def _tell_place(self, replica: Replica, found: Log) -> None:
-        """Have the controller know where a log lies, unless it is about to move."""
+        """Report a log's directory to the controller, unless the log is about to move."""
         topic, lies_in = replica.topic, self.directories.ids[found.directory]
-        moves = self.moves is not None and self.moves.of(topic.name, replica.index) is not None
-        if self.assignments is not None and not moves and replica.partition.directory_of(self.node_id) != lies_in:
-            self.assignments.assign(topic.id, replica.index, lies_in)
+        is_moving = self._moves.is_moving(topic.name, replica.index)
+        if not is_moving and replica.partition.directory_of(self.node_id) != lies_in:
+            self._assignments.assign(topic.id, replica.index, lies_in)
 
     def _assigned_directory(self, topic: str, index: int) -> bytes | None:
-        """Where the metadata say that this node's replica lies; None for a partition that it should not have."""
+        """The directory of this node's replica in the metadata; None for a partition that it should not have."""
         known = None if self._image is None else self._image.topics.get(topic)
         partition = None if known is None else known.partitions.get(index)
         held = partition is not None and self.node_id in partition.replicas
@@ -169,26 +165,24 @@ class Replicas:
             self._follow(replica)
 
     def _take_up(self, replica: Replica) -> None:
-        """A new partition begins."""
+        """Take up a new partition."""
         replica.held()
         self._follow(replica)
 
     def _follow(self, replica: Replica) -> None:
-        """Have the partition fetched from the broker that leads it, if there is one and it is another."""
-        if self.fetchers is not None:
-            if replica.is_here and replica.partition.leader not in (self.node_id, NO_LEADER):
-                self.fetchers.follow(replica)
-            else:
-                self.fetchers.forget(replica)
+        """Have the partition fetched from its leader, if it has one on another broker."""
+        if replica.is_here and replica.partition.leader not in (self.node_id, NO_LEADER):
+            self._fetchers.follow(replica)
+        else:
+            self._fetchers.forget(replica)
 
     def log_start_moved(self, replica: Replica) -> None:
-        """Old records of a partition are gone: its readers hear of it, and its leader."""
+        """Report a partition's new log start to its readers and to its leader."""
         replica.log_start_moved()
-        if self.fetchers is not None:
-            self.fetchers.log_start_moved(replica)
+        self._fetchers.log_start_moved(replica)
 
     def configure(self, held: HeldTopic, overrides: Mapping[str, str]) -> None:
-        """A topic's configuration changed, or a default below it."""
+        """Apply a change of a topic's configuration, or of a default below it."""
         held.config = self.topic_config(overrides)
         held.validation = held.config.validation()
         changed = held.config.log()
@@ -196,6 +190,7 @@ class Replicas:
             found = self.find_log(replica)
             if found is not None:
                 found.configure(changed)
+            self._fetchers.configured(replica)
             leader = replica.leader
             if leader is not None and leader.require_in_sync(
                 held.config.min_insync_replicas, self.scheduler.monotonic_ms()
@@ -203,13 +198,14 @@ class Replicas:
                 replica.changed()
 
     def configure_all(self) -> None:
-        """The broker's defaults for topics changed."""
+        """Apply a change of the broker's defaults for topics."""
         if self._image is not None:
             for held in self.topics.values():
                 self.configure(held, self._image.configs_of(TOPIC_RESOURCE, held.name))
 
     def _drop(self, topic: Topic) -> None:
-        """Nobody finds its partitions any more; their logs are taken out of use soon, some a turn."""
+        """Remove a deleted topic, so that its partitions are not found any more; their logs are taken out of use soon,
+        some a turn."""
         held = self.by_id.pop(topic.id, None)
         if held is None:
             return
@@ -224,7 +220,7 @@ class Replicas:
         for earlier in self._leaving.get(topic.name, {}).copy():
             self._forget_leaving(topic.name, earlier)
         self._leaving[topic.name], held.replicas = held.replicas, {}  # they hold their topic
-        log.info("deleting topic %s with %d logs", topic.name, len(self._leaving[topic.name]))
+        log.info("Deleting topic %s with %d logs", topic.name, len(self._leaving[topic.name]))
         if not self._is_dropping:
             self._is_dropping = True
             self.scheduler.in_pieces(self._drop_in_pieces())
@@ -242,7 +238,7 @@ class Replicas:
             self._is_dropping = False
 
     def stop(self) -> None:
-        """Make no more logs, and leave what waits for its removal to the next start: the node stops."""
+        """Make no more logs, and leave pending removals to the next start: the node stops."""
         self._new_logs.stop()
         self.directories.stop()
 
@@ -258,24 +254,23 @@ class Replicas:
             self._forget(replica)
 
     def _forget(self, replica: Replica) -> None:
-        if self.moves is not None:
-            self.moves.forget(replica.topic.name, replica.index)
+        self._moves.forget(replica.topic.name, replica.index)
         found = self.find_log(replica)
         if not replica.gone:
             replica.forget()
             self._follow(replica)
         if found is not None:
             self.directories.delete(found, replica.topic.config.file_delete_delay_ms)
-            log.debug("deleted the log of %s", replica)
+            log.debug("Deleted the log of %s", replica)
 
     # Logs
 
     def find_log(self, replica: Replica) -> Log | None:
-        """The log of a replica where it is on disk, opened or not."""
+        """The log of a replica as it is on disk, opened or not."""
         return self.directories.find(replica.topic.name, replica.index)
 
     def is_known_empty(self, replica: Replica) -> bool:
-        """Whether a log never held a record. Opens nothing; False where only opening it could tell."""
+        """Whether a log never held a record. Nothing is opened for it: False if that would be needed to know."""
         found = self.find_log(replica)
         if found is None:
             # It may be in a directory that does not work.
@@ -290,7 +285,7 @@ class Replicas:
         return first is not None and first.size == 0 and recovered_to == 0
 
     def open_log(self, replica: Replica) -> Log:
-        """The log of a replica, made where it is missing."""
+        """The log of a replica, made if it is missing. KafkaError while another replica is about to lead."""
         topic = replica.topic
         self._forget_leaving(topic.name, replica.index)  # of an earlier topic of this name
         found = self.directories.find_of_topic(topic.name, replica.index, topic.id)
@@ -302,7 +297,12 @@ class Replicas:
             found = directory.create_log(topic.name, replica.index, topic.id, config, now_ms, blank)
         else:
             found.configure(topic.config.log())
-            found.open()
+            try:
+                found.open()
+            except CorruptLog:
+                self._losses.refused(replica)
+                raise
+            self._losses.check(replica, found)
         self._tell_place(replica, found)
         if replica.checkpointed_high_watermark == UNKNOWN_OFFSET:
             # Later on the file may tell of what has been cut since it was written.
@@ -317,7 +317,7 @@ class Replicas:
     # Failing directories
 
     def directory_failed(self, failure: DiskFailure) -> None:
-        """A log raised this: its directory is offline by now, unless only that log is damaged."""
+        """Handle a failure that a log raised: its directory is offline then, unless only that log is damaged."""
         self.directories.check(failure)
 
     def _went_offline(self, directory: LogDirectory) -> None:
@@ -328,7 +328,7 @@ class Replicas:
                 self._follow(replica)
 
     def checkpoint_high_watermarks(self) -> None:
-        """Bring what the directories will write down up to date."""
+        """Update the high watermarks that the directories will write to their checkpoints."""
         for replica in self:
             role = replica.role
             if role is not None:

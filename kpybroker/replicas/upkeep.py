@@ -1,6 +1,6 @@
-"""What logs need from time to time: flushing, checkpoints, retention, forgetting old producers.
+"""The periodic work on logs: flushing, checkpoints, retention, forgetting old producers.
 
-fsync runs in a thread and trails the appends, so that dirty pages do not pile up; nothing waits for it, as in Kafka,
+fsync runs in a thread and trails the appends, so that dirty pages do not pile up. No request waits for it, as in Kafka,
 whose durability is replication and recovery (with ``flush.messages`` the append itself flushes). Checkpoints are
 rendered on the loop and written in a thread.
 """
@@ -22,6 +22,7 @@ from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure
 from kpystorage.flush import Flush, begin_flush_of_epochs
 from kpystorage.log import Log
+from kpystorage.recovery import Shutdown
 from kpystorage.retention import expendable
 
 log = logging.getLogger("kpybroker.upkeep")
@@ -31,7 +32,11 @@ FLUSH_AFTER_BYTES = 64 * 1024 * 1024
 FLUSHES_AT_ONCE = 4
 FLUSH_RETRY_MS = 1000
 LOGS_PER_CHECK = 200
-"""Looking whether so many logs have to be flushed takes a quarter of a millisecond; with more it is done less often."""
+"""Checking whether this many logs have to be flushed takes a quarter of a millisecond; with more it is done less
+often."""
+UNOPENED_CHECK_MS = 1000
+UNOPENED_PER_MS = 2
+"""Checking a partition without a role takes a microsecond, so with many of them it is done less often."""
 REMOVAL_CHECK_MS = 1000
 NEVER_MS = 2**63 - 1
 
@@ -48,20 +53,24 @@ class Upkeep:
         self._checks_to_skip = 0
         self._dirty: deque[Log] = deque()
         self._dirty_since_ms: dict[Log, float] = {}
-        """When logs that are to be flushed by time were first seen to need it."""
+        """The time when logs that are flushed by time were first seen to need it."""
+        self._started_ms = 0.0
+        self._next_look_ms = 0.0
+        self._is_looking = False
         self._aging: deque[Replica] = deque()
         self._unready: deque[Replica] = deque()
-        """Those of them whose leader epochs have to be on disk first."""
+        """Replicas whose leader epochs have to be on disk before their old segments are deleted."""
         self._shortened: set[LogDirectory] = set()
         """Directories with logs that lost segments in this round of retention."""
         self._first_delay_ms = 0.0
-        """Work that is due seldom begins so long after the start."""
+        """The delay of infrequent work after the start."""
         self._stopped = False
 
     def start(self) -> None:
         """Begin. The intervals are Kafka's."""
         config = self.config()
         self._first_delay_ms = config["log.initial.task.delay.ms"]
+        self._started_ms = self.scheduler.monotonic_ms()
         self._every(FLUSH_CHECK_MS, self._flush_if_due)
         self._every(REMOVAL_CHECK_MS, self._remove_due_files)
         for key, work in (
@@ -74,7 +83,7 @@ class Upkeep:
             self._every(config[key], work)
 
     def stop(self) -> None:
-        """No more of it."""
+        """Stop."""
         self._stopped = True
         self._dirty.clear()
         self._aging.clear()
@@ -89,7 +98,7 @@ class Upkeep:
             except DiskFailure as failure:
                 self.replicas.directory_failed(failure)
             except Exception:
-                log.exception("a defect kept the upkeep of logs from being done; it is tried again")
+                log.exception("The upkeep of logs failed because of a defect; it is tried again")
             if not self._stopped:
                 self._timers[work] = self.scheduler.call_later(interval_ms, due)
 
@@ -98,10 +107,15 @@ class Upkeep:
     # Flushing
 
     def _flush_if_due(self) -> None:
-        """Flush all logs when enough has gathered in them, and each log when its ``flush.ms`` has passed."""
+        """Flush all logs when enough unflushed bytes have gathered, and each log when its ``flush.ms`` has passed or it
+        was rolled."""
+        if self._flushing > 0:
+            return
+        self._dirty.extend(self._take_rolled())
         if self._checks_to_skip > 0:
             self._checks_to_skip -= 1
-        elif self._flushing == 0:
+        else:
+            self._look_for_unflushed()
             opened = self._open_logs()
             self._checks_to_skip = len(opened) // LOGS_PER_CHECK
             dirty = [found for found in opened if found.unflushed_bytes > 0]
@@ -109,7 +123,49 @@ class Upkeep:
             if sum(found.unflushed_bytes for found in dirty) >= FLUSH_AFTER_BYTES:
                 due = dirty
             self._dirty.extend(due)
-            self._flush_some()
+        self._flush_some()
+
+    def _take_rolled(self) -> list[Log]:
+        """Logs that began a segment (in Kafka ``flush-log``, scheduled by ``UnifiedLog.roll``)."""
+        rolled: list[Log] = []
+        for directory in self.replicas.directories:
+            rolled += directory.rolled
+            directory.rolled.clear()
+        return rolled
+
+    def _look_for_unflushed(self) -> None:
+        """Look for logs without a role that may hold unflushed records for ``flush.ms``."""
+        now_ms = self.scheduler.monotonic_ms()
+        if now_ms >= self._next_look_ms and not self._is_looking:
+            replicas = [replica for replica in self.replicas if replica.role is None]
+            self._next_look_ms = now_ms + max(UNOPENED_CHECK_MS, len(replicas) / UNOPENED_PER_MS)
+            self._is_looking = True
+            self.scheduler.in_pieces(self._take_up_unflushed(replicas))
+
+    def _take_up_unflushed(self, replicas: list[Replica]) -> Iterator[None]:
+        try:
+            for replica in replicas:
+                if replica.role is None and replica.is_here and not self._stopped and self._may_be_unflushed(replica):
+                    try:
+                        self._dirty_since_ms[replica.held().log] = self._started_ms
+                    except KafkaError:
+                        pass  # it is gone by now
+                    except DiskFailure as failure:
+                        self.replicas.directory_failed(failure)
+                yield
+        finally:
+            self._is_looking = False
+
+    def _may_be_unflushed(self, replica: Replica) -> bool:
+        """Whether a log is flushed by time and may hold unflushed records, including those of a process that died."""
+        if replica.topic.config.flush_ms >= NEVER_MS:
+            return False
+        found = self.replicas.find_log(replica)
+        if found is None:
+            return False
+        if found.is_open:
+            return found.unflushed_bytes > 0
+        return found.directory.shutdown is Shutdown.PROCESS_DIED
 
     def _due_by_time(self, dirty: list[Log]) -> list[Log]:
         now_ms, before = self.scheduler.monotonic_ms(), self._dirty_since_ms
@@ -122,7 +178,7 @@ class Upkeep:
         return due
 
     def _flush_some(self) -> None:
-        """A few logs at a time, since a flush keeps the files of its log open."""
+        """Flush a few logs at a time, since a flush keeps the files of its log open."""
         while self._dirty and self._flushing < FLUSHES_AT_ONCE:
             found = self._dirty.popleft()
             if found.is_open:
@@ -133,6 +189,8 @@ class Upkeep:
         if flush is not None:
             self._flushing += 1
             self._attempt(found, flush)
+        elif found.is_flushing:  # somebody else's flush, which began before this one was due
+            found.directory.rolled[found] = None
 
     def _attempt(self, found: Log, flush: Flush) -> None:
         self.scheduler.submit_blocking(flush.attempt, lambda _, error: self._flushed(found, flush, error))
@@ -175,7 +233,8 @@ class Upkeep:
     # Retention
 
     def _delete_old_segments(self) -> None:
-        """Look at all logs, a few in a turn: those that nobody has used since the start have to be opened for it."""
+        """Delete old segments of all logs, a few logs in a turn: those that were not used since the start have to be
+        opened."""
         if not self._aging and not self._unready:
             self._aging.extend(replica for replica in self.replicas if self._may_age(replica))
             self.scheduler.in_pieces(self._delete_in_pieces())
@@ -204,13 +263,13 @@ class Upkeep:
 
     def _has_expendable(self, role: Role, now_ms: int) -> bool:
         found = role.log
-        bounds = found.end.offset, found.log_start_offset, role.high_watermark.offset
+        bounds = found.end.offset, found.local_log_start_offset, role.high_watermark.offset
         with found.directory.failing():
             return expendable(found.segments, *bounds, found.config, now_ms) > 0
 
     def _make_ready(self) -> None:
-        """Write the leader epochs of the next log beside the loop: a new segment begins in the place of the last, and
-        would wait for them."""
+        """Write the leader epochs of the next log in a thread. Otherwise the new segment that replaces the last one
+        would wait for them on the loop."""
         while self._unready:
             replica = self._unready.popleft()
             found = replica.log
@@ -247,7 +306,7 @@ class Upkeep:
         return found is not None and (replica.topic.name, replica.index) in found.directory.log_starts
 
     def _remove_due_files(self) -> None:
-        """Of segments whose ``file.delete.delay.ms`` has passed, a few files at a time, beside the loop."""
+        """Remove files of segments whose ``file.delete.delay.ms`` has passed, a few at a time, in a thread."""
         now_ms = self.scheduler.now_ms()
         for directory in list(self.replicas.directories):
             due = directory.take_due_files(now_ms)

@@ -1,1 +1,1 @@
-"""Connections: bytes in, frames to the dispatcher, replies out in order. No Kafka logic beyond the frame."""
+"""Connections: they read bytes, pass frames to the dispatcher and send replies in order. No Kafka logic but frames."""

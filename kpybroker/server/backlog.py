@@ -1,19 +1,19 @@
-"""What waits for clients that do not read their replies: its memory and its open files, over all connections.
+"""The memory and open files held by replies that clients do not read, over all connections.
 
-A connection whose socket takes no more says what it holds. Beyond the limits the ones that made no progress for the
-longest time are closed, so that clients which never read cannot use up what the others need.
+A connection whose socket accepts no more data reports how much it holds. Above the limits, the connections that have
+made no progress for the longest time are closed. So clients that never read cannot use up what the others need.
 """
 
 from typing import NamedTuple, Protocol
 
 
 class Holder(Protocol):
-    """A connection with replies that its client does not take."""
+    """A connection whose client does not read its replies."""
 
     last_active_ms: float
 
     def give_up(self, reason: str) -> None:
-        """Close, with the reason in the log, and `Backlog.release`."""
+        """Close the connection, log the reason, and call `Backlog.release`."""
 
 
 class Held(NamedTuple):
@@ -27,7 +27,7 @@ NOTHING = Held(0, 0)
 
 
 class Backlog:
-    """Invariant: above a limit there is at most one holder."""
+    """The unread replies of all connections. Invariant: above a limit there is at most one holder."""
 
     def __init__(self, limit: Held) -> None:
         self.limit = limit
@@ -36,7 +36,7 @@ class Backlog:
         self._held: dict[Holder, Held] = {}
 
     def hold(self, owner: Holder, held: Held) -> None:
-        """``owner`` holds this now, whatever it held before."""
+        """Record what ``owner`` holds now, in place of what it held before."""
         before = self._held.get(owner, NOTHING)
         self._held[owner] = held
         self.size_bytes += held.size_bytes - before.size_bytes
@@ -46,7 +46,7 @@ class Backlog:
             slowest.give_up("it does not read its replies, and too much waits for clients that do not")
 
     def release(self, owner: Holder) -> None:
-        """``owner`` has sent everything, or is gone."""
+        """Forget ``owner``: it has sent everything, or has closed."""
         held = self._held.pop(owner, NOTHING)
         self.size_bytes -= held.size_bytes
         self.files -= held.files

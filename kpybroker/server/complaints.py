@@ -1,7 +1,7 @@
-"""Lines that could come thousands of times in a second: one, then how often it came again.
+"""Log lines that could be written thousands of times a second: the first one, then how often it was repeated.
 
-Every kind of line is said at most once in ten seconds. What was kept back is told with the next line of its kind, or
-when the ten seconds are over. So an attacker fills no disk, and who reads the log still learns how much happened.
+Each kind of line is logged at most once in ten seconds. When the ten seconds are over, the number of suppressed lines
+is logged. So an attacker cannot fill the disk, and the log still shows how much happened.
 """
 
 import logging
@@ -12,20 +12,20 @@ from kpybroker.io.scheduler import Scheduler
 
 QUIET_MS: Final = 10_000
 MOST_KINDS: Final = 256
-"""Kinds kept apart, such as peers; further ones share one."""
+"""The number of kinds (such as peers) that are counted separately; all further ones share one kind."""
 _OTHERS: Final = "others"
 
 
 class Complaints:
-    """Says things, but not all the time. ``say`` is for the loop's thread only."""
+    """A log with a rate limit for each kind of line. ``say`` is for the loop's thread only."""
 
     def __init__(self, scheduler: Scheduler) -> None:
         self._scheduler = scheduler
         self._kept_back: dict[str, int] = {}
-        """Kinds that were said lately, and how often since."""
+        """The kinds that were logged in the last ten seconds, and how many lines were suppressed since."""
 
     def say(self, log: logging.Logger, level: int, kind: str, message: str, *arguments: object) -> None:
-        """Log this line, or count it where one of its ``kind`` was logged less than ten seconds ago."""
+        """Log this line, or only count it if one of its ``kind`` was logged less than ten seconds ago."""
         if kind not in self._kept_back and len(self._kept_back) >= MOST_KINDS:
             kind = _OTHERS
         if kind in self._kept_back:

@@ -1,39 +1,32 @@
-"""One client connection: frames in, replies out, in the order of the requests.
+"""One client connection: it reads request frames and sends the replies in the order of the requests.
 
-It owns a non-blocking socket registered with the loop by ``add_reader``: no task, future or transport per connection,
-and one receive buffer for all of them; only an incomplete frame is copied. As in Kafka one request of a connection is
-served at a time, except that a Produce whose order is fixed by its append lets the next Produce start.
-While a reply cannot be sent because the client does not read, no further request of it is served.
+It owns a channel (`kpybroker.server.channel`), whose events call it. There is no task, future or transport per
+connection, and one receive buffer serves all connections; only an incomplete frame is copied. As in Kafka, one request
+of a connection is served at a time. The exception is a Produce whose order is fixed by its append: the next Produce may
+start. While the client does not read its replies, none of its further requests is served.
 """
 
 import errno
 import logging
-import socket
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from time import perf_counter_ns, thread_time_ns
 from typing import TYPE_CHECKING, Any
 
+from kpybroker.calls.client import Client
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import LARGE_BYTES, Work
 from kpybroker.counters import BRIEF_NS, UNCOUNTED, Due, count_sent
+from kpybroker.fairness.debtor import Debtor
+from kpybroker.fairness.times import PIECE_NS
+from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
-from kpybroker.server.frames import (
-    END_TXN,
-    LARGE_BYTES,
-    PRODUCE,
-    SIZE,
-    SMALLEST_FRAME_BYTES,
-    WHOLE,
-    CloseConnection,
-    Dispatch,
-    api_key_at,
-    checked_size,
-)
-from kpybroker.server.line import PIECE_NS, Debtor
+from kpybroker.server.channel import Channel
+from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one
 from kpybroker.server.outbox import Outbox, Reply
-from kpybroker.server.pending import Pending
+from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
-from kpybroker.server.turn import UNWRITTEN
 
 if TYPE_CHECKING:
     from kpybroker.server.listener import Server
@@ -45,107 +38,109 @@ FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
 LARGE_BODY_BYTES = 128 * 1024
-"""Copying larger requests takes as long as serving dozens of small ones: with many others it waits in the line."""
+"""While many connections are served, larger requests wait in the line: copying one takes as long as serving dozens."""
 FRAMES_PER_PIECE = 16
-"""After so many frames of one connection the others get their turn, or after half the time of a piece."""
+"""The most frames of one connection that are served without a break, if they take no longer than half a piece."""
 RESUME = 32
-"""Beside the events of the poller: there is something to serve that was read before."""
+"""An event beside those of the poller: bytes that were read earlier are to be served."""
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
 
 
 class Connection(Debtor):
-    """A socket, what is half read from it, what is half written to it, and the replies that are still due."""
+    """A channel, the request that is partly read, the replies that are partly written, and those that are still due."""
 
     __slots__ = (
-        "_body", "_body_filled", "_body_size", "_due_events", "_held_back", "_is_aside", "_is_in_line", "_is_watched",
-        "_paused", "_reading", "_send_began_ns", "_unsent", "_wants_writable", "_writing", "answered_ns",
-        "arrived_ns", "body_since_ms", "calls", "client_host", "client_port", "client_software", "closed",
-        "counters", "dispatch", "in_transactions", "last_active_ms", "listener_name", "on_close", "outbox",
-        "principal", "reading", "server", "sock", "waiting",
+        "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_phase",
+        "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel", "client",
+        "counters", "dispatch", "last_active_ms", "outbox", "server", "waiting",
     )  # fmt: skip
 
-    def __init__(
-        self, server: "Server", sock: socket.socket, listener_name: str, peer: tuple[str, int], dispatch: Dispatch
-    ) -> None:
+    def __init__(self, server: "Server", channel: Channel, client: Client, dispatch: Dispatch) -> None:
         self.dispatch = dispatch
         self.server = server
-        self.sock = sock
-        self.listener_name = listener_name
-        self.client_host, self.client_port = peer
-        self.calls: dict[tuple[int, int], Any] = {}
-        """Where the dispatcher keeps what it knows of this client's requests."""
-        self.client_software: tuple[str, str] = ("unknown", "unknown")
-        self.principal = "User:ANONYMOUS"
-        self.reading: Any = None
-        """What it fetched last outside of a fetch session, to be closed with it."""
-        self.on_close: Callable[[], object] | None = None
-        self.in_transactions = False
-        """Whether something it asked belonged to a transaction: then others' EndTxn go first (`Aside`)."""
-        self.outbox = Outbox(sock, server.read_in_thread, self._on_writable)
+        self.channel = channel
+        self.client = client
+        self.outbox = Outbox(channel, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
-        self.closed = False
         super().__init__(server.line)
+        self._phase: int = SERVING
         self._due_events = 0
-        """What it waits in the line for."""
+        """The events to serve when its turn in the line comes."""
         self._is_in_line = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
         self._body_filled = self._body_size = self._send_began_ns = 0
         self.body_since_ms = 0.0
-        """When the bytes that are kept began to come."""
+        """The time at which the kept bytes began to arrive."""
         self.arrived_ns = 0
-        """When the bytes that are being served were found to be readable."""
+        """The time at which the bytes that are served now were found to be readable."""
         self.answered_ns = 0
-        """When the dispatcher was done with the request it has served last; ``counters`` are those of its kind."""
+        """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
         self._unsent: list[Due] = []
-        """Of the replies in the outbox."""
-        self._held_back = self._writing = self._wants_writable = self._paused = self._is_aside = False
-        self._is_watched = self._reading = True
-        server.poller.add(sock.fileno(), self._on_event)
+        """The counters and times of the replies in the outbox, counted once they are sent."""
+        self._is_blocked = False
+        """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
+        self._wanted = READABLE
+        """The events that are watched for."""
+        self._is_watched = True
+        """Whether the channel is watched at all."""
+        channel.watch(self._on_event)
 
     def __str__(self) -> str:
-        return f"{self.client_host}:{self.client_port}"
+        return str(self.client)
+
+    @property
+    def closed(self) -> bool:
+        """Whether the channel is closed."""
+        return self._phase == CLOSED
+
+    def _enter(self, phase: int) -> None:
+        assert phase in MAY_FOLLOW[self._phase], f"phase {phase} cannot follow {self._phase}"
+        self._phase = phase
 
     def _on_event(self, events: int) -> None:
-        if events & GONE and self._paused:
-            # Nobody is left to answer, and what was read before this is not waited for.
+        if events & GONE and self._phase != SERVING:
+            # Nobody is left to answer, so the requests that were read before need not be served.
             self.close()
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
-        if is_due_later and not (self.in_transactions and self._goes_first(events)):
+        if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
             self.server.line.lined_up += 1
             self._line_up(events)
             return
         if events & WRITABLE:
             self._on_writable()
-        if events & READABLE and not self.closed:
+        if events & READABLE and self._phase != CLOSED:
             self.arrived_ns = self.server.poller.turn_ns
             self._on_readable()
 
     def _goes_first(self, events: int) -> bool:
-        """Whether it ends a transaction: then it goes before those in the line, whatever it owes."""
-        has_more = self._body is not None or self._is_in_line or self._paused
-        return events == READABLE and not has_more and self.server.aside.is_end(self.sock)
+        """Whether the readable data is just one request that goes before those in the line, whatever its client
+        owes."""
+        if events != READABLE or self._body is not None or self._is_in_line or self._phase != SERVING:
+            return False
+        peeked = self.server.peeked
+        return holds_one(self.channel, peeked) and self.dispatch.trait_at(peeked, SIZE.size).goes_first
 
-    def _watch(self) -> None:
-        """Ask to be told of what matters now."""
-        if self._is_watched:
-            self.server.poller.change(self.sock.fileno(), self._events())
-
-    def _events(self) -> int:
-        return (READABLE if self._reading else 0) | (WRITABLE if self._wants_writable else 0)
+    def _want(self, event: int, *, wanted: bool) -> None:
+        """Watch for an event from now on, or stop watching for it."""
+        events = self._wanted | event if wanted else self._wanted & ~event
+        if events != self._wanted:
+            self._wanted = events
+            if self._is_watched:
+                self.channel.want(events)
 
     # In the line
 
     def _line_up(self, events: int) -> None:
-        """Be served when it is its turn, and not be looked at before."""
+        """Wait in the line for a turn. If the channel is readable again meanwhile, it is no longer watched."""
         self._due_events |= events
         if self._is_in_line:
-            # Found to be readable again: it will be every time, so it is not looked at until it was served.
+            # It was found to be readable again, and would be every time until it is served.
             if self._is_watched:
                 self._is_watched = False
-                self.server.poller.remove(self.sock.fileno())
+                self.channel.unwatch()
             return
         self._is_in_line = True
         self.arrived_ns = self.server.poller.turn_ns
@@ -155,9 +150,9 @@ class Connection(Debtor):
             self.server.line.join(self.serve_piece, self.owed_ns)
 
     def serve_piece(self) -> None:
-        """It is this one's turn in the line."""
+        """Serve one piece, when the connection's turn in the line has come."""
         self._is_in_line = False
-        if self.closed:
+        if self._phase == CLOSED:
             return
         began_ns, answered_ns = thread_time_ns(), self.answered_ns
         was_long, self.is_long = self.is_long, False
@@ -165,22 +160,22 @@ class Connection(Debtor):
         events, self._due_events = self._due_events, 0
         if events & RESUME:
             self.resume()
-        if events & WRITABLE and not self.closed:
+        if events & WRITABLE:
             self._on_writable()
         if events & READABLE and not self.closed:
             self._on_readable()
         self.settle(thread_time_ns() - began_ns)
         if was_long and self.answered_ns == answered_ns:
-            self.is_long = True  # what it asks has not come as a whole
+            self.is_long = True  # its next request has not come as a whole yet
         self._watch_again()
 
     def _watch_again(self) -> None:
         if not (self._is_watched or self._is_in_line or self.closed):
             self._is_watched = True
-            self.server.poller.add(self.sock.fileno(), self._on_event, self._events())
+            self.channel.watch(self._on_event, self._wanted)
 
     def resume_soon(self) -> None:
-        """`resume`, when it is its turn."""
+        """Call `resume` when the connection's turn comes."""
         if self.owed_ns:
             self._line_up(RESUME)
         else:
@@ -189,7 +184,7 @@ class Connection(Debtor):
     # Reading
 
     def _on_readable(self) -> None:
-        if self._paused:
+        if self._phase != SERVING:
             self._stop_reading()
             return
         self.last_active_ms = self.server.poller.now_ms
@@ -205,19 +200,19 @@ class Connection(Debtor):
 
     def _read_frames(self) -> None:
         server = self.server
-        # While memory is short, no more is read than may have to be kept; with many others, no more than is brief.
+        # Little is read while memory is short, since it may have to be kept, and while many others are served.
         most = SHORT_READ_BYTES if server.budget.is_short else LARGE_BODY_BYTES if server.turn.is_on else 0
-        count = self.sock.recv_into(server.scratch, most)
+        count = self.channel.recv_into(server.scratch, most)
         if count == 0:
             self.close()
             return
         view = server.scratch_view
-        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._writing):
+        if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
             (size,) = SIZE.unpack_from(view)
             if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
-                    self._paused = True
+                    self._enter(PAUSED)
                     return
                 self._serve_alone(view[4:count])
                 return
@@ -225,17 +220,17 @@ class Connection(Debtor):
 
     def _serve_or_keep(self, view: memoryview, count: int) -> None:
         done = self._serve(view, count)
-        if done < count and not self.closed:
+        if done < count and self._phase != CLOSED:
             self._keep(view[done:count])
 
     def _serve_alone(self, frame: memoryview) -> None:
-        """The usual case: one whole frame, with nothing before it and nothing behind it."""
+        """Serve one whole frame with nothing before it and nothing behind it: the usual case."""
         turn = self.server.turn
         goes_first = False
-        if self.in_transactions and turn.is_shared:
-            goes_first = api_key_at(frame, 0) == END_TXN
+        if self.client.in_transactions and turn.is_shared:
+            goes_first = self.dispatch.trait_at(frame, 0).goes_first
             if not goes_first and self.server.aside.takes(self, frame):
-                self._paused = self._is_aside = True
+                self._enter(ASIDE)
                 return
         reply = turn.outside(self.dispatch, self, frame) if goes_first else self.dispatch(self, frame)
         if type(reply) is bytes:
@@ -246,15 +241,15 @@ class Connection(Debtor):
         elif isinstance(reply, Pending):
             self.waiting.append(reply)
             reply.when_resolved(self._on_resolved)
-        elif reply is not None and not self.closed:
+        elif reply is not None and self._phase != CLOSED:
             self._put(reply, self._due())
             self._flush()
 
     def serve_aside(self, frame: memoryview) -> None:
-        """The request that was put aside."""
-        if self.closed:
+        """Serve the request that was put aside."""
+        if self._phase == CLOSED:
             return
-        self._paused = self._is_aside = False
+        self._enter(SERVING)
         try:
             self._serve_alone(frame)
         except Exception as error:
@@ -262,16 +257,16 @@ class Connection(Debtor):
         self._read_on()
 
     def answer(self, reply: bytes) -> None:
-        """Send the reply that has waited for the turn; nothing stands before it."""
+        """Send a reply that was held back until the end of the turn; no other reply is due before it."""
         try:
             self._send_at_once(reply)
         except Exception as error:
             self.end_with(error)
 
     def _send_at_once(self, reply: bytes) -> None:
-        """Send a reply that nothing stands before; what the socket does not take waits in the outbox."""
+        """Send a reply that has no other before it; the part that the channel does not accept waits in the outbox."""
         try:
-            sent = self.sock.send(reply)
+            sent = self.channel.send(reply)
         except (BlockingIOError, InterruptedError):
             sent = 0
         self.outbox.sent_bytes += sent
@@ -279,7 +274,7 @@ class Connection(Debtor):
             self._put(reply[sent:], self._due())
             self._flush()
             return
-        # As in the dispatcher: most replies go this way.
+        # `counters.count_sent`, written out: most replies go this way.
         counters = self.counters
         now_ns = perf_counter_ns()
         send_ns = now_ns - self.answered_ns
@@ -289,21 +284,21 @@ class Connection(Debtor):
         counters.total[(total_ns * total_ns).bit_length()] += 1
 
     def _due(self) -> Due:
-        """Of the request that was served last, which was answered at once."""
+        """The counters and times of the last request, which was answered at once."""
         return self.counters, self.arrived_ns, self.answered_ns, self.answered_ns
 
     def _put(self, reply: Reply, due: Due) -> None:
-        """Queue a reply, and remember whose it is."""
+        """Queue a reply, with the counters and times of its request."""
         self._unsent.append(due)
         self.outbox.put(reply)
 
     def _read_body(self) -> None:
-        """Go on filling the buffer of an incomplete frame; serve it when it is whole."""
+        """Read more of an incomplete frame; serve it when it is complete."""
         body = self._body
         assert body is not None
         with memoryview(body) as view:
-            # The buffer may be longer than the frame, of which nothing behind its end is read.
-            count = self.sock.recv_into(view[self._body_filled : self._body_size or len(body)])
+            # The buffer may be longer than the frame; nothing behind its end is read.
+            count = self.channel.recv_into(view[self._body_filled : self._body_size or len(body)])
         if count == 0:
             self.close()
             return
@@ -317,13 +312,13 @@ class Connection(Debtor):
         self._serve_kept()
 
     def _serve_kept(self) -> None:
-        """Serve the frames in the kept buffer; what cannot be served yet is kept again."""
+        """Serve the frames in the kept buffer; keep the ones that cannot be served yet."""
         body, filled, size = self._body, self._body_filled, self._body_size
         assert body is not None
         self._body, self._body_size = None, 0
         view = memoryview(body)
         done = self._serve(view, filled)
-        if self.closed:
+        if self._phase == CLOSED:
             return
         if done == 0:
             view.release()
@@ -337,7 +332,7 @@ class Connection(Debtor):
         self.server.recycle(body)
 
     def _keep(self, rest: memoryview) -> None:
-        """Hold on to bytes that cannot be served now: an incomplete frame, or frames that must wait their turn."""
+        """Keep bytes that cannot be served now: an incomplete frame, or frames that must wait for their turn."""
         have = len(rest)
         self._body_size = size = 4 + self._checked_size(rest) if have >= 4 else 0
         spare = self.server.spare_body(size) if size > have else None
@@ -353,14 +348,14 @@ class Connection(Debtor):
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms
         if not granted:
-            self._paused = True
+            self._enter(PAUSED)
 
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
         wanted = min(self._body_size, max(2 * len(body), FIRST_BODY_BYTES))
         if not self.server.budget.grow(self, wanted, self.resume):
-            self._paused = True
+            self._enter(PAUSED)
             return
         body.extend(bytes(wanted - len(body)))
 
@@ -370,7 +365,7 @@ class Connection(Debtor):
     # Serving
 
     def _serve(self, view: memoryview, end: int) -> int:
-        """Serve whole frames of ``view[:end]`` in order; the position of the first byte that was not served."""
+        """Serve whole frames of ``view[:end]`` in order. Return the position of the first byte that was not served."""
         position = 0
         frames = 0
         until_ns = perf_counter_ns() + PIECE_NS // 2
@@ -380,16 +375,16 @@ class Connection(Debtor):
             stop = position + 4 + self._checked_size(view, position)
             if stop > end:
                 break
-            if (self.waiting or self._writing) and not self._may_start(view, position + 4):
-                self._paused = True
+            if (self.waiting or self._is_blocked) and not self._may_start(view, position + 4):
+                self._enter(PAUSED)
                 break
             if frames == FRAMES_PER_PIECE or (frames and self.answered_ns > until_ns):
-                self._paused = True
+                self._enter(PAUSED)
                 self.owed_ns = max(self.owed_ns, PIECE_NS)
                 self._line_up(RESUME)
                 break
             if stop - position > LARGE_BYTES and not self._may_begin(view, position + 4, stop):
-                self._paused = True
+                self._enter(PAUSED)
                 break
             frames += 1
             reply = dispatch(self, view[position + 4 : stop])
@@ -404,29 +399,33 @@ class Connection(Debtor):
                     self._put(reply, self._due())
                     if outbox.queued_bytes > FLUSH_BYTES:
                         self._flush()
-            if self.closed:
+            if self._phase == CLOSED:
                 return position
         if outbox:
             self._flush()
         return position
 
     def _may_begin(self, view: memoryview, start: int, stop: int) -> bool:
-        """Whether a large request may be worked on now. The bytes of a Produce or a Fetch are no such work."""
-        api_key = api_key_at(view, start)
-        return api_key in WHOLE or self.server.slices.may_begin(self, stop - start, api_key)
+        """Whether work on a large request may begin now."""
+        trait = self.dispatch.trait_at(view, start)
+        return trait.is_whole or self.server.slices.may_begin(self, stop - start, trait)
+
+    def share(self, work: Work) -> Any:
+        """Do work on a request, and serve others between its steps. Return the response, or a `Pending` of it."""
+        return self.server.slices.begin(work, self)
 
     def wait_for_time(self) -> None:
-        """Go on in the line when there is time for what takes long."""
+        """Wait in the line until the account has time for long work, then go on."""
         self.is_long = True
         self._line_up(RESUME)
 
     def _may_start(self, view: memoryview, header: int) -> bool:
-        """Whether the next request may be served while earlier replies are due or cannot be sent."""
-        if self._writing:
+        """Whether the next request may be served although earlier replies are due or cannot be sent."""
+        if self._is_blocked:
             return False
         if not self.waiting:
             return True
-        return api_key_at(view, header) == PRODUCE and all(pending.overlaps for pending in self.waiting)
+        return self.dispatch.trait_at(view, header).overlaps and all(pending.overlaps for pending in self.waiting)
 
     def _queue_resolved(self, reply: "Reply") -> None:
         behind = Pending(overlaps=True)
@@ -435,7 +434,7 @@ class Connection(Debtor):
         self.waiting.append(behind)
 
     def _on_resolved(self, _reply: "Reply | None") -> None:
-        if self.closed:
+        if self._phase == CLOSED:
             return
         waiting = self.waiting
         try:
@@ -449,13 +448,14 @@ class Connection(Debtor):
             return
         if self.outbox:
             self._flush()
-        if self._paused and not self.closed:
+        if self._phase == PAUSED:
             self.resume_soon()
 
     def _stop_reading(self) -> None:
-        """Readable although nothing may be served: either more requests, which can wait, or the end."""
+        """Stop reading. The channel is readable: either more requests have come, which can wait, or the client has
+        closed its end, and the connection closes."""
         try:
-            if self.sock.recv(1, socket.MSG_PEEK) == b"":
+            if self.channel.peek_into(self.server.peeked) == 0:
                 self.close()
                 return
         except (BlockingIOError, InterruptedError):
@@ -463,14 +463,13 @@ class Connection(Debtor):
         except OSError as error:
             self._lost(error)
             return
-        self._reading = False
-        self._watch()
+        self._want(READABLE, wanted=False)
 
     def resume(self) -> None:
-        """Serve on: a reply left, the client read, or memory became free."""
-        if self.closed or not self._paused or self._is_aside:
+        """Go on serving: a reply was sent, the client read, memory became free, or the turn in the line came."""
+        if self._phase != PAUSED:
             return
-        self._paused = False
+        self._enter(SERVING)
         self.arrived_ns = perf_counter_ns()
         try:
             if self._body is not None:
@@ -480,9 +479,8 @@ class Connection(Debtor):
         self._read_on()
 
     def _read_on(self) -> None:
-        if not self._paused and not self._reading and not self.closed:
-            self._reading = True
-            self._watch()
+        if self._phase == SERVING:
+            self._want(READABLE, wanted=True)
 
     def _serve_or_grow(self) -> None:
         body = self._body
@@ -492,7 +490,7 @@ class Connection(Debtor):
         elif self._body_filled == len(body):
             self._grow_body()
         elif not self.server.budget.grow(self, len(body), self.resume):
-            self._paused = True
+            self._enter(PAUSED)
 
     # Writing
 
@@ -510,50 +508,43 @@ class Connection(Debtor):
         if done:
             if self._unsent:
                 self._count_sent()
-            if self._held_back:
-                self._held_back = False
+            if self._is_blocked:
+                self._is_blocked = False
                 self.server.backlog.release(self)
-            if self._writing:
-                self._writing = False
-                self._want_writable(False)
-                if self._paused:
+                self._want(WRITABLE, wanted=False)
+                if self._phase == PAUSED:
                     self.resume_soon()
         else:
-            self._writing = self._held_back = True
+            self._is_blocked = True
             # While a thread reads for the outbox there is nothing to write.
-            self._want_writable(not self.outbox.waits_for_disk)
+            self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
             self.server.backlog.hold(self, Held(self.outbox.held_bytes, self.outbox.held_files))
 
     def _may_answer(self) -> bool:
-        """Whether all that replies may speak of is written."""
+        """Whether everything that the replies acknowledge is written to the logs."""
         turn = self.server.turn
         return not turn.is_on or turn.settle()
 
     def _count_sent(self) -> None:
-        """The outbox is empty: its requests are done."""
+        """Count the requests whose replies were all sent."""
         count_sent(self._unsent, self._send_began_ns)
         self._send_began_ns = 0
         self._unsent.clear()
 
-    def _want_writable(self, wanted: bool) -> None:
-        if wanted != self._wants_writable:
-            self._wants_writable = wanted
-            self._watch()
-
     def _on_writable(self) -> None:
-        if not self.closed:
+        if self._phase != CLOSED:
             self.last_active_ms = self.server.poller.now_ms
             self._flush()
 
     # The end
 
     def end_with(self, error: Exception) -> None:
-        """Close because of what came up while the client was served."""
+        """Close the connection because of an error that occurred while a request was served."""
         if isinstance(error, CloseConnection):
             self._say_why(logging.INFO, str(error))
             with suppress(OSError):
                 if self._may_answer():
-                    self.outbox.flush()  # the answers to what it asked before, as far as they go
+                    self.outbox.flush()  # the answers to earlier requests, as far as the channel takes them
             self.close()
         elif isinstance(error, OSError):
             self._lost(error)
@@ -562,7 +553,7 @@ class Connection(Debtor):
             self.close()
 
     def give_up(self, reason: str) -> None:
-        """Close a connection that costs the others too much."""
+        """Close the connection, and log the reason."""
         self._say_why(logging.INFO, reason)
         self.close()
 
@@ -572,28 +563,23 @@ class Connection(Debtor):
         self.close()
 
     def _say_why(self, level: int, reason: str) -> None:
-        """One line for an offence, and a count of those like it: what differs is behind the colon."""
-        kind = f"closing connections of {self.client_host}: {reason.partition(':')[0]}"
+        """Log one line for an offence, and count others of its kind: they differ only after the colon."""
+        kind = f"closing connections of {self.client.host}: {reason.partition(':')[0]}"
         self.server.complaints.say(log, level, kind, "closing the connection of %s: %s", self, reason)
 
     def close(self) -> None:
-        """Close the socket and forget everything that was due. Safe to call twice."""
-        if self.closed:
+        """Close the channel and forget everything that was due. Safe to call twice."""
+        if self._phase == CLOSED:
             return
-        self.closed = True
-        self.server.poller.remove(self.sock.fileno())
-        self.sock.close()
+        self._enter(CLOSED)
+        self.channel.unwatch()
+        self.channel.close()
         for pending in self.waiting:
             pending.cancel()
         self.waiting.clear()
         self.outbox.clear()
         self._unsent.clear()
-        if self.reading is not None:
-            self.reading.close()
-            self.reading = None
-        if self.on_close is not None:
-            self.on_close()
-        self.calls.clear()  # they name this connection: without them it is gone at once, not at the next collection
+        self.client.gone()
         self._body = None
         self.server.budget.release(self)
         self.server.backlog.release(self)

@@ -1,9 +1,9 @@
-"""How many connections there may be (Kafka's ConnectionQuotas): in all, of one listener (KIP-402), of one address.
+"""The limits on the number of connections (Kafka's ConnectionQuotas): in all, of a listener (KIP-402), of an address.
 
-One address too many is refused. When a listener has as many as it may have, its next ones wait unaccepted until one of
-it leaves. When there are too many in all, the next ones wait until another leaves; only the listener between brokers,
-where it is not the only one, lets in then too, and the connection of another listener that was idle for the longest
-time makes room.
+A connection above its address's limit is refused. When a listener has reached its limit, its next connections wait
+unaccepted until one of its connections closes. When the limit on all connections is reached, the next ones wait until
+any other closes. The exception is the listener between brokers, if there are other listeners: it still accepts, and
+the connection of another listener that has been idle for the longest time is closed.
 """
 
 from collections import Counter
@@ -12,9 +12,10 @@ from typing import NamedTuple
 
 
 class ConnectionLimits(NamedTuple):
-    """How many in all and from one address; ``protected_listener`` waits for no other listener's clients.
+    """The limits. ``most`` is for all connections, ``most_per_ip`` for those of one address.
 
-    ``per_listener``: of the listeners that have a limit of their own.
+    ``protected_listener`` never waits for connections of other listeners to close. ``per_listener`` holds the limits of
+    the listeners that have their own.
     """
 
     most: int = 2**31 - 1
@@ -25,7 +26,7 @@ class ConnectionLimits(NamedTuple):
 
 
 class ConnectionQuotas:
-    """Counts connections as they come and go."""
+    """The numbers of open connections, and whether another may be opened."""
 
     def __init__(self, limits: ConnectionLimits) -> None:
         self.limits = limits
@@ -34,19 +35,19 @@ class ConnectionQuotas:
         self._per_listener: Counter[str] = Counter()
 
     def has_room(self, listener: str, listeners: int) -> bool:
-        """Whether this listener, one of so many, may accept another connection."""
+        """Whether this listener may accept another connection; ``listeners`` is the number of open listeners."""
         own = self.limits.per_listener.get(listener)
         if own is not None and self._per_listener[listener] >= own:
             return False
         return self.count < self.limits.most or self.is_protected(listener, listeners)
 
     def is_protected(self, listener: str, listeners: int) -> bool:
-        """Whether a listener is the one between brokers, and clients have others."""
+        """Whether this is the listener between brokers, and there are other listeners for clients."""
         return listeners > 1 and listener == self.limits.protected_listener
 
     @property
     def excess(self) -> int:
-        """How many connections have to leave."""
+        """The number of connections above the limit; 0 or less if there are none."""
         return self.count - self.limits.most
 
     def may_add(self, host: str) -> bool:
@@ -54,13 +55,13 @@ class ConnectionQuotas:
         return self._per_ip.get(host, 0) < self.limits.per_ip_overrides.get(host, self.limits.most_per_ip)
 
     def add(self, host: str, listener: str) -> None:
-        """A connection was accepted."""
+        """Count a connection that was accepted."""
         self.count += 1
         self._per_listener[listener] += 1
         self._per_ip[host] = self._per_ip.get(host, 0) + 1
 
     def remove(self, host: str, listener: str) -> None:
-        """A connection has closed."""
+        """Count a connection that has closed."""
         self.count -= 1
         self._per_listener[listener] -= 1
         left = self._per_ip.get(host, 1) - 1

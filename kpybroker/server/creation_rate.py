@@ -1,11 +1,11 @@
-"""How fast new connections are let in (``max.connection.creation.rate``, KIP-612): who is too early waits in the
-backlog of the listening socket."""
+"""The limit on new connections per second (``max.connection.creation.rate``, KIP-612). Connections above it wait in
+the backlog of the listening socket."""
 
 WINDOW_MS = 1_000
 
 
 class CreationRate:
-    """Counts connections in windows of a second. ``per_second``: how many each may bring."""
+    """The new connections, counted in windows of one second. ``per_second`` is the limit for each window."""
 
     def __init__(self, per_second: int) -> None:
         self.per_second = per_second
@@ -13,12 +13,12 @@ class CreationRate:
         self._count = 0
 
     def delay_ms(self, now_ms: float) -> float:
-        """0 if another connection may be accepted now; else how long to wait."""
+        """Return 0 if another connection may be accepted now, else the time to wait."""
         if now_ms >= self._window_ms + WINDOW_MS:
             self._window_ms = now_ms
             self._count = 0
         return 0.0 if self._count < self.per_second else self._window_ms + WINDOW_MS - now_ms
 
     def count(self) -> None:
-        """A connection was accepted."""
+        """Count a connection that was accepted."""
         self._count += 1

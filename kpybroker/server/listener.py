@@ -1,6 +1,6 @@
 """Listening sockets, their connections, and the limits on both.
 
-Kafka's keys: ``max.connections`` (of one listener too), ``max.connections.per.ip`` and its overrides,
+Kafka's keys: ``max.connections`` (also for one listener), ``max.connections.per.ip`` and its overrides,
 ``connections.max.idle.ms``, ``socket.request.max.bytes``, ``queued.max.request.bytes``, the socket buffers and the
 listen backlog.
 """
@@ -10,42 +10,45 @@ import errno
 import logging
 import socket
 from collections.abc import Callable, Container
-from contextlib import suppress
 from heapq import nsmallest
 from typing import NamedTuple
 
+from kpybroker.calls.client import Client
+from kpybroker.fairness.aside import Aside
+from kpybroker.fairness.line import Line
+from kpybroker.fairness.slices import Slices
+from kpybroker.fairness.turn import NoWrites, Turn, Writes
 from kpybroker.io.scheduler import Scheduler, Timer
-from kpybroker.server.aside import Aside
 from kpybroker.server.backlog import Backlog, Held
+from kpybroker.server.channel import OpenChannel, plain_channel
 from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection
 from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.frames import Dispatch
-from kpybroker.server.line import Line
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import EpollPoller, poller_for
-from kpybroker.server.slices import Slices
-from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
-from kpybroker.server.turn import NoWrites, Turn, Writes
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
 
 log = logging.getLogger("kpybroker.server")
 
 SCRATCH_BYTES = 256 * 1024
+PEEKED_BYTES = 512
+"""Requests that are served first are shorter than this, unless their transactional id is very long."""
 SPARE_BODY_BYTES = 4 * 1024 * 1024
 SPARE_BODIES_BYTES = 16 * 1024 * 1024
 FIRST_REUSED_BYTES = 128 * 1024
 ACCEPTS_PER_TURN = 4
-"""Between which others are served."""
+"""The most connections that a listener accepts at once; then other connections are served."""
 ACCEPT_RETRY_MS = 100
 MEMORY_CHECK_MS = 250
 BODY_PATIENCE_MS = 5_000
-"""While others wait for memory, a request may take so long to arrive."""
+"""The longest time that a request may take to arrive while others wait for memory."""
 
 
 class SocketLimits(NamedTuple):
-    """The part of the broker's configuration that is about sockets. Counts below 0 or 0 sizes: the system's own."""
+    """The part of the configuration that is about sockets. A buffer size of 0 or less means the system's default."""
 
     max_request_bytes: int = 100 * 1024 * 1024
     queued_max_request_bytes: int = -1
@@ -56,41 +59,41 @@ class SocketLimits(NamedTuple):
     receive_buffer_bytes: int = -1
     backlog: int = 50
     max_unread_bytes: int = 256 * 1024 * 1024
-    """Replies in memory that clients do not read, over all connections."""
+    """The most memory for replies that clients do not read, over all connections."""
     max_unread_files: int = 4096
-    """Files that are kept open for such replies."""
+    """The most files that are kept open for such replies."""
 
 
 class Listening(NamedTuple):
-    """A listener's name and who serves its requests."""
+    """A listener's name, the dispatcher that serves its requests, and the kind of its channels."""
 
     name: str
     dispatch: Dispatch
+    open_channel: OpenChannel
 
 
 class Server:
-    """All listeners and connections of a node. They share one receive buffer, one budget and one dispatcher."""
+    """All listeners and connections of a node. They share one receive buffer and one budget."""
 
     def __init__(
         self,
         loop: asyncio.AbstractEventLoop,
         scheduler: Scheduler,
-        dispatch: Dispatch,
         limits: SocketLimits = SocketLimits(),  # noqa: B008 - a tuple of constants
         writes: Writes | None = None,
         sockets: Sockets = SYSTEM_SOCKETS,
     ) -> None:
-        """``writes``: what requests append to, if any does."""
-        self._sockets = sockets
+        """``writes`` are the logs to which requests append, if any do."""
         self.loop = loop
         self.scheduler = scheduler
-        self.dispatch = dispatch
         self.limits = limits
         self.max_request_bytes = limits.max_request_bytes
         self.budget = MemoryBudget(limits.queued_max_request_bytes, loop.call_soon, self._check_memory_later)
         self.backlog = Backlog(Held(limits.max_unread_bytes, limits.max_unread_files))
         self.scratch = bytearray(SCRATCH_BYTES)
         self.scratch_view = memoryview(self.scratch)
+        self.peeked = memoryview(bytearray(PEEKED_BYTES))
+        """The buffer for bytes that are peeked at (``MSG_PEEK``) but not received."""
         self.turn = Turn(NoWrites() if writes is None else writes)
         self.poller = poller_for(loop, scheduler.monotonic_ms, self.turn, sockets)
         self.aside = Aside(self.turn, loop.call_soon, self.poller.look)
@@ -98,7 +101,7 @@ class Server:
         scheduler.share_turns(self.line.beside, self.line.beside_ns)
         self.slices = Slices(self.line, is_crowded=lambda: self.turn.is_on)
         self.connections: dict[Connection, None] = {}
-        """In the order of their coming, which no address decides."""
+        """The open connections in the order of their arrival: an order that does not depend on addresses in memory."""
         self._creation_rate = CreationRate(limits.max_creation_rate)
         self.accepted_connections = 0
         self.refused_connections = 0
@@ -106,14 +109,14 @@ class Server:
         self.quotas = ConnectionQuotas(limits.connections)
         self._listening: dict[socket.socket, Listening] = {}
         self._full: set[socket.socket] = set()
-        """Listeners whose next connections wait until another leaves."""
+        """The listeners whose next connections wait until another closes."""
         self._spare_bodies: list[bytearray] = []
         self._spare_bytes = 0
         self._idle_timer: Timer | None = None
         self._memory_timer: Timer | None = None
 
     def change_limits(self, limits: SocketLimits) -> None:
-        """Count new connections by other limits from now on; what was fixed with the start stays as it is."""
+        """Apply other limits to connections from now on. The limits that are fixed at the start stay as they are."""
         self.limits = self.limits._replace(connections=limits.connections)
         self.quotas.limits = limits.connections
         self._creation_rate.per_second = limits.max_creation_rate
@@ -122,29 +125,30 @@ class Server:
 
     # Listening
 
-    def listen(self, name: str, host: str, port: int, dispatch: Dispatch | None = None) -> int:
-        """Open a listener; the port, which is the system's choice when 0 was asked for. Raises OSError.
+    def listen(
+        self, name: str, sock: socket.socket, dispatch: Dispatch, open_channel: OpenChannel = plain_channel
+    ) -> int:
+        """Open a listener on a bound socket, which the server owns from now on. Return its port. Raises OSError.
 
-        An empty host is every interface.
-        ``dispatch`` serves its requests, if not the server's own does.
+        ``dispatch`` serves its requests. ``open_channel`` makes the channels of its connections.
         """
-        sock = self._sockets.listen(host, port, self.limits.backlog, self.limits.receive_buffer_bytes)
-        self._listening[sock] = Listening(name, dispatch or self.dispatch)
-        bound: int = sock.getsockname()[1]
-        return bound
+        self._listening[sock] = Listening(name, dispatch, open_channel)
+        sock.listen(max(self.limits.backlog, 1))
+        port: int = sock.getsockname()[1]
+        return port
 
     @property
     def listener_names(self) -> list[str]:
-        """Of the listeners that are open."""
+        """The names of the open listeners."""
         return [listening.name for listening in self._listening.values()]
 
     @property
     def full_listeners(self) -> int:
-        """How many listeners have somebody waiting for another's connection to end."""
+        """The number of listeners with connections that wait for another to close."""
         return len(self._full)
 
     def start(self, names: Container[str] | None = None) -> None:
-        """Begin to accept on the listeners of these names, or on all."""
+        """Begin to accept connections on the listeners of these names, or on all."""
         for sock, listening in self._listening.items():
             if names is None or listening.name in names:
                 self.loop.add_reader(sock.fileno(), self._accept, sock)
@@ -171,7 +175,8 @@ class Server:
             self._accepted(sock, self._listening[listening], (str(address[0]), int(address[1])))
 
     def _accept_later(self, listening: socket.socket, error: OSError) -> None:
-        """Out of descriptors or memory: existing clients go on, new ones wait in the backlog."""
+        """Accept again after a moment: the system is out of descriptors or memory. Existing clients are served
+        meanwhile, new ones wait in the backlog."""
         if listening.fileno() < 0:
             return
         hint = "; raise the limit on open files (ulimit -n)" if error.errno == errno.EMFILE else ""
@@ -200,10 +205,11 @@ class Server:
             self.loop.add_reader(listening.fileno(), self._accept, listening)
 
     def _make_room(self) -> None:
-        """Close what is too much: of listeners that are not protected, those that were idle for the longest time."""
+        """Close the connections above the limit: those of unprotected listeners that were idle for the longest time."""
         quotas = self.quotas
         if quotas.excess > 0:
-            others = [c for c in self.connections if not quotas.is_protected(c.listener_name, len(self._listening))]
+            open_listeners = len(self._listening)
+            others = [c for c in self.connections if not quotas.is_protected(c.client.listener_name, open_listeners)]
             for connection in nsmallest(quotas.excess, others, key=lambda connection: connection.last_active_ms):
                 connection.give_up("it was idle for the longest time, and max.connections is reached")
 
@@ -215,21 +221,22 @@ class Server:
             self.complaints.say(log, logging.INFO, "refusing connections", line, host)
             sock.close()
             return
-        sock.setblocking(False)
-        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-        _spare_congestion_control(sock, host)
-        if self.limits.send_buffer_bytes > 0:
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, self.limits.send_buffer_bytes)
+        try:
+            tune(sock, host, self.limits.send_buffer_bytes)
+            channel = listening.open_channel(sock, self.poller, self.loop.call_soon)
+        except OSError:  # the client is gone already
+            sock.close()
+            return
         self.quotas.add(host, listening.name)
         self.accepted_connections += 1
         self._make_room()
-        self.connections[Connection(self, sock, listening.name, (host, peer[1]), listening.dispatch)] = None
+        client = Client(host, peer[1], listening.name)
+        self.connections[Connection(self, channel, client, listening.dispatch)] = None
 
     def forget(self, connection: Connection) -> None:
-        """A connection has closed."""
+        """Forget a connection that has closed."""
         self.connections.pop(connection, None)
-        self.quotas.remove(connection.client_host, connection.listener_name)
+        self.quotas.remove(connection.client.host, connection.client.listener_name)
         if self._full:
             self._accept_again()
 
@@ -256,7 +263,7 @@ class Server:
             self._memory_timer = self.scheduler.call_later(MEMORY_CHECK_MS, self._check_memory)
 
     def _check_memory(self) -> None:
-        """Give up requests that arrive too slowly while somebody waits for memory."""
+        """Give up requests that arrive too slowly while others wait for memory."""
         self._memory_timer = None
         if not self.budget.is_short:
             return
@@ -268,7 +275,7 @@ class Server:
         self._check_memory_later()
 
     def spare_body(self, wanted_bytes: int) -> bytearray | None:
-        """A buffer of an earlier body that holds so many bytes: it is there already, and growing a new one costs."""
+        """The buffer of an earlier body that holds ``wanted_bytes``: reusing it is cheaper than growing a new one."""
         spare = self._spare_bodies
         for index in range(len(spare) - 1, -1, -1):
             if len(spare[index]) >= wanted_bytes > FIRST_REUSED_BYTES:
@@ -278,7 +285,7 @@ class Server:
         return None
 
     def recycle(self, body: bytearray) -> None:
-        """A served body's buffer, for the next one."""
+        """Keep the buffer of a body that was served, for a later one."""
         size = len(body)
         if FIRST_REUSED_BYTES < size <= SPARE_BODY_BYTES and self._spare_bytes + size <= SPARE_BODIES_BYTES:
             try:
@@ -289,7 +296,7 @@ class Server:
             self._spare_bytes += size
 
     def read_in_thread(self, read: Callable[[], Checked], done: Callable[[Checked | None], object]) -> None:
-        """Read a cold piece of a file beside the loop."""
+        """Read in a thread a part of a file that is not in the page cache."""
 
         def finished(checked: Checked | None, error: BaseException | None) -> None:
             if error is not None:
@@ -301,10 +308,12 @@ class Server:
     # The end
 
     def forsake(self) -> None:
-        """In a forked child: close its copies of the sockets, which are the parent's to serve."""
+        """Close a forked child's copies of the sockets, which the parent goes on serving."""
         # What epoll watches is shared with the parent, so nothing is taken out of it.
-        for sock in (*self._listening, *(connection.sock for connection in self.connections)):
+        for sock in self._listening:
             sock.close()
+        for connection in self.connections:
+            connection.channel.forsake()
 
     def stop_accepting(self) -> None:
         """Close the listening sockets."""
@@ -324,13 +333,3 @@ class Server:
         for connection in list(self.connections):
             connection.close()
         self.poller.close()
-
-
-def _spare_congestion_control(sock: socket.socket, host: str) -> None:
-    """Between processes of one machine there is no congestion: take the control that costs the least (Linux).
-
-    With BBR, a default of many systems, pacing alone takes a tenth of the CPU of a small request.
-    """
-    if (host.startswith("127.") or host == "::1") and hasattr(socket, "TCP_CONGESTION"):
-        with suppress(OSError):
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, b"reno")

@@ -1,8 +1,8 @@
 """The budget for request bodies that are still arriving (Kafka's ``queued.max.request.bytes``).
 
 A body's buffer grows as its bytes arrive, so a declared size alone costs nothing. When the sum of all growing
-bodies reaches the limit, a body that wants to grow waits, except the oldest one, which may always go on: so there is
-progress, and the excess is bounded by one request (``socket.request.max.bytes``).
+bodies reaches the limit, a body that needs more memory waits. The oldest one never waits, so there is always progress,
+and the excess is bounded by one request (``socket.request.max.bytes``).
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ class _Waiting(NamedTuple):
 
 
 class MemoryBudget:
-    """Bytes held by incomplete request bodies, over all connections. ``limit_bytes`` < 0: no limit."""
+    """The bytes held by incomplete request bodies, over all connections. ``limit_bytes`` < 0 means no limit."""
 
     def __init__(
         self, limit_bytes: int, call_soon: Callable[[Callable[[], object]], object], pressed: Callable[[], object]
     ) -> None:
-        """``call_soon`` defers a resumption; ``pressed`` is called when somebody begins to wait and nobody did."""
+        """``call_soon`` defers a resumption; ``pressed`` is called when a body begins to wait and no other does."""
         self.limit_bytes = limit_bytes
         self.used_bytes = 0
         self._call_soon = call_soon
@@ -30,15 +30,15 @@ class MemoryBudget:
 
     @property
     def is_short(self) -> bool:
-        """Somebody waits for memory: nobody should read much more than is needed to go on."""
+        """Whether a body waits for memory. If so, connections should read only little at a time."""
         return bool(self._waiting)
 
     def owners(self) -> list[Any]:
-        """Who holds memory or waits for it."""
+        """The owners that hold memory or wait for it."""
         return list(self._held | self._waiting)
 
     def grow(self, owner: Any, total_bytes: int, resume: Callable[[], object]) -> bool:
-        """Whether ``owner`` may hold ``total_bytes`` now; if not, ``resume`` is called once it should ask again."""
+        """Whether ``owner`` may hold ``total_bytes`` now. If not, ``resume`` is called when it should ask again."""
         more = total_bytes - self._held.get(owner, 0)
         if 0 <= self.limit_bytes < self.used_bytes + more and not self._is_oldest(owner):
             if not self._waiting:
@@ -50,7 +50,8 @@ class MemoryBudget:
         return True
 
     def release(self, owner: Any) -> None:
-        """``owner``'s body is complete or its connection gone; those who waited ask again, as far as there is room."""
+        """Release the memory of ``owner``: its body is complete, or its connection has closed. The owners that wait are
+        told to ask again, as far as there is room."""
         self.used_bytes -= self._held.pop(owner, 0)
         waiting = self._waiting
         if not waiting:

@@ -1,33 +1,28 @@
-"""What is on its way to one client: bytes, and slices of files that are read only when the socket can take them.
+"""The replies on their way to one client: bytes, and slices of files that are read only when the channel accepts them.
 
-So a client that does not read costs the memory of its headers, not of its records. A slice near the end of its log is
-in the page cache and goes by ``sendfile``; an older one may have to come from the disk, which must not stop the loop:
-it is probed with ``RWF_NOWAIT``, and where it is missing, or the file system cannot tell, a thread reads it first. And
-what no thread has read yet is read anyhow, since only then its checksums are compared: a damaged batch ends the
-connection, and whoever comes back for it is told.
+So a client that does not read costs the memory of its reply headers, not of its records. A slice near the end of its
+log is in the page cache and is sent at once. An older one may have to be read from the disk, which must not
+stop the loop. So it is probed with ``RWF_NOWAIT``; if it is not cached, or the file system does not support the probe,
+a thread reads it first. A thread also reads each old slice that was not checked before, to compare its checksums. A
+damaged batch ends the connection, and a client that asks for it again gets an error.
 """
 
-import os
-import socket
-import sys
 from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Protocol
+
+from kpybroker.server import page_cache
+from kpybroker.server.channel import MORE, Channel
 
 SMALL_SLICE_BYTES = 16 * 1024
 COLD_CHUNK_BYTES = 1024 * 1024
-"""What a thread reads at a time. The system is asked for as much behind it, which comes while this is sent."""
+"""The bytes that a thread reads at a time. The system is asked to read ahead as many more while these are sent."""
 SENDFILE_BYTES = 1024 * 1024
-PROBE_EVERY_BYTES = 128 * 1024
-_NOWAIT = getattr(os, "RWF_NOWAIT", 0)
-_MORE = getattr(socket, "MSG_MORE", 0)
-_PROBE = [bytearray(1)]
 _BYTES = (bytes, bytearray, memoryview)
 
 
 Checked = tuple[int, str, int]
-"""Where what was read ends, what is wrong with what follows there (nothing if it is right), and how far it is whole."""
+"""(end of what was read, what is wrong with the data behind it or "", position up to which the data is undamaged)."""
 
 
 class FileSlice(Protocol):
@@ -50,13 +45,13 @@ class FileSlice(Protocol):
 
 Item = bytes | bytearray | memoryview | FileSlice
 Reply = bytes | list[Item]
-"""One whole reply: its bytes, or bytes and slices in their order."""
+"""One whole reply: its bytes, or a list of bytes and file slices in their order."""
 ReadInThread = Callable[[Callable[[], Checked], Callable[[Checked | None], object]], object]
-"""(read, done): runs ``read`` in a thread, then calls ``done`` on the loop with what it found, None if it failed."""
+"""(read, done): runs ``read`` in a thread, then calls ``done`` on the loop with its result, or None if it failed."""
 
 
 class Outbox:
-    """The queue of one connection. `flush` sends what the socket takes now and says whether all is gone."""
+    """The queue of one connection. `flush` sends what the channel accepts now, and returns whether that is all."""
 
     __slots__ = (
         "_fetching",
@@ -66,20 +61,20 @@ class Outbox:
         "_sent",
         "_unreadable",
         "_warm_end",
+        "channel",
         "held_bytes",
         "held_files",
         "queued_bytes",
         "sent_bytes",
-        "sock",
     )
 
-    def __init__(self, sock: socket.socket, read_in_thread: ReadInThread, resume: Callable[[], object]) -> None:
-        self.sock = sock
+    def __init__(self, channel: Channel, read_in_thread: ReadInThread, resume: Callable[[], object]) -> None:
+        self.channel = channel
         self.queued_bytes = 0
-        """Put since the queue was last empty: a measure for when to flush, not for what is left."""
+        """The bytes queued since the queue was last empty: a measure for when to flush, not for how much is left."""
         self.sent_bytes = 0
         self.held_bytes = 0
-        """In memory, not sent yet; ``held_files`` are slices of open files."""
+        """The bytes in memory that are not sent yet; ``held_files`` counts the slices of open files."""
         self.held_files = 0
         self._queue: deque[Item] = deque()
         self._sent = 0
@@ -94,11 +89,11 @@ class Outbox:
 
     @property
     def waits_for_disk(self) -> bool:
-        """A thread is reading for us: waiting for the socket would be pointless."""
+        """Whether a thread is reading a slice; until it is done there is no point in waiting for the client."""
         return self._fetching
 
     def put(self, reply: Reply) -> None:
-        """Queue one reply. Small pieces are joined, so that most replies are one system call."""
+        """Queue one reply. Small parts are joined, so that most replies take one system call."""
         if isinstance(reply, bytes):
             self._queue.append(reply)
             self.held_bytes += len(reply)
@@ -129,7 +124,8 @@ class Outbox:
             self._queue.append(joined[0] if len(joined) == 1 else b"".join(joined))
 
     def flush(self) -> bool:
-        """Send as much as goes without waiting. True: everything is sent. Raises OSError when the peer is gone."""
+        """Send as much as the channel accepts without waiting. Return whether everything was sent. Raises OSError when
+        the peer has closed the connection."""
         queue = self._queue
         if self._unreadable:
             raise OSError("a log file could not be read")
@@ -137,8 +133,8 @@ class Outbox:
             item = queue[0]
             try:
                 if type(item) is bytes and len(queue) == 1 and self._sent == 0:
-                    # Nearly always: one reply, which the socket takes at once.
-                    sent = self.sock.send(item)
+                    # Nearly always: one reply, which the channel takes at once.
+                    sent = self.channel.send(item)
                     self.sent_bytes += sent
                     if sent == len(item):
                         queue.clear()
@@ -164,9 +160,9 @@ class Outbox:
         return True
 
     def _send_bytes(self, item: bytes | bytearray | memoryview) -> bool:
-        more = _MORE if len(self._queue) > 1 else 0
+        more = MORE if len(self._queue) > 1 else 0
         rest = item if self._sent == 0 else memoryview(item)[self._sent :]
-        sent = self.sock.send(rest, more)
+        sent = self.channel.send(rest, more)
         self._sent += sent
         self.sent_bytes += sent
         return self._sent == len(item)
@@ -179,31 +175,32 @@ class Outbox:
                 count = self._warm(item, position, count)
                 if count == 0:
                     return False
-            sent = os.sendfile(self.sock.fileno(), item.fileno(), position, count)
+            sent = self.channel.send_file(item.fileno(), position, count)
             if sent == 0:
                 raise ConnectionError("a file became shorter while it was being sent")
             self._sent += sent
             self.sent_bytes += sent
             if sent < count:
-                return False  # the socket is full
+                return False  # the channel is full
         return True
 
     def _warm(self, item: FileSlice, position: int, count: int) -> int:
-        """How many of these bytes are in the page cache; with 0, a thread is fetching them."""
+        """The number of these bytes that are in the page cache. If it is 0, a thread is reading them."""
         if position < self._warm_end:
             return min(count, self._warm_end - position)
         whole_end = item.whole_until(position)
         count = min(count, whole_end - position)
-        if count and _is_cached(item.fileno(), position, count):
+        if count and page_cache.is_cached(item.fileno(), position, count):
             self._warm_end = position + count
             return count
         self._fetching = True
 
         def read() -> Checked:
-            _ask_for(item.fileno(), position, 2 * COLD_CHUNK_BYTES)
+            page_cache.ask_for(item.fileno(), position, 2 * COLD_CHUNK_BYTES)
             if not count:
                 return item.check(position, COLD_CHUNK_BYTES)
-            return position + _read(item.fileno(), position, min(count, COLD_CHUNK_BYTES)), "", position  # it was whole
+            end = position + page_cache.read(item.fileno(), position, min(count, COLD_CHUNK_BYTES))
+            return end, "", position  # it was whole
 
         def fetched(checked: Checked | None) -> None:
             self._fetching = False
@@ -218,41 +215,11 @@ class Outbox:
         return 0
 
     def clear(self) -> None:
-        """Forget what was queued, let go of its files and of the connection."""
+        """Empty the queue, and drop the references to its files and to the connection."""
         self._queue.clear()
         self.held_bytes = self.held_files = 0
         self._resume = _nobody
 
 
 def _nobody() -> None:
-    """In the place of a connection that is closed."""
-
-
-def _ask_for(descriptor: int, position: int, count: int) -> None:
-    """Have the system read these bytes, if it can be told, without waiting for them."""
-    if descriptor >= 0 and hasattr(os, "posix_fadvise"):
-        with suppress(OSError):
-            os.posix_fadvise(descriptor, position, count, os.POSIX_FADV_WILLNEED)
-
-
-def _read(descriptor: int, position: int, count: int) -> int:
-    """Have so many bytes come into the page cache; how many there are. Nobody looks at them, so nothing is copied."""
-    if not sys.platform.startswith("linux"):
-        return len(os.pread(descriptor, count, position))
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    try:
-        return os.sendfile(nowhere, descriptor, position, count)
-    finally:
-        os.close(nowhere)
-
-
-def _is_cached(descriptor: int, position: int, count: int) -> bool:
-    """Whether reading these bytes will not wait, as far as looking at some of them tells (the kernel reads ahead)."""
-    if not _NOWAIT:
-        return False
-    try:
-        for place in range(position, position + count, PROBE_EVERY_BYTES):
-            os.preadv(descriptor, _PROBE, place, _NOWAIT)
-    except OSError:
-        return False
-    return True
+    """Do nothing: the callback in place of a closed connection's."""

@@ -1,28 +1,41 @@
-"""A connection that this node makes to another: frames out, frames in. Not what is in them.
+"""A connection that this node opens to another: it sends and receives frames. Their content is not read here.
 
-Invariant: a frame's size is checked before memory is spent on it; after `lost` has been called nothing else is.
+Invariants: a frame's size is checked before memory is spent on it; no callback is called after ``lost``.
 """
 
 import asyncio
 import errno
-import socket
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import cast
 
+from kpybroker.server.system_sockets import limit_receive_buffer
+
 _SIZE = Struct(">i")
 LARGE_BYTES = 64 * 1024
-"""A frame of so much that came alone is handed on in the buffer it came in."""
+"""A frame of at least this size is passed on without a copy, if nothing follows it in the buffer."""
+
+
+OpenStream = Callable[[asyncio.AbstractEventLoop, Callable[[], asyncio.Protocol], str, int], Awaitable[object]]
+"""(loop, protocol, host, port): opens a stream of bytes to an address, and calls ``connection_made`` of the protocol
+when its bytes may be sent. Raises OSError."""
+
+
+def plain_stream(
+    loop: asyncio.AbstractEventLoop, protocol: Callable[[], asyncio.Protocol], host: str, port: int
+) -> Awaitable[object]:
+    """An `OpenStream` without encryption."""
+    return loop.create_connection(protocol, host, port)
 
 
 class NobodyListens(str):
-    """Why a connection could not be made, where the port is closed: the process that listened there has ended."""
+    """The reason of a failed connection whose port is closed: the process that listened there has ended."""
 
     __slots__ = ()
 
 
 class Outgoing(asyncio.Protocol):
-    """One connection, from its making to its end."""
+    """One connection, from the attempt to open it to its end."""
 
     def __init__(
         self,
@@ -32,9 +45,9 @@ class Outgoing(asyncio.Protocol):
         most_bytes: int,
         receive_buffer_bytes: int = -1,
     ) -> None:
-        """``opened`` is called once frames may be sent, ``taken`` with each frame that comes, ``lost`` with why the
-        connection ended or could not be made, unless it was closed from here. The system chooses a receive buffer of
-        negative size.
+        """``opened`` is called when frames may be sent, ``taken`` with each frame that arrives. ``lost`` is called with
+        the reason when the connection ended or could not be opened, unless this node closed it. If
+        ``receive_buffer_bytes`` is negative, the system chooses the size of the receive buffer.
         """
         self._opened = opened
         self._taken = taken
@@ -45,12 +58,14 @@ class Outgoing(asyncio.Protocol):
         self._attempt: asyncio.Task[object] | None = None
         self._buffer = bytearray()
 
-    def connect(self, loop: asyncio.AbstractEventLoop, host: str, port: int) -> None:
-        """Begin to make it."""
+    def connect(
+        self, loop: asyncio.AbstractEventLoop, host: str, port: int, open_stream: OpenStream = plain_stream
+    ) -> None:
+        """Begin to open the connection."""
 
         async def attempt() -> None:
             try:
-                await loop.create_connection(lambda: self, host, port)
+                await open_stream(loop, lambda: self, host, port)
             except OSError as error:
                 self._end(_why(error))
             except (ValueError, OverflowError) as error:
@@ -59,12 +74,12 @@ class Outgoing(asyncio.Protocol):
         self._attempt = loop.create_task(attempt())
 
     def send(self, frame: bytes) -> None:
-        """Write one frame; its size is put before it."""
+        """Send one frame, with its size before it."""
         if self._transport is not None:
             self._transport.write(_SIZE.pack(len(frame)) + frame)
 
     def close(self) -> None:
-        """End it from here: no more calls."""
+        """Close the connection; no callback is called any more."""
         self._lost = None
         if self._transport is not None:
             self._transport.abort()
@@ -85,8 +100,7 @@ class Outgoing(asyncio.Protocol):
             self._transport.abort()
             return
         if self._receive_buffer_bytes >= 0:
-            ends = transport.get_extra_info("socket")
-            ends.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, self._receive_buffer_bytes)
+            limit_receive_buffer(transport.get_extra_info("socket"), self._receive_buffer_bytes)
         self._opened()
 
     def data_received(self, data: bytes) -> None:
@@ -112,7 +126,7 @@ class Outgoing(asyncio.Protocol):
 
 
 def _why(error: OSError) -> str:
-    """One line; `NobodyListens` if that is what every address of the host says."""
+    """The reason in one line; a `NobodyListens` if every address of the host refused the connection."""
     reason = error.strerror or str(error)
     if isinstance(error, ConnectionRefusedError):
         return NobodyListens(reason)

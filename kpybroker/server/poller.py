@@ -1,8 +1,8 @@
-"""Who is readable or writable: one descriptor in the event loop for all sockets of the server.
+"""The sockets that are readable or writable: one descriptor in the event loop for all sockets of the server.
 
-The event loop watches one epoll, which watches the sockets: a loop turn asks it once and calls the connections
-directly, which costs less per request than a callback of the loop for each. Where there is no epoll, the loop itself
-watches every socket.
+The event loop watches one epoll, which watches the sockets. A turn of the loop polls it once and calls the connections
+directly, which costs less per request than one loop callback for each. On systems without epoll the loop itself watches
+every socket.
 """
 
 import asyncio
@@ -10,50 +10,51 @@ from collections.abc import Callable, Sequence
 from time import perf_counter_ns, thread_time_ns
 from typing import Protocol
 
+from kpybroker.fairness.times import MANY
+from kpybroker.fairness.turn import Turn
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Epoll, Sockets
-from kpybroker.server.turn import MANY, Turn
 
 READABLE = 1
 WRITABLE = 4
 GONE = 8 | 16
-"""EPOLLERR and EPOLLHUP, which come unasked, and again and again."""
+"""EPOLLERR and EPOLLHUP, which are reported without being asked for, at every poll."""
 EVENTS_PER_TURN = 256
 EVENTS_PER_LOOK = 16
 
 OnEvent = Callable[[int], object]
-"""Called with ``READABLE``, ``WRITABLE`` or both; ``GONE`` is added where it is known, and never comes alone."""
+"""A callback for ``READABLE``, ``WRITABLE`` or both. ``GONE`` is added where it is known, and is never the only one."""
 
 
 class Poller(Protocol):
-    """Watches sockets."""
+    """The interface of both pollers."""
 
     @property
     def now_ms(self) -> float:
-        """The monotonic time of this turn, for those who need no better."""
+        """The monotonic time of this turn, for uses that need no better precision."""
 
     @property
     def turn_ns(self) -> int:
-        """When this turn found out who is readable, in ns of ``perf_counter_ns``."""
+        """The time at which this turn polled the sockets, in ns of ``perf_counter_ns``."""
 
     @property
     def worked_ns(self) -> int:
-        """What this thread had computed for by then, in ns of ``thread_time_ns``; 0 where that is not known."""
+        """The CPU time of this thread at ``turn_ns``, in ns of ``thread_time_ns``; 0 where that is not known."""
 
     @property
     def events(self) -> int:
-        """How often a socket was readable or writable so far."""
+        """The number of times that a socket was readable or writable so far."""
 
     def add(self, descriptor: int, on_event: OnEvent, events: int = READABLE) -> None:
         """Watch a socket."""
 
     def change(self, descriptor: int, events: int) -> None:
-        """Watch it for these events from now on; 0 for none."""
+        """Watch a socket for these events from now on; 0 for none."""
 
     def remove(self, descriptor: int) -> None:
-        """Watch it no more. Before it is closed."""
+        """Stop watching a socket. To be called before it is closed."""
 
     def look(self) -> None:
-        """In the middle of something longer: serve a few of those who are readable by now."""
+        """Serve a few of the sockets that are readable now, in the middle of longer work."""
 
     def close(self) -> None: ...
 
@@ -61,13 +62,13 @@ class Poller(Protocol):
 def poller_for(
     loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn, sockets: Sockets = SYSTEM_SOCKETS
 ) -> Poller:
-    """The best one this system has; it tells the turn when it serves many."""
+    """Return the best poller of this system. It informs ``turn`` when it serves many connections."""
     epoll = sockets.epoll()
     return LoopPoller(loop, monotonic_ms, turn) if epoll is None else EpollPoller(loop, monotonic_ms, turn, epoll)
 
 
 class EpollPoller:
-    """One epoll inside the loop's own (Linux)."""
+    """A poller with one epoll, which the event loop watches (Linux)."""
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], turn: Turn, epoll: Epoll
@@ -145,7 +146,7 @@ class EpollPoller:
 
 
 class LoopPoller:
-    """Every socket in the event loop."""
+    """A poller that registers every socket with the event loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, monotonic_ms: Callable[[], float], _turn: Turn) -> None:
         self.loop = loop
@@ -186,7 +187,7 @@ class LoopPoller:
             self.loop.remove_writer(descriptor)
 
     def look(self) -> None:
-        """The loop looks at each socket by itself."""
+        """Do nothing: the event loop watches each socket itself."""
 
     def close(self) -> None:
         for descriptor in list(self._on_event):

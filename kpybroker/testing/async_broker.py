@@ -1,4 +1,4 @@
-"""A broker as an asynchronous test uses it: its life, topics, records and groups, its clock, faults and snapshots.
+"""A broker for an asynchronous test: its life, topics, records and groups, its clock, faults and snapshots.
 
 `kpybroker.testing.broker.Broker` is the blocking form of the same.
 """
@@ -29,19 +29,19 @@ from kpywire.record import build_batch, read_batch
 from kpywire.uuid import ZERO_UUID
 
 TIMEOUT_S = 10.0
-"""How long what is waited for may take, by the test's own clock."""
+"""The longest time to wait for something, by the test's own clock."""
 PAUSE_S = 0.01
 ACKS_ALL = -1
 REQUEST_TIMEOUT_MS = 30_000
 FETCH_BYTES = 1024 * 1024
-"""At a time: while records are taken apart, the loop does nothing else."""
+"""Bytes fetched at a time: while records are decoded, the loop does nothing else."""
 READ_COMMITTED = "read_committed"
 
 
 class AsyncBroker:
-    """One broker. ``async with AsyncBroker() as broker:`` runs it in this loop, in memory, on a free port.
+    """A broker. ``async with AsyncBroker() as broker:`` runs it in this loop, in memory, on a free port.
 
-    Made by hand only where `start` and `stop` are called by hand; else see ``Broker``.
+    It is used directly only where `start` and `stop` are called by hand; otherwise see ``Broker``.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class AsyncBroker:
     ) -> None:
         """``config`` are Kafka's broker configs; a ``directory`` keeps the data there; ``process`` runs it in a child.
 
-        ``host`` is where it listens, ``advertised_host`` what clients are told if that is something else.
+        ``host`` is the address where it listens, ``advertised_host`` the one that clients are given if that differs.
         """
         self.host = host
         self.port = port
@@ -78,17 +78,18 @@ class AsyncBroker:
         return self
 
     async def stop(self) -> None:
-        """A clean stop. What is in memory is gone; a directory stays."""
+        """Stop cleanly. Data in memory is lost; a directory stays."""
         self.client.close()
         await self._host.stop()
 
     async def restart(self, *, clean: bool = True) -> None:
-        """Stop and start again with the same data on the same port; not ``clean`` is as if the process had died."""
+        """Stop and start again with the same data on the same port. If not ``clean``, it stops as if the process had
+        died."""
         self.client.close()
         self.port = await self._host.command("restart", clean=clean)
 
     async def disconnect_clients(self) -> int:
-        """Close every connection; how many there were."""
+        """Close every connection. Return how many there were."""
         return int(await self._host.command("cut"))
 
     async def __aenter__(self) -> "AsyncBroker":
@@ -105,24 +106,24 @@ class AsyncBroker:
         return address(self._advertised_host or reachable(self.host), self.port)
 
     def forget_sockets(self) -> None:
-        """In a forked child of this process: leave the sockets to the parent."""
+        """Leave the sockets to the parent, in a forked child of this process."""
         self._host.forget_sockets()
 
     # Snapshots
 
     async def snapshot(self) -> Snapshot:
-        """Everything there is in the broker at this moment."""
+        """Everything in the broker at this moment."""
         return await self._host.snapshot()
 
     async def restore(self, snapshot: Snapshot) -> None:
-        """Be again as in the snapshot, on the same port. Clients reconnect; the clock does not go back."""
+        """Return to the state of the snapshot, on the same port. Clients reconnect; the clock does not go back."""
         self.client.close()
         self.port = await self._host.restore(snapshot)
 
     # Topics
 
     async def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """A new topic, ready to be written; its name. Raises KafkaError."""
+        """Create a topic, ready to be written. Return its name. Raises KafkaError."""
         configs = [CreatableTopicConfig(name=key, value=_text(value)) for key, value in (config or {}).items()]
         topic = CreatableTopic(
             name=name, num_partitions=partitions, replication_factor=1, assignments=[], configs=configs
@@ -133,16 +134,17 @@ class AsyncBroker:
         return name
 
     async def compact_topic(self, name: str) -> None:
-        """Compact a topic now, with all that was written to it, however little is dirty.
+        """Compact a topic now, with everything that was written to it, however little of it is dirty.
 
-        What is deleted by time (``delete.retention.ms``) goes by the broker's clock. BrokerFailed if it cannot be.
+        Deletion by time (``delete.retention.ms``) follows the broker's clock. BrokerFailed if the topic cannot be
+        compacted.
         """
         line = await self._host.command("compact", topic=name)
         if line is not None:
             raise BrokerFailed(line)
 
     async def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
+        """Delete a topic. Raises KafkaError."""
         request = DeleteTopicsRequest(
             topics=[DeleteTopicState(name=name, topic_id=ZERO_UUID)], timeout_ms=REQUEST_TIMEOUT_MS
         )
@@ -150,15 +152,16 @@ class AsyncBroker:
         raise_for(answer.error_code, f"topic {name}", answer.error_message)
 
     async def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own."""
+        """The names of all topics except Kafka's own."""
         return sorted(one.name or "" for one in await self.client.topics() if not one.is_internal)
 
     # Records
 
     async def produce(self, topic: str, *records: Any, partition: int | None = None) -> list[Record]:
-        """Write records (values, pairs of key and value, mappings, `Record`) with acks=all; as they were written.
+        """Write records (values, pairs of key and value, mappings, `Record`) with acks=all. Return them as they were
+        written.
 
-        The topic is created if it is not there. Raises KafkaError.
+        The topic is created if it does not exist. Raises KafkaError.
         """
         wanted = [as_record(record) for record in records]
         try:
@@ -196,7 +199,7 @@ class AsyncBroker:
     async def records(
         self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted"
     ) -> Records:
-        """Every record that is there now, partition by partition; none of a topic that does not exist.
+        """Every record that is there now, partition by partition; none for a topic that does not exist.
 
         Raises KafkaError.
         """
@@ -206,7 +209,7 @@ class AsyncBroker:
     async def wait_for_records(
         self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
     ) -> Records:
-        """All records, as soon as there are so many; AssertionError if that takes longer than ``timeout_s``."""
+        """All records, as soon as there are ``count``. AssertionError if that takes longer than ``timeout_s``."""
         __tracebackhide__ = True
         found: list[Record] = []
         positions: dict[int, int] = {}
@@ -232,7 +235,8 @@ class AsyncBroker:
         timeout_s: float = 0.0,
         isolation: str = "read_uncommitted",
     ) -> Records:
-        """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds.
+        """Assert that the topic holds exactly these records, at the latest after ``timeout_s`` seconds. Return what it
+        holds.
 
         An expectation is a value, a pair of key and value, or a mapping of the fields that count.
         """
@@ -259,7 +263,7 @@ class AsyncBroker:
     async def _read(
         self, topic: str, positions: Mapping[int, int], partition: int | None, isolation: str
     ) -> tuple[list[Record], dict[int, int]]:
-        """The records from ``positions`` on to what is the end now, and where that is."""
+        """The records from ``positions`` up to the present end, and the positions of that end."""
         try:
             topic_id, known = await self.client.partitions(topic)
         except KafkaError as error:
@@ -312,13 +316,13 @@ class AsyncBroker:
     # Groups
 
     async def group(self, group_id: str) -> Group:
-        """Who is in a group and what each member reads; one that nobody knows is Dead. Raises KafkaError."""
+        """The members of a group and the partitions that each reads. An unknown group is Dead. Raises KafkaError."""
         return await groups.describe(self.client, group_id)
 
     async def wait_for_group_stable(
         self, group_id: str, *, members: int | None = None, topics: Iterable[str] = (), timeout_s: float = 3 * TIMEOUT_S
     ) -> Group:
-        """The group once it is Stable, has so many ``members``, and somebody reads each partition of ``topics``.
+        """The group once it is Stable, has this many ``members``, and each partition of ``topics`` is read by a member.
 
         AssertionError if that takes longer than ``timeout_s``.
         """
@@ -341,13 +345,14 @@ class AsyncBroker:
         return await groups.committed(self.client, group_id)
 
     async def lag(self, group_id: str) -> dict[Spot, int]:
-        """How many offsets are behind each commit of a group. Raises KafkaError."""
+        """The number of offsets behind each commit of a group. Raises KafkaError."""
         return await groups.lag(self.client, group_id)
 
     async def assert_committed(
         self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
     ) -> dict[Spot, int]:
-        """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
+        """Assert that the group has committed exactly this, at the latest after ``timeout_s`` seconds. Return what it
+        has committed."""
         __tracebackhide__ = True
         deadline = asyncio.get_running_loop().time() + timeout_s
         while True:

@@ -1,8 +1,8 @@
 """A broker for one test or many: ``with Broker() as broker:`` in a thread, ``async with Broker() as broker:`` in the
 test's own loop.
 
-In memory and on a free port unless it is told otherwise; a real broker, reached by any client over its port. The first
-form blocks, so it suits any test; the second starts no thread, and what is asked of it is awaited.
+It is a real broker, in memory and on a free port by default, and any client can reach it over its port. The first form
+blocks, so it suits any test. The second starts no thread, and its methods are awaited.
 """
 
 import os
@@ -25,7 +25,7 @@ _running: "weakref.WeakSet[Broker]" = weakref.WeakSet()
 
 
 class Broker:
-    """One broker. Several may run at once, also with several test processes on one machine.
+    """A broker. Several may run at once, also with several test processes on one machine.
 
     It belongs to the process that started it: a forked child can use it as a client, and does not stop it.
     """
@@ -43,8 +43,9 @@ class Broker:
     ) -> None:
         """``config``: Kafka's broker configs, such as ``{"num.partitions": 3}``.
 
-        ``directory``: keep the data on disk there. ``process``: run in a child process. ``snapshot``: begin with what
-        is in it. ``host``: where to listen; ``advertised_host``: what clients are told, where that is something else.
+        ``directory``: keep the data on disk there. ``process``: run in a child process. ``snapshot``: begin with its
+        contents. ``host``: the address to listen on; ``advertised_host``: the one that clients are given, if it
+        differs.
         """
         self._broker = AsyncBroker(
             config,
@@ -79,7 +80,8 @@ class Broker:
         return self
 
     def stop(self) -> None:
-        """A clean stop. What is in memory is gone; a directory stays. Does nothing when it is not running here."""
+        """Stop cleanly. Data in memory is lost; a directory stays. Does nothing when it is not running in this
+        process."""
         if not self.is_running:
             return
         try:
@@ -89,11 +91,12 @@ class Broker:
             self._end_thread()
 
     def restart(self, *, clean: bool = True) -> None:
-        """Stop and start again with the same data on the same port; not ``clean`` is as if the process had died."""
+        """Stop and start again with the same data on the same port. If not ``clean``, it stops as if the process had
+        died."""
         self._call(self._broker.restart(clean=clean))
 
     def disconnect_clients(self) -> int:
-        """Close every connection; how many there were."""
+        """Close every connection. Return how many there were."""
         return self._call(self._broker.disconnect_clients())
 
     def __enter__(self) -> "Broker":
@@ -119,17 +122,17 @@ class Broker:
 
     @property
     def host(self) -> str:
-        """Where it listens."""
+        """The host where it listens."""
         return self._broker.host
 
     @property
     def port(self) -> int:
-        """Where it listens."""
+        """The port where it listens."""
         return self._broker.port
 
     @property
     def is_running(self) -> bool:
-        """Whether it was started by this process and not stopped since."""
+        """Whether this process started it and has not stopped it since."""
         return self._thread is not None and self._pid == os.getpid()
 
     def __repr__(self) -> str:
@@ -148,49 +151,50 @@ class Broker:
             thread.close()
 
     def forget_sockets(self) -> None:
-        """In a forked child: leave the sockets to the parent."""
+        """Leave the sockets to the parent, in a forked child."""
         self._broker.forget_sockets()
 
     # Snapshots
 
     def snapshot(self) -> Snapshot:
-        """Everything there is in the broker at this moment."""
+        """Everything in the broker at this moment."""
         return self._call(self._broker.snapshot())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Be again as in the snapshot, on the same port. Clients reconnect; the clock does not go back."""
+        """Return to the state of the snapshot, on the same port. Clients reconnect; the clock does not go back."""
         self._call(self._broker.restore(snapshot))
 
     # Topics and records
 
     def create_topic(self, name: str, partitions: int = 1, config: Mapping[str, object] | None = None) -> str:
-        """A new topic, ready to be written; its name. Raises KafkaError."""
+        """Create a topic, ready to be written. Return its name. Raises KafkaError."""
         return self._call(self._broker.create_topic(name, partitions, config))
 
     def compact_topic(self, name: str) -> None:
-        """Compact a topic now, with all that was written to it; see `AsyncBroker.compact_topic`. BrokerFailed."""
+        """Compact a topic now, with everything that was written to it; see `AsyncBroker.compact_topic`.
+        BrokerFailed."""
         self._call(self._broker.compact_topic(name))
 
     def delete_topic(self, name: str) -> None:
-        """Raises KafkaError."""
+        """Delete a topic. Raises KafkaError."""
         self._call(self._broker.delete_topic(name))
 
     def topics(self) -> list[str]:
-        """The names of all topics but Kafka's own."""
+        """The names of all topics except Kafka's own."""
         return self._call(self._broker.topics())
 
     def produce(self, topic: str, *records: Any, partition: int | None = None) -> list[Record]:
-        """As `AsyncBroker.produce`."""
+        """The blocking form of `AsyncBroker.produce`."""
         return self._call(self._broker.produce(topic, *records, partition=partition))
 
     def records(self, topic: str, *, partition: int | None = None, isolation: str = "read_uncommitted") -> Records:
-        """As `AsyncBroker.records`."""
+        """The blocking form of `AsyncBroker.records`."""
         return self._call(self._broker.records(topic, partition=partition, isolation=isolation))
 
     def wait_for_records(
         self, topic: str, count: int, *, timeout_s: float = TIMEOUT_S, isolation: str = "read_uncommitted"
     ) -> Records:
-        """As `AsyncBroker.wait_for_records`."""
+        """The blocking form of `AsyncBroker.wait_for_records`."""
         __tracebackhide__ = True
         return self._call(self._broker.wait_for_records(topic, count, timeout_s=timeout_s, isolation=isolation))
 
@@ -203,7 +207,7 @@ class Broker:
         timeout_s: float = 0.0,
         isolation: str = "read_uncommitted",
     ) -> Records:
-        """As `AsyncBroker.assert_records`."""
+        """The blocking form of `AsyncBroker.assert_records`."""
         __tracebackhide__ = True
         return self._call(
             self._broker.assert_records(topic, expected, ordered=ordered, timeout_s=timeout_s, isolation=isolation)
@@ -212,30 +216,30 @@ class Broker:
     # Groups
 
     def group(self, group_id: str) -> Group:
-        """As `AsyncBroker.group`."""
+        """The blocking form of `AsyncBroker.group`."""
         return self._call(self._broker.group(group_id))
 
     def wait_for_group_stable(
         self, group_id: str, *, members: int | None = None, topics: Iterable[str] = (), timeout_s: float = 3 * TIMEOUT_S
     ) -> Group:
-        """As `AsyncBroker.wait_for_group_stable`."""
+        """The blocking form of `AsyncBroker.wait_for_group_stable`."""
         __tracebackhide__ = True
         return self._call(
             self._broker.wait_for_group_stable(group_id, members=members, topics=topics, timeout_s=timeout_s)
         )
 
     def committed(self, group_id: str) -> dict[Spot, int]:
-        """As `AsyncBroker.committed`."""
+        """The blocking form of `AsyncBroker.committed`."""
         return self._call(self._broker.committed(group_id))
 
     def lag(self, group_id: str) -> dict[Spot, int]:
-        """As `AsyncBroker.lag`."""
+        """The blocking form of `AsyncBroker.lag`."""
         return self._call(self._broker.lag(group_id))
 
     def assert_committed(
         self, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
     ) -> dict[Spot, int]:
-        """As `AsyncBroker.assert_committed`."""
+        """The blocking form of `AsyncBroker.assert_committed`."""
         __tracebackhide__ = True
         return self._call(self._broker.assert_committed(group_id, expected, timeout_s=timeout_s))
 

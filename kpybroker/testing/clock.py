@@ -1,6 +1,6 @@
-"""A clock that a test moves: the real one, so many milliseconds ahead, and timers that become due when it is moved.
+"""A clock that a test moves: the real one, some milliseconds ahead, and timers that become due when it is moved.
 
-Only the broker sees it: its wall clock, its timeouts, the time of its retention. Clients keep their own.
+Only the broker uses it: for its wall clock, its timeouts, and its retention. Clients keep their own clocks.
 
 Invariant: the clock never goes back, and timers fire in the order in which they are due.
 """
@@ -15,13 +15,14 @@ from kpybroker.io.scheduler import LoopScheduler, Timer
 T = TypeVar("T")
 
 MOST_STEPS = 500
-"""Of one `ControlledScheduler.advance`: what repeats within a smaller part of the time fires once in each step."""
+"""The most steps of one `ControlledScheduler.advance`: a timer that repeats faster fires once in each step."""
 MOST_TURNS = 200
-"""So many loop turns are waited for what a step has set off."""
+"""The most loop turns to wait for what a step has set off."""
 
 
 class ShiftedTimer:
-    """A callback that is due at a time of the shifted clock, whether that comes by waiting or by being moved."""
+    """A callback that is due at a time of the shifted clock, whether that is reached by waiting or by moving the
+    clock."""
 
     __slots__ = ("_arguments", "_callback", "_handle", "_timers", "due_ms")
 
@@ -36,7 +37,7 @@ class ShiftedTimer:
         timers[self] = None
 
     def wait(self, loop: asyncio.AbstractEventLoop, delay_ms: float) -> None:
-        """Let it become due by the real clock, so long from now."""
+        """Make it due by the real clock, after the delay."""
         if self._handle is not None:
             self._handle.cancel()
         self._handle = loop.call_later(max(delay_ms, 0.0) / 1000.0, self.fire)
@@ -47,16 +48,16 @@ class ShiftedTimer:
             self._handle.cancel()
 
     def fire(self) -> None:
-        """Call it, unless that was called off."""
+        """Call the callback, unless it was cancelled."""
         if self in self._timers:
             self.cancel()
             self._callback(*self._arguments)
 
 
 class ControlledScheduler(LoopScheduler):
-    """The scheduler of a broker in a test. ``ahead_ms``: how far it is before the real clock.
+    """The scheduler of a broker in a test. ``ahead_ms``: how far it is ahead of the real clock.
 
-    Blocking work runs on the loop: the disks of tests (in memory, or without ``fsync``) block nobody for long, and no
+    Blocking work runs on the loop: the disks of tests (in memory, or without ``fsync``) never block it for long, and no
     thread is started.
     """
 
@@ -92,9 +93,10 @@ class ControlledScheduler(LoopScheduler):
         self.submit_blocking(work, done)
 
     async def advance(self, delta_ms: float) -> None:
-        """Let ``delta_ms`` pass at once, with everything that becomes due in it, and what follows from that.
+        """Let ``delta_ms`` pass at once, with everything that becomes due in it, and its consequences.
 
-        In at most 500 steps, so a timer may fire late by a 500th of the whole; what repeats faster fires less often.
+        This takes at most 500 steps, so a timer may fire late by a 500th of the whole. A timer that repeats faster
+        fires less often.
         """
         end_ms = self.ahead_ms + delta_ms
         shortest_ms = delta_ms / MOST_STEPS
@@ -114,7 +116,7 @@ class ControlledScheduler(LoopScheduler):
             timer.fire()
 
     async def settle(self) -> None:
-        """Until the broker has nothing left to do at once; a busy one is not waited for for ever."""
+        """Wait until the broker has nothing left to do at once. The wait for a busy broker has a limit."""
         for _ in range(MOST_TURNS):
             before = self._set_off
             await asyncio.sleep(0)
@@ -122,7 +124,8 @@ class ControlledScheduler(LoopScheduler):
                 return
 
     async def close(self) -> None:
-        """Leave nothing in the loop: it is somebody else's. What was done on the loop is told before."""
+        """Leave nothing in the loop, since it belongs to the test. Results of work done on the loop are delivered
+        first."""
         await self.settle()
         self.executor.shutdown()
         for timer in list(self._timers):

@@ -1,7 +1,7 @@
 """A cluster for tests: ``with Cluster(3) as cluster:``. Nodes are real, each a process of its own that can be killed.
 
-Not a simulation: time passes as it does for users, and what a failover takes it takes here too. Data are in a temporary
-directory, on free ports; nothing is left behind.
+It is not a simulation: time passes as it does for users, and a failover takes as long as in production. Data is in a
+temporary directory, the ports are free ones, and nothing is left behind.
 """
 
 import random
@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from kpybroker.cli.connection import Connection, Unreachable
+from kpybroker.client.connection import Connection, Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.local_cluster.foundation import found
 from kpybroker.local_cluster.layout import CONTROLLERS_OF_MANY, Node
@@ -41,7 +41,8 @@ ANSWER_TIMEOUT_S = 10.0
 _PAUSE_S = 0.02
 _LOWEST_PORT = 15_000
 _HIGHEST_PORT = 32_000
-"""Below what systems give to clients: one that keeps connecting to a dead node's port could be given that very port."""
+"""The highest port to use, below those that systems give to clients: a client that keeps connecting to a dead node's
+port could be given that very port."""
 DEFAULTS: Mapping[str, str] = {
     "kpybroker.http.listener": "",
     "group.initial.rebalance.delay.ms": "0",
@@ -51,11 +52,11 @@ DEFAULTS: Mapping[str, str] = {
     "broker.session.timeout.ms": "9000",
     "connections.max.idle.ms": "600000",
 }
-"""What the nodes of a cluster in a test are configured with, unless the test says otherwise."""
+"""The configuration of the nodes of a cluster in a test, unless the test overrides it."""
 
 
 class Cluster:
-    """Nodes 1 to N, brokers all; the first three (or the first alone) are controllers too."""
+    """Nodes 1 to N, all of them brokers. The first three (or the first alone) are controllers too."""
 
     def __init__(
         self,
@@ -105,33 +106,35 @@ class Cluster:
         return self
 
     def stop(self, node: int | None = None) -> None:
-        """A clean stop of one node, or of all. Without a directory of yours their data go anyway, so nobody waits."""
+        """Stop one node cleanly, or all. Without a given directory their data is deleted anyway, so the stop does not
+        wait for it."""
         if node is not None:
             self._host(node).stop()
         else:
             self._end(kill=self._given_directory is None)
 
     def kill(self, node: int) -> None:
-        """SIGKILL: the node says goodbye to nobody."""
+        """SIGKILL: the node closes nothing properly."""
         self._host(node).kill()
 
     def pause(self, node: int) -> None:
-        """SIGSTOP: the node keeps its connections and answers nothing, until `resume`."""
+        """SIGSTOP: the node keeps its connections and answers nothing until `resume`."""
         self._host(node).pause()
 
     def resume(self, node: int) -> None:
-        """SIGCONT: the node goes on as if nothing had happened."""
+        """SIGCONT: the node continues as if nothing had happened."""
         self._host(node).resume()
 
     def restart(self, node: int) -> None:
-        """Start a node that was stopped or killed, or stop it and start it again; it serves when this returns."""
+        """Start a node that was stopped or killed, or stop it and start it again. It serves clients when this
+        returns."""
         host = self._host(node)
         host.stop()
         host.start()
         host.wait_until_ready(START_TIMEOUT_S)
 
     def heal(self) -> None:
-        """Let nodes that are held go on, and start those that were stopped or killed."""
+        """Resume the nodes that are held, and start those that were stopped or killed."""
         for node, host in self._hosts.items():
             if not host.answers:
                 host.resume()
@@ -155,7 +158,7 @@ class Cluster:
 
     @property
     def running(self) -> list[int]:
-        """The numbers of the nodes that are neither stopped nor killed nor held."""
+        """The numbers of the nodes that are not stopped, killed or held."""
         return [number for number in self.nodes if self._hosts[number].answers]
 
     @property
@@ -169,18 +172,18 @@ class Cluster:
         return f"{self._nodes[node].clients.host}:{self._nodes[node].clients.port}"
 
     def pid(self, node: int) -> int:
-        """The process of a node."""
+        """The process id of a node."""
         host = self._host(node)
         if not isinstance(host, ProcessNode):
             raise BrokerFailed("the nodes share this process")
         return host.pid
 
     def output(self, node: int) -> list[str]:
-        """What a node's process said last, line by line."""
+        """The last output of a node's process, line by line."""
         host = self._host(node)
         return list(host.lines) if isinstance(host, ProcessNode) else []
 
-    # What goes on in it
+    # Events in the cluster
 
     def create_topic(
         self,
@@ -189,7 +192,7 @@ class Cluster:
         replication_factor: int = -1,
         config: Mapping[str, object] | None = None,
     ) -> str:
-        """A new topic that every running node knows; its name. Raises KafkaError."""
+        """Create a topic, and wait until every running node knows it. Return its name. Raises KafkaError."""
         configs = [CreatableTopicConfig(name=key, value=_text(value)) for key, value in (config or {}).items()]
         wanted = CreatableTopic(
             name=name,
@@ -211,7 +214,7 @@ class Cluster:
         return name
 
     def leader(self, topic: str, partition: int = 0, *, timeout_s: float = TIMEOUT_S) -> int:
-        """Which node leads a partition; waits until one does that is running. Raises BrokerFailed, KafkaError."""
+        """The node that leads a partition. Waits until a running node does. Raises BrokerFailed, KafkaError."""
 
         def look() -> int | None:
             found = self._topic(topic).partitions
@@ -221,7 +224,7 @@ class Cluster:
         return self._until(look, timeout_s, f"no running node leads {topic}-{partition}")
 
     def in_sync(self, topic: str, partition: int = 0) -> set[int]:
-        """The nodes whose replicas of a partition are in sync, as the brokers know it now."""
+        """The nodes whose replicas of a partition are in sync, as the brokers report it now."""
         found = self._topic(topic).partitions
         return {node for each in found if each.partition_index == partition for node in each.isr_nodes}
 
@@ -234,7 +237,7 @@ class Cluster:
         self._until(look, timeout_s, f"not all replicas of {topic} are in sync")
 
     def controller(self, *, timeout_s: float = TIMEOUT_S) -> int:
-        """The active controller; waits until there is one that is running. Raises BrokerFailed."""
+        """The active controller. Waits until a running node is. Raises BrokerFailed."""
         data = DescribeQuorumRequestPartitionData(partition_index=0)
         topic = DescribeQuorumRequestTopicData(topic_name="__cluster_metadata", partitions=[data])
 
@@ -262,7 +265,8 @@ class Cluster:
         return self._hosts[node]
 
     def _end(self, *, kill: bool) -> None:
-        """Brokers that are nothing else first, then controllers: each finds somebody to hand its leaderships to."""
+        """End the nodes that are only brokers first, then the controllers: each then finds a node to hand its
+        leaderships to."""
         hosts, self._hosts, self._nodes, nodes = self._hosts, {}, {}, self._nodes
         try:
             for number in sorted(hosts, key=lambda each: (nodes[each].controller is not None, each)):
@@ -285,7 +289,7 @@ class Cluster:
         return all(each.leader_id >= 0 for each in self._topic(name, nodes).partitions)
 
     def _ask(self, request: Any, nodes: Iterable[int] | None = None) -> Any:
-        """The answer of one of these nodes, or of any that runs. Raises Unreachable, KafkaError."""
+        """The answer of one of these nodes, or of any running node. Raises Unreachable, KafkaError."""
         problem = Unreachable("no node is running")
         for number in self.running if nodes is None else nodes:
             try:
@@ -299,7 +303,7 @@ class Cluster:
         raise problem
 
     def _until(self, look: Callable[[], T | None], timeout_s: float, what: str) -> T:
-        """What ``look`` finds, which it does again while it finds nothing, or raises what passes."""
+        """The result of ``look``, which is called again while it finds nothing or raises an error that passes."""
         deadline = time.monotonic() + timeout_s
         while True:
             why = ""

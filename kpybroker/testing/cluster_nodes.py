@@ -1,6 +1,6 @@
 """The nodes of a cluster in a test: each a process of its own that can be killed and held, or all in one loop.
 
-What a cluster asks of a node is `Host`. A node keeps its ports and its directory over all its lives.
+A cluster uses a node through `Host`. A node keeps its ports and its directory when it is started again.
 """
 
 import asyncio
@@ -23,29 +23,29 @@ _LOOK_EVERY_S = 0.2
 
 
 class Host(Protocol):
-    """One node of a cluster."""
+    """A node of a cluster."""
 
     @property
     def answers(self) -> bool:
-        """Whether it was started, and neither ended nor is held."""
+        """Whether it was started, and has neither ended nor is held."""
 
     def start(self) -> None:
-        """Begin to start."""
+        """Begin to start, without waiting."""
 
     def wait_until_ready(self, timeout_s: float) -> None:
         """Return when it serves clients. Raises BrokerFailed."""
 
     def stop(self) -> None:
-        """A clean stop."""
+        """Stop cleanly."""
 
     def kill(self) -> None:
-        """End it at once."""
+        """End at once."""
 
     def pause(self) -> None:
-        """Hold it: connections stay, nothing is answered."""
+        """Hold the node: connections stay, nothing is answered."""
 
     def resume(self) -> None:
-        """Let it go on."""
+        """Let it continue."""
 
 
 class ProcessNode:
@@ -54,7 +54,7 @@ class ProcessNode:
     def __init__(self, node: Node) -> None:
         self.node = node
         self.lines: deque[str] = deque(maxlen=_LINES_KEPT)
-        """What it said last."""
+        """The last lines of its output."""
         self._child = Child(node.properties, self._said, self._ended)
         self._ready = Event()
         self._over: str | None = None
@@ -62,7 +62,7 @@ class ProcessNode:
 
     @property
     def pid(self) -> int:
-        """Of its present or last process."""
+        """The id of its present or last process."""
         return self._child.pid
 
     @property
@@ -151,4 +151,4 @@ class LoopNode:
         raise BrokerFailed("only a process can be held: Cluster(process=True)")
 
     def resume(self) -> None:
-        """Nothing holds it."""
+        """Do nothing: such a node is never held."""

@@ -1,7 +1,8 @@
-"""A class shaped like testcontainers' ``KafkaContainer``, so that a suite moves by changing one import.
+"""A class like testcontainers' ``KafkaContainer``, so that a test suite can switch by changing one import.
 
-Not a container: a `Broker` in a thread of this process. What only decides how a container is run is taken and makes no
-difference; what could not be true without one (networks, mounted files, commands run inside) is refused in one line.
+It is not a container, but a `Broker` in a thread of this process. Settings that only decide how a container runs are
+accepted and have no effect. Features that need a container (networks, mounted files, commands run inside) are refused
+in one line.
 """
 
 from collections.abc import Mapping
@@ -17,15 +18,15 @@ _OF_THE_CONTAINER = (
     *("listener", "advertised.", "controller.", "inter.broker.", "zookeeper.", "process.roles", "node.id", "broker.id"),
     "log.dir",
 )
-"""Configs that say where a broker in a container lives; this one lives elsewhere."""
+"""Configs that say where a broker in a container is reached; this one is reached elsewhere."""
 
 
 class NeedsContainer(Exception):
-    """The test asks for what only a real container has."""
+    """The test asks for a feature that only a real container has."""
 
 
 class KafkaContainer:
-    """``with KafkaContainer() as kafka: kafka.get_bootstrap_server()``. ``broker`` is what runs."""
+    """``with KafkaContainer() as kafka: kafka.get_bootstrap_server()``. ``broker`` is the broker that runs."""
 
     def __init__(
         self,
@@ -36,7 +37,7 @@ class KafkaContainer:
         security_protocol: str = "PLAINTEXT",
         **kwargs: Any,
     ) -> None:
-        """Takes what testcontainers' takes; of ``kwargs`` it uses the environment in ``env``."""
+        """Accepts the arguments of testcontainers' class. Of ``kwargs`` it uses the environment in ``env``."""
         if security_protocol != "PLAINTEXT":
             raise NeedsContainer(f"security protocol {security_protocol}: this broker speaks PLAINTEXT")
         self.image = image
@@ -50,27 +51,27 @@ class KafkaContainer:
     # How it is to be started
 
     def with_kraft(self) -> "KafkaContainer":
-        """It always is."""
+        """Accepted: the broker always uses KRaft."""
         return self
 
     def with_cluster_id(self, cluster_id: str) -> "KafkaContainer":
-        """Taken; the broker gives itself an id."""
+        """Accepted; the broker gives itself an id."""
         del cluster_id
         return self
 
     def with_env(self, key: str, value: Any) -> "KafkaContainer":
-        """``KAFKA_...`` variables are configs, by the rule of Kafka's images; others make no difference."""
+        """``KAFKA_...`` variables are configs, by the rule of Kafka's images; others have no effect."""
         self.env[key] = str(value)
         return self
 
     def with_envs(self, **variables: Any) -> "KafkaContainer":
-        """Several at once."""
+        """Set several variables at once."""
         for key, value in variables.items():
             self.with_env(key, value)
         return self
 
     def with_exposed_ports(self, *ports: int | str) -> "KafkaContainer":
-        """All of them lead to the one listener."""
+        """Accepted: all of them lead to the one listener."""
         self.ports.update({int(str(port).partition("/")[0]): None for port in ports})
         return self
 
@@ -80,27 +81,27 @@ class KafkaContainer:
         return self
 
     def with_name(self, name: str) -> "KafkaContainer":
-        """Taken."""
+        """Accepted."""
         del name
         return self
 
     def with_kwargs(self, **kwargs: Any) -> "KafkaContainer":
-        """Taken."""
+        """Accepted."""
         del kwargs
         return self
 
     def with_command(self, command: Any) -> "KafkaContainer":
-        """Taken: there is one command, which starts the broker."""
+        """Accepted: there is one command, which starts the broker."""
         del command
         return self
 
     def waiting_for(self, strategy: Any) -> "KafkaContainer":
-        """Taken: when `start` returns, clients are served."""
+        """Accepted: when `start` returns, clients are served."""
         del strategy
         return self
 
     def maybe_emulate_amd64(self) -> "KafkaContainer":
-        """Taken."""
+        """Accepted."""
         return self
 
     def with_network(self, network: Any) -> NoReturn:
@@ -108,7 +109,7 @@ class KafkaContainer:
         raise NeedsContainer(f"with_network({network}): this broker is in no network of containers")
 
     def with_network_aliases(self, *aliases: str) -> NoReturn:
-        """Refused, as `with_network`."""
+        """Refused, like `with_network`."""
         raise NeedsContainer(f"with_network_aliases{aliases}: this broker is in no network of containers")
 
     def with_volume_mapping(self, host: Any, container: Any, mode: str = "ro") -> NoReturn:
@@ -116,20 +117,20 @@ class KafkaContainer:
         raise NeedsContainer(f"with_volume_mapping({host}, {container}, {mode}): use Broker(directory=...)")
 
     def exec(self, command: Any) -> NoReturn:
-        """Refused: there are no tools inside; ``broker`` has methods for what they do."""
+        """Refused: there are no tools inside; ``broker`` has methods for the same purposes."""
         raise NeedsContainer(f"exec({command}): use .broker.create_topic(...) and its like, or Kafka's tools outside")
 
     # Life
 
     def start(self, timeout: int = 30) -> "KafkaContainer":
-        """Clients are served when this returns."""
+        """Start the broker. Clients are served when this returns."""
         del timeout
         wanted = next((host for host in self.ports.values() if host), 0)
         self.broker = Broker(self._config(), port=wanted).start()
         return self
 
-    def stop(self, force: bool = True, delete_volume: bool = True) -> None:
-        """End it, with all its data."""
+    def stop(self, force: bool = True, delete_volume: bool = True) -> None:  # noqa: FBT001, FBT002
+        """Stop the broker, and delete all its data."""
         del force, delete_volume
         broker, self.broker = self.broker, None
         if broker is not None:
@@ -154,7 +155,7 @@ class KafkaContainer:
         return f"{self.get_container_host_ip()}:{self.get_exposed_port(self.port)}"
 
     def get_container_host_ip(self) -> str:
-        """This machine."""
+        """The address of this machine."""
         return "127.0.0.1"
 
     def get_exposed_port(self, port: int) -> int:
@@ -166,9 +167,9 @@ class KafkaContainer:
         return self.broker.port
 
     def get_logs(self) -> tuple[bytes, bytes]:
-        """The lines that suites wait for."""
+        """The log lines that test suites wait for."""
         return (STARTED if self.broker is not None else b"", b"")
 
     def get_wrapped_container(self) -> NoReturn:
-        """Refused: there is none."""
+        """Refused: there is no container."""
         raise NeedsContainer("get_wrapped_container(): there is no container; .broker is what runs")

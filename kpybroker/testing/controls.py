@@ -1,6 +1,6 @@
-"""What a test moves and breaks: the broker's clock, and faults on purpose. Both forms: awaited, and blocking.
+"""The broker's clock, which a test moves, and the faults that it causes. Both forms: awaited, and blocking.
 
-The blocking form asks the awaited one in the loop of the broker's thread. Neither knows where the broker runs.
+The blocking form calls the awaited one in the loop of the broker's thread. Neither knows where the broker runs.
 """
 
 from collections.abc import Callable, Coroutine, Mapping
@@ -14,7 +14,7 @@ from kpywire import api, error_codes
 
 EVERY_API = "*"
 Command = Callable[..., Coroutine[Any, Any, Any]]
-"""``EmbeddedNode.command``, wherever the node is."""
+"""``EmbeddedNode.command``, wherever the node runs."""
 
 
 class Runs(Protocol):
@@ -24,7 +24,7 @@ class Runs(Protocol):
 
 
 class AsyncClock:
-    """The broker's clock. It runs as real time does, and further when it is told to."""
+    """The broker's clock. It runs as real time does, and can be moved further."""
 
     def __init__(self, command: Command) -> None:
         self._command = command
@@ -47,7 +47,8 @@ class AsyncClock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> datetime:
-        """Let time pass for the broker, with all that becomes due in it: retention, sessions, timeouts. The new time.
+        """Let time pass for the broker, with everything that becomes due in it: retention, sessions, timeouts. Return
+        the new time.
 
         ValueError for a time that would go back.
         """
@@ -61,7 +62,7 @@ class AsyncClock:
 
 
 class Clock:
-    """`AsyncClock`, blocking."""
+    """The blocking form of `AsyncClock`."""
 
     def __init__(self, clock: AsyncClock, run: Runs) -> None:
         self._clock = clock
@@ -85,13 +86,13 @@ class Clock:
         seconds: float = 0,
         milliseconds: float = 0,
     ) -> datetime:
-        """As `AsyncClock.advance`."""
+        """The blocking form of `AsyncClock.advance`."""
         more = timedelta(days=days, hours=hours, minutes=minutes, seconds=seconds, milliseconds=milliseconds)
         moved: datetime = self._run(self._clock.advance((delta or timedelta()) + more))
         return moved
 
 
-def specify(
+def specify(  # noqa: PLR0913
     action: str,
     api_name: str,
     *,
@@ -103,7 +104,7 @@ def specify(
     seconds: float = 0.0,
     served: bool = False,
 ) -> FaultSpec:
-    """Check what a test wrote; ValueError says what is wrong with it."""
+    """Check the arguments of a test. ValueError describes what is wrong."""
     if times is not None and times < 1:
         raise ValueError(f"a fault happens at least once, not {times} times; None is for ever")
     return FaultSpec(
@@ -124,7 +125,7 @@ def api_key(name: str) -> int:
 
 
 def error_code(error: str | int) -> int:
-    """An error by its code or by Kafka's name for it."""
+    """The code of an error, given as its code or by Kafka's name for it."""
     if isinstance(error, int):
         return error
     names = {error_codes.name(code): code for code in range(-1, 200)}
@@ -134,24 +135,25 @@ def error_code(error: str | int) -> int:
 
 
 def _did_you_mean(name: str, names: Mapping[str, str]) -> str:
-    """``names``: what is looked for, and how it is written."""
+    """The question for a name that was not found. ``names`` maps comparable spellings to the names as they are
+    written."""
     close = get_close_matches(name, names, 1)
     return f"; did you mean {names[close[0]]}?" if close else ""
 
 
 class AsyncFault:
-    """A fault that was asked for; with ``async with`` it ends with the block."""
+    """A fault that was added. With ``async with`` it ends with the block."""
 
     def __init__(self, command: Command, number: int) -> None:
         self._command = command
         self._number = number
 
     async def hits(self) -> int:
-        """How many requests it has met."""
+        """The number of requests that it has affected."""
         return int(await self._command("hits", number=self._number))
 
     async def remove(self) -> None:
-        """End it."""
+        """End the fault."""
         await self._command("remove_fault", number=self._number)
 
     async def __aenter__(self) -> "AsyncFault":
@@ -164,10 +166,10 @@ class AsyncFault:
 
 
 class AsyncFaults:
-    """Faults on purpose, each about the requests of one API, or of every one if that is ``*``.
+    """Faults on purpose, each for the requests of one API, or for every request if that is ``*``.
 
-    ``topic`` and ``client_id`` narrow it further, ``times`` ends it after so many requests, ``skip`` lets so many pass
-    before. Where several faults match a request, the first counts.
+    ``topic`` and ``client_id`` narrow it further, ``times`` ends it after that many requests, ``skip`` lets that many
+    pass first. Where several faults match a request, the first counts.
     """
 
     def __init__(self, command: Command) -> None:
@@ -183,7 +185,7 @@ class AsyncFaults:
         times: int | None = None,
         skip: int = 0,
     ) -> AsyncFault:
-        """Answer with an error (Kafka's name, or a code), and do nothing of what was asked."""
+        """Answer with an error (Kafka's name, or a code), without doing what was asked."""
         return await self.add(specify(FAIL, api, topic=topic, client_id=client_id, times=times, skip=skip, error=error))
 
     async def delay(
@@ -196,7 +198,7 @@ class AsyncFaults:
         times: int | None = None,
         skip: int = 0,
     ) -> AsyncFault:
-        """Do what is asked at once, and answer so much later, by the broker's clock."""
+        """Do what was asked at once, and answer ``seconds`` later, by the broker's clock."""
         return await self.add(
             specify(DELAY, api, topic=topic, client_id=client_id, times=times, skip=skip, seconds=seconds)
         )
@@ -225,11 +227,11 @@ class AsyncFaults:
         times: int | None = None,
         skip: int = 0,
     ) -> AsyncFault:
-        """Do what is asked and never answer: the client waits until it loses patience."""
+        """Do what was asked and never answer: the client waits until its timeout."""
         return await self.add(specify(DROP, api, topic=topic, client_id=client_id, times=times, skip=skip))
 
     async def add(self, spec: FaultSpec) -> AsyncFault:
-        """Any of the above."""
+        """Add any of the faults above."""
         return AsyncFault(self._command, await self._command("add_fault", spec=list(spec)))
 
     async def clear(self) -> None:
@@ -238,7 +240,7 @@ class AsyncFaults:
 
 
 class Fault:
-    """`AsyncFault`, blocking."""
+    """The blocking form of `AsyncFault`."""
 
     def __init__(self, fault: AsyncFault, run: Runs) -> None:
         self._fault = fault
@@ -246,11 +248,11 @@ class Fault:
 
     @property
     def hits(self) -> int:
-        """How many requests it has met."""
+        """The number of requests that it has affected."""
         return int(self._run(self._fault.hits()))
 
     def remove(self) -> None:
-        """End it."""
+        """End the fault."""
         self._run(self._fault.remove())
 
     def __enter__(self) -> "Fault":
@@ -263,7 +265,7 @@ class Fault:
 
 
 class Faults:
-    """`AsyncFaults`, blocking."""
+    """The blocking form of `AsyncFaults`."""
 
     def __init__(self, faults: AsyncFaults, run: Runs) -> None:
         self._faults = faults
@@ -279,7 +281,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """As `AsyncFaults.fail`."""
+        """The blocking form of `AsyncFaults.fail`."""
         return self._add(specify(FAIL, api, topic=topic, client_id=client_id, times=times, skip=skip, error=error))
 
     def delay(
@@ -292,7 +294,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """As `AsyncFaults.delay`."""
+        """The blocking form of `AsyncFaults.delay`."""
         return self._add(specify(DELAY, api, topic=topic, client_id=client_id, times=times, skip=skip, seconds=seconds))
 
     def disconnect(
@@ -305,7 +307,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """As `AsyncFaults.disconnect`."""
+        """The blocking form of `AsyncFaults.disconnect`."""
         return self._add(
             specify(DISCONNECT, api, topic=topic, client_id=client_id, times=times, skip=skip, served=served)
         )
@@ -319,7 +321,7 @@ class Faults:
         times: int | None = None,
         skip: int = 0,
     ) -> Fault:
-        """As `AsyncFaults.drop_answer`."""
+        """The blocking form of `AsyncFaults.drop_answer`."""
         return self._add(specify(DROP, api, topic=topic, client_id=client_id, times=times, skip=skip))
 
     def clear(self) -> None:

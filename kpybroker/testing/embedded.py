@@ -1,8 +1,8 @@
-"""A node with what a test can do to it: its clock, its faults, its files. Runs in whatever loop it was started in.
+"""A node with the controls of a test: its clock, its faults, its files. It runs in the loop that it was started in.
 
-A guest: it changes nothing of the process around it (no signals, limits, garbage collection, logging or loop policy),
-and when it has stopped nothing of it is left. The same class serves in the test's own loop, in a thread and in a
-child process; what is asked of it from outside goes through `command`, in values that JSON can carry.
+It is a guest: it changes nothing in the process around it (no signals, limits, garbage collection, logging or loop
+policy), and leaves nothing behind when it has stopped. The same class is used in the test's own loop, in a thread and
+in a child process. Calls from outside go through `command`, with values that JSON can carry.
 """
 
 import asyncio
@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.limits import descriptors_for_logs, open_files
 from kpybroker.node import Node
-from kpybroker.server.listener import Server
 from kpybroker.testing.clock import ControlledScheduler
 from kpybroker.testing.faults import Faults, FaultSpec
 from kpybroker.testing.snapshot import Snapshot, clear_tree, read_tree, write_tree
@@ -34,29 +33,29 @@ DEFAULTS: Mapping[str, str] = {
     "connections.max.idle.ms": "-1",
     "metadata.max.idle.interval.ms": "0",
 }
-"""What a broker in a test is configured with, unless the test says otherwise."""
+"""The configuration of a broker in a test, unless the test overrides it."""
 
 
 class Settings(NamedTuple):
-    """How a broker is to be started. Goes through JSON."""
+    """The settings for starting a broker. They can be written as JSON."""
 
     config: Mapping[str, str] = {}
     directory: str | None = None
-    """Its log directory; None for a disk in memory."""
+    """The path of its log directory; None for a disk in memory."""
     host: str = "127.0.0.1"
     advertised_host: str | None = None
     port: int = 0
 
 
 class EmbeddedNode:
-    """Start it, use ``port``, stop it; it may be started again, with its data, on the same port."""
+    """A node in a test. Start it, use ``port``, stop it. It may be started again, with its data, on the same port."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.faults = Faults()
         self.port = settings.port
         self.failure: str | None = None
-        """Why the node gave up, if it did."""
+        """The reason why the node gave up, if it did."""
         self._root = IN_MEMORY if settings.directory is None else os.path.abspath(settings.directory)
         self._disk: Disk | None = None
         self._node: Node | None = None
@@ -66,7 +65,7 @@ class EmbeddedNode:
     # Life
 
     async def start(self) -> int:
-        """The port it serves. Raises ConfigError, StartRefused, StorageError or OSError."""
+        """Start the node. Return the port it serves. Raises ConfigError, StartRefused, StorageError or OSError."""
         config = self._config()
         disk = self._disk = self._disk or self._new_disk()
         loop = asyncio.get_running_loop()
@@ -82,14 +81,14 @@ class EmbeddedNode:
         return self.port
 
     async def stop(self) -> None:
-        """A clean stop; its files stay."""
+        """Stop cleanly. Its files stay."""
         node, self._node = self._node, None
         if node is not None:
             self._remember_time()
             await node.stop()
 
     async def kill(self) -> None:
-        """Stop as if the process had died: nothing is flushed or said."""
+        """Stop as if the process had died: nothing is flushed, and no client or node is notified."""
         node, self._node = self._node, None
         if node is not None:
             self._remember_time()
@@ -122,33 +121,32 @@ class EmbeddedNode:
         return UnsyncedDisk(Descriptors(descriptors_for_logs(open_files())))
 
     def forget_sockets(self) -> None:
-        """In a forked child: the port and the connections are the parent's alone."""
+        """Drop the sockets, in a forked child: the port and the connections belong to the parent."""
         node = self._node
-        if node is not None and node.broker is not None:
-            server: Server = node.broker.server
-            server.forsake()
+        if node is not None and node.server is not None:
+            node.server.forsake()
 
     # What a test asks for
 
     async def command(self, name: str, arguments: Mapping[str, Any]) -> Any:
-        """Call ``do_<name>``; what is returned can be written as JSON."""
+        """Call ``do_<name>``. The result can be written as JSON."""
         return await getattr(self, f"do_{name}")(**arguments)
 
     async def do_start(self) -> int:
-        """`start`."""
+        """Call `start`."""
         return await self.start()
 
     async def do_advance(self, delta_ms: float) -> int:
-        """Move the clock; what it says afterwards, in milliseconds since the epoch."""
+        """Move the clock. Return its time afterwards, in milliseconds since the epoch."""
         await self._running().advance(delta_ms)
         return self._running().now_ms()
 
     async def do_now(self) -> int:
-        """What the broker's clock says, in milliseconds since the epoch."""
+        """The time of the broker's clock, in milliseconds since the epoch."""
         return self._running().now_ms()
 
     async def do_add_fault(self, spec: list[Any]) -> int:
-        """Add a fault; its number."""
+        """Add a fault. Return its number."""
         return self.faults.add(FaultSpec(*spec))
 
     async def do_remove_fault(self, number: int) -> None:
@@ -160,22 +158,23 @@ class EmbeddedNode:
         self.faults.rules.clear()
 
     async def do_hits(self, number: int) -> int:
-        """How many requests a fault has met."""
+        """The number of requests that a fault has affected."""
         rule = self.faults.rules.get(number)
         return 0 if rule is None else rule.hits
 
     async def do_cut(self) -> int:
-        """Close all connections; how many there were."""
+        """Close all connections. Return how many there were."""
         node = self._node
         assert node is not None
-        assert node.broker is not None
-        connections = list(node.broker.server.connections)
+        assert node.server is not None
+        connections = list(node.server.connections)
         for connection in connections:
             connection.close()
         return len(connections)
 
     async def do_compact(self, topic: str) -> str | None:
-        """Compact all of a topic that this node leads, as far as it is written; what kept it from that."""
+        """Compact all partitions of a topic that this node leads, as far as they are written. Return the reason if that
+        failed."""
         node = self._node
         assert node is not None
         assert node.broker is not None
@@ -192,8 +191,8 @@ class EmbeddedNode:
                 return line
         return None
 
-    async def do_restart(self, clean: bool) -> int:
-        """Stop and start again with the same files on the same port; the port."""
+    async def do_restart(self, *, clean: bool) -> int:
+        """Stop and start again with the same files on the same port. Return the port."""
         await (self.stop() if clean else self.kill())
         return await self.start()
 
@@ -202,7 +201,7 @@ class EmbeddedNode:
         (await self.snapshot()).save(directory)
 
     async def do_restore(self, directory: str) -> int:
-        """`restore` from a directory."""
+        """Call `restore` with the snapshot in a directory."""
         return await self.restore(Snapshot.load(directory))
 
     async def snapshot(self) -> Snapshot:
@@ -212,7 +211,8 @@ class EmbeddedNode:
         return Snapshot(dict(read_tree(self._disk, self._root)), self._ahead_ms)
 
     async def restore(self, snapshot: Snapshot) -> int:
-        """Be again as in the snapshot, on the same port; the port. Faults stay; the clock never goes back."""
+        """Return to the state of the snapshot, on the same port. Return the port. Faults stay; the clock never goes
+        back."""
         await self.kill()
         disk = self._disk = self._disk or self._new_disk()
         if disk.status(self._root) is None:
@@ -231,7 +231,7 @@ class EmbeddedNode:
 
 
 def reachable(host: str) -> str:
-    """Where this machine reaches a listener: one on every interface, on loopback."""
+    """The address by which this machine reaches a listener: loopback for one on every interface."""
     return "127.0.0.1" if host in EVERY_INTERFACE else host
 
 

@@ -12,13 +12,14 @@ from kpybroker.testing.records import Records
 def assert_records(
     broker: Broker, topic: str, expected: Sequence[Any], *, ordered: bool = True, timeout_s: float = 0.0
 ) -> Records:
-    """The topic holds exactly these records, at the latest after ``timeout_s`` seconds; what it holds."""
+    """Assert that the topic holds exactly these records, at the latest after ``timeout_s`` seconds. Return what it
+    holds."""
     __tracebackhide__ = True
     return broker.assert_records(topic, expected, ordered=ordered, timeout_s=timeout_s)
 
 
 def wait_for_records(broker: Broker, topic: str, count: int, *, timeout_s: float = TIMEOUT_S) -> Records:
-    """All records of a topic, as soon as there are so many."""
+    """All records of a topic, as soon as there are ``count``."""
     __tracebackhide__ = True
     return broker.wait_for_records(topic, count, timeout_s=timeout_s)
 
@@ -31,7 +32,7 @@ def wait_for_group_stable(
     topics: Iterable[str] = (),
     timeout_s: float = 3 * TIMEOUT_S,
 ) -> Group:
-    """The group once it is Stable, has so many ``members``, and somebody reads each partition of ``topics``."""
+    """The group once it is Stable, has this many ``members``, and each partition of ``topics`` is read by a member."""
     __tracebackhide__ = True
     return broker.wait_for_group_stable(group_id, members=members, topics=topics, timeout_s=timeout_s)
 
@@ -39,6 +40,7 @@ def wait_for_group_stable(
 def assert_committed(
     broker: Broker, group_id: str, expected: Mapping[Spot, int | None], *, timeout_s: float = TIMEOUT_S
 ) -> dict[Spot, int]:
-    """The group has committed exactly this, at the latest after ``timeout_s`` seconds; what it has committed."""
+    """Assert that the group has committed exactly this, at the latest after ``timeout_s`` seconds. Return what it has
+    committed."""
     __tracebackhide__ = True
     return broker.assert_committed(group_id, expected, timeout_s=timeout_s)

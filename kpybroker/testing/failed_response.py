@@ -1,7 +1,7 @@
-"""The response of any API that says "this failed", made from the declarations of its messages.
+"""The failure response of any API, made from the declarations of its messages.
 
-What Kafka writes by hand for each API (``AbstractRequest.getErrorResponse``) follows from two rules: a response that
-has an error code for all of it carries it there; one that has not carries it in each entry, with one entry for each
+Kafka has handwritten code for each API (``AbstractRequest.getErrorResponse``). Here two rules suffice: a response with
+an error code for the whole carries it there; any other response carries it in each entry, with one entry for each
 topic, partition, group or resource that the request names. Not here: Produce, whose answers have a codec of their own.
 
 Invariant: the response can be written in the version it was made for.
@@ -16,7 +16,7 @@ from kpywire.schema import Field, fields_of
 
 ERROR_CODE = "error_code"
 IN_EVERY_ENTRY_TOO = frozenset({api.ALTER_PARTITION_REASSIGNMENTS, api.METADATA, api.ELECT_LEADERS})
-"""Responses that say it both for the whole and for each entry."""
+"""Responses that carry the error both for the whole and in each entry."""
 WITH_A_MESSAGE = frozenset(
     {
         api.ADD_RAFT_VOTER,
@@ -27,7 +27,7 @@ WITH_A_MESSAGE = frozenset(
         api.UNREGISTER_BROKER,
     }
 )
-"""Responses that say the error in words too."""
+"""Responses that carry the error in words too."""
 OF_A_FETCH_SESSION = frozenset(
     {
         error_codes.FETCH_SESSION_ID_NOT_FOUND,
@@ -35,7 +35,7 @@ OF_A_FETCH_SESSION = frozenset(
         error_codes.FETCH_SESSION_TOPIC_ID_ERROR,
     }
 )
-"""Of the errors of a Fetch only these are about the whole: all others are those of its partitions."""
+"""The errors of a Fetch that are about the whole. All others are those of its partitions."""
 _NAMES = {
     "name": ("name", "topic", "topic_name"),
     "topic": ("topic", "name", "topic_name"),
@@ -44,7 +44,7 @@ _NAMES = {
     "partition_index": ("partition_index", "partition", "index"),
     "partition_id": ("partition_id", "partition_index", "partition"),
 }
-"""What a field of an answered entry may be called in the request."""
+"""The names in a request for a field of an answered entry."""
 _UNKNOWN = {
     (api.CREATE_TOPICS, "num_partitions"): -1,
     (api.CREATE_TOPICS, "replication_factor"): -1,
@@ -79,7 +79,7 @@ def failed_response(request: Any, api_version: int, code: int) -> Any:
 
 
 class _Failing:
-    """One error on its way into a response."""
+    """An error that is written into a response."""
 
     def __init__(self, key: int, api_version: int, code: int) -> None:
         self.key = key
@@ -87,7 +87,7 @@ class _Failing:
         self.code = code
 
     def mark(self, part: Any) -> bool:
-        """Set what a part of the response says about errors; whether it has a place for them."""
+        """Set the error fields of a part of the response. Return whether it has any."""
         marked = False
         for field in self._fields(type(part)):
             if _is_code(field):
@@ -174,7 +174,7 @@ def _entry_class(field: Field) -> type | None:
 
 @cache
 def _can_fail(cls: type) -> bool:
-    """Whether there is an error code in it."""
+    """Whether the class contains an error code."""
     for field in fields_of(cls):
         entry_class = _entry_class(field)
         if _is_code(field) or (entry_class is not None and _can_fail(entry_class)):

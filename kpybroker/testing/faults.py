@@ -1,6 +1,6 @@
-"""Faults on purpose: what a test asked for, and the interceptor that stands before the handlers and brings it about.
+"""Faults on purpose: what a test asked for, and the interceptor in front of the handlers that causes it.
 
-A fault is about requests of an API, a topic or a client, for a number of times. The first rule that matches a request
+A fault is for requests of an API, a topic or a client, for a number of times. The first rule that matches a request
 counts it. Requests of this package's own client are left alone, so that a test can look at a broker it has broken.
 
 Invariant: a request that is answered with an error has had no effect for the topics that the error is about.
@@ -9,9 +9,9 @@ Invariant: a request that is answered with an error has had no effect for the to
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from kpybroker.handlers.context import Call, Handle
-from kpybroker.server.frames import CloseConnection
-from kpybroker.server.pending import Pending
+from kpybroker.calls.call import Call, Handle
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.pending import Pending
 from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_response
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
@@ -24,24 +24,25 @@ FAIL, DELAY, DISCONNECT, DROP = "fail", "delay", "disconnect", "drop"
 
 
 class FaultSpec(NamedTuple):
-    """What is to happen to which requests. Every value goes through JSON, for a broker in a child process."""
+    """The description of a fault: what happens to which requests. Every value can be written as JSON, for a broker in a
+    child process."""
 
     action: str
     api_key: int
     topic: str | None = None
     client_id: str | None = None
     times: int | None = None
-    """How often; for ever if None."""
+    """The number of requests that it affects; None for no limit."""
     skip: int = 0
-    """So many requests pass before."""
+    """The number of requests that pass first."""
     error_code: int = error_codes.NONE
     delay_ms: float = 0.0
     served: bool = False
-    """Whether a lost connection comes after the request has had its effect."""
+    """Whether the connection is closed only after the request has had its effect."""
 
 
 class Rule:
-    """A fault with how often it was met."""
+    """A fault with the number of requests that it has affected."""
 
     def __init__(self, spec: FaultSpec) -> None:
         self.spec = spec
@@ -49,7 +50,7 @@ class Rule:
         self.hits = 0
 
     def takes(self, broker: Any, request: Any, call: Call) -> bool:
-        """Whether this request is to be met; counts it if so."""
+        """Whether this request is affected. If so, it is counted."""
         spec = self.spec
         if spec.api_key not in (call.api_key, ANY_API) or (spec.times is not None and self.hits >= spec.times):
             return False
@@ -72,13 +73,13 @@ class Faults:
         self._next_id = 1
 
     def add(self, spec: FaultSpec) -> int:
-        """A new fault; its number."""
+        """Add a fault. Return its number."""
         number, self._next_id = self._next_id, self._next_id + 1
         self.rules[number] = Rule(spec)
         return number
 
     def intercept(self, _api_key: int, handle: Handle) -> Handle:
-        """What is called in the place of a handler."""
+        """The function that is called in place of a handler."""
 
         def faulty(broker: Any, request: Any, call: Call) -> Any:
             if self.rules:
@@ -91,7 +92,7 @@ class Faults:
 
 
 def _names(broker: Any, request: Any, topic: str) -> bool:
-    """Whether a request is about a topic, also where it gives the id or its fetch session knows what is read."""
+    """Whether a request is about a topic, also where it gives the id or where its fetch session contains the topic."""
     wanted = (topic, _id_of(broker, topic))
     if isinstance(request, Produce):
         return any(key in wanted for key, _ in request.topics)
@@ -108,7 +109,7 @@ def _id_of(broker: Any, name: str) -> bytes | None:
 
 
 class _Meeting:
-    """A fault and the request that it happens to."""
+    """A fault and a request that it affects."""
 
     def __init__(self, rule: Rule, handle: Handle, broker: Any, request: Any, call: Call) -> None:
         self.rule = rule
@@ -119,7 +120,7 @@ class _Meeting:
         self.call = call
 
     def answer(self) -> Any:
-        """What the dispatcher gets: a response, a `Pending` or nothing. Raises CloseConnection."""
+        """The answer for the dispatcher: a response, a `Pending` or nothing. Raises CloseConnection."""
         action = self.spec.action
         if action == FAIL:
             return self._fail()
@@ -129,13 +130,13 @@ class _Meeting:
             return self._later(self._delayed)
         if action == DROP:
             return self._later(lambda _pending, _answer: None)
-        return self._later(lambda _pending, _answer: self.call.connection.close())
+        return self._later(lambda _pending, _answer: self.call.peer.close())
 
     def _serve(self, request: Any) -> Any:
         return self.handle(self.broker, request, self.call)
 
     def _later(self, then: Callable[[Pending, Any], object]) -> Pending | None:
-        """Serve the request, and leave to ``then`` what becomes of its answer."""
+        """Serve the request, and let ``then`` decide about its answer."""
         answer = self._serve(self.request)
         if answer is None:
             return None
@@ -188,7 +189,7 @@ class _Meeting:
         return [*answer, *failed]
 
     def _fail_fetch(self) -> Any:
-        """Serve the Fetch at once, so that its session goes on, and put the error in the place of the records."""
+        """Serve the Fetch at once, so that its session continues, and put the error in place of the records."""
         self.request.max_wait_ms = 0
         self.request.topics = [
             FetchTopic(topic=each.topic, topic_id=each.topic_id, partitions=each.partitions)
@@ -219,7 +220,7 @@ class _Meeting:
 
 
 def _after(answer: Pending, then: Callable[[Pending, Any], object]) -> Pending:
-    """Another `Pending` in the place of ``answer``, which ``then`` resolves when that is resolved."""
+    """A `Pending` in place of ``answer``, which ``then`` resolves when that is resolved."""
     pending = Pending(overlaps=answer.overlaps)
     pending.when_cancelled(answer.cancel)
 

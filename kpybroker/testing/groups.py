@@ -1,7 +1,7 @@
-"""A consumer group as a test sees it: who is in it, what each member reads, what was committed, how far it lags.
+"""A consumer group as a test needs it: its members, the partitions that each reads, its commits, its lag.
 
-Reads what any client can ask for (DescribeGroups, OffsetFetch, ListOffsets); assignments are understood where the
-group's protocol is Kafka's ``consumer``, and left out where it is somebody else's.
+It uses requests that any client can send (DescribeGroups, OffsetFetch, ListOffsets). Assignments are decoded where the
+group's protocol is Kafka's ``consumer``, and left out for other protocols.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,7 +23,7 @@ Spot = tuple[str, int]
 
 
 class Member(NamedTuple):
-    """One member of a group."""
+    """A member of a group."""
 
     id: str
     client_id: str
@@ -33,7 +33,8 @@ class Member(NamedTuple):
 
 
 class Group(NamedTuple):
-    """A group at one moment. ``state`` is Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable, Dead."""
+    """A group at one moment. ``state`` is one of Kafka's: Empty, PreparingRebalance, CompletingRebalance, Stable,
+    Dead."""
 
     id: str
     state: str
@@ -59,7 +60,7 @@ class Group(NamedTuple):
 
 
 async def describe(client: Client, group_id: str) -> Group:
-    """The group as it is; one that nobody knows is Dead. Raises KafkaError."""
+    """The group as it is now. An unknown group is Dead. Raises KafkaError."""
     answer = await client.retrying(lambda: _described(client, group_id))
     members = tuple(
         Member(
@@ -99,7 +100,7 @@ def _assigned(assignment: bytes) -> tuple[Spot, ...]:
 
 
 async def committed(client: Client, group_id: str) -> dict[Spot, int]:
-    """What the group has committed. Raises KafkaError."""
+    """The offsets that the group has committed. Raises KafkaError."""
     return await client.retrying(lambda: _committed(client, group_id))
 
 
@@ -120,7 +121,7 @@ async def _committed(client: Client, group_id: str) -> dict[Spot, int]:
 
 
 async def lag(client: Client, group_id: str) -> dict[Spot, int]:
-    """For each committed partition, how many offsets are behind the commit. Raises KafkaError."""
+    """The number of offsets behind the commit, for each committed partition. Raises KafkaError."""
     offsets = await committed(client, group_id)
     ends: dict[Spot, int] = {}
     for name in {name for name, _ in offsets}:
@@ -131,7 +132,8 @@ async def lag(client: Client, group_id: str) -> dict[Spot, int]:
 
 
 def differences(expected: Mapping[Spot, int | None], offsets: Mapping[Spot, int]) -> Sequence[str]:
-    """What of committed offsets is not as expected, in lines; nothing if all is well. None expects no commit."""
+    """The differences between committed and expected offsets, in lines; nothing if there are none. None expects no
+    commit."""
     if {spot: offset for spot, offset in expected.items() if offset is not None} == dict(offsets):
         return []
     lines = ["committed offsets are not as expected:"]

@@ -1,7 +1,7 @@
-"""Where a test's broker runs: in the loop that starts it, or in a child process that is told by JSON what to do.
+"""The place where a test's broker runs: in the loop that starts it, or in a child process that is controlled by JSON.
 
 The child is started as ``python -m kpybroker.testing.program``, so the user's ``__main__`` is never imported again; it
-ends when its standard input ends, so none is left behind by a test run that died.
+ends when its standard input ends, so a test run that died leaves none behind.
 """
 
 import asyncio
@@ -24,26 +24,26 @@ _LONGEST_LINE_BYTES = 1 << 20
 
 
 class BrokerFailed(Exception):
-    """The broker did not start, or is gone; the text says why in one line."""
+    """The broker did not start, or is gone. The text gives the reason in one line."""
 
 
 class Host(Protocol):
     """A place for a broker."""
 
     async def start(self, snapshot: Snapshot | None) -> int:
-        """The port that is served. Raises BrokerFailed."""
+        """Start the broker. Return the port that it serves. Raises BrokerFailed."""
 
     async def stop(self) -> None: ...
 
     async def command(self, name: str, **arguments: Any) -> Any:
-        """Have ``EmbeddedNode.do_<name>`` called."""
+        """Call ``EmbeddedNode.do_<name>``."""
 
     async def snapshot(self) -> Snapshot: ...
 
     async def restore(self, snapshot: Snapshot) -> int: ...
 
     def forget_sockets(self) -> None:
-        """In a forked child of this process."""
+        """Forget the sockets, in a forked child of this process."""
 
 
 class InThisLoop:
@@ -94,7 +94,7 @@ class InChildProcess:
 
     @property
     def pid(self) -> int:
-        """Of the child."""
+        """The process id of the child."""
         assert self._process is not None
         return self._process.pid
 
@@ -150,7 +150,7 @@ class InChildProcess:
         return answer["result"]
 
     async def _answer(self, output: asyncio.StreamReader, number: int) -> Mapping[str, Any] | None:
-        """The answer to this command; those to earlier ones, which nobody waited for, are passed over."""
+        """The answer to this command. Answers to earlier commands that are no longer awaited are skipped."""
         while line := await output.readline():
             answer: Mapping[str, Any] = json.loads(line)
             if answer["number"] == number:
@@ -168,4 +168,4 @@ class InChildProcess:
             return int(await self.command("restore", directory=directory))
 
     def forget_sockets(self) -> None:
-        """The child's sockets are not in this process."""
+        """Do nothing: the child's sockets are not in this process."""

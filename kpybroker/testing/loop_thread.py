@@ -1,6 +1,7 @@
-"""An event loop in a thread of its own, for blocking tests: the test asks, the loop does.
+"""An event loop in a thread of its own, for blocking tests.
 
-A daemon: a test run that forgets a broker still ends. The loop is asyncio's, made here and known to nobody else.
+The thread is a daemon, so a test run that forgets a broker still ends. The loop is asyncio's, made here and used by
+nothing else.
 """
 
 import asyncio
@@ -12,7 +13,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Runs from its creation until `close`."""
+    """An event loop in a thread. It runs from its creation until `close`."""
 
     def __init__(self, name: str) -> None:
         self.loop = asyncio.new_event_loop()
@@ -26,7 +27,7 @@ class LoopThread:
             self.loop.close()
 
     def call(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine in the loop and wait for what it returns or raises."""
+        """Run a coroutine in the loop, wait for it, and return or raise its result."""
         __tracebackhide__ = True
         if threading.current_thread() is self._thread:
             coroutine.close()
@@ -42,7 +43,7 @@ class LoopThread:
         return asked.result()
 
     def close(self) -> None:
-        """End the thread. What is still to be done in the loop is given up."""
+        """End the thread. Unfinished work in the loop is given up."""
         if self._thread.is_alive():
             self.call(self._cancel_all())
             self.loop.call_soon_threadsafe(self.loop.stop)

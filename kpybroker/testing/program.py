@@ -17,7 +17,7 @@ _LONGEST_LINE_BYTES = 1 << 20
 
 
 async def serve(settings: Settings) -> None:
-    """Do what is asked until nobody is left to ask."""
+    """Execute commands until the input ends."""
     node = EmbeddedNode(settings)
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=_LONGEST_LINE_BYTES)

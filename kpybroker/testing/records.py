@@ -1,7 +1,7 @@
 """Records as tests write, read and expect them.
 
-An expectation says as much as the test cares about: a value; a key and a value; or a mapping of the fields that count.
-`differences` compares a list of those with the records that are there, and says in lines what is not as expected.
+An expectation gives as much as the test cares about: a value; a key and a value; or a mapping of the fields that count.
+`differences` compares a list of expectations with the records that are there, and lists the differences in lines.
 """
 
 import json
@@ -14,7 +14,7 @@ Text = str | bytes | None
 Headers = tuple[tuple[str, bytes | None], ...]
 FIELDS = ("topic", "partition", "offset", "timestamp_ms", "key", "value", "headers")
 MOST_SHOWN = 200
-"""Lines of differences, and characters of one value."""
+"""The most lines of differences, and the most characters of one value."""
 
 
 class Record(NamedTuple):
@@ -35,7 +35,7 @@ class Record(NamedTuple):
 
     @property
     def json(self) -> Any:
-        """The value as JSON; ValueError if it is none."""
+        """The value as JSON. ValueError if it is not JSON."""
         return None if self.value is None else json.loads(self.value)
 
     def __repr__(self) -> str:
@@ -43,7 +43,8 @@ class Record(NamedTuple):
 
 
 class Records(list[Record]):
-    """Records that were read. They equal a list of records, and one of expectations that they meet in this order."""
+    """Records that were read. They equal a list of the same records, or a list of expectations that they meet in this
+    order."""
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, list) and len(other) == len(self) and all(map(matches, other, self))
@@ -53,12 +54,12 @@ class Records(list[Record]):
 
 
 def in_order(found: Iterable[Record]) -> Records:
-    """Partition by partition, as they lie there."""
+    """The records partition by partition, in the order of their offsets."""
     return Records(sorted(found, key=lambda record: (record.partition, record.offset)))
 
 
 def describe(record: Record) -> str:
-    """One line for people."""
+    """The record on one line, for people."""
     parts = [f"{record.topic}[{record.partition}]@{record.offset}", _shown(record.key), "=", _shown(record.value)]
     if record.key is None:
         del parts[1:3]
@@ -74,7 +75,7 @@ def _shown(value: Any) -> str:
 
 
 def as_bytes(value: Any) -> bytes | None:
-    """What a test may write for a key or a value: text is UTF-8, dicts, lists and numbers are JSON."""
+    """The bytes of a key or value as a test may write it: text is UTF-8; dicts, lists and numbers are JSON."""
     if value is None or isinstance(value, bytes):
         return value
     if isinstance(value, bytearray | memoryview):
@@ -106,8 +107,9 @@ def as_record(given: Any) -> Record:
 
 
 def by_partition(records: Sequence[Record], partitions: int, partition: int | None) -> dict[int, list[Record]]:
-    """Where records go: to ``partition``, else as Kafka's clients choose by the key; without a key to partition 0."""
-    from kpybroker.cli.partitioning import partition_of
+    """The records of each partition: ``partition`` if given, else chosen by the key as Kafka's clients do; without a
+    key partition 0."""
+    from kpybroker.client.partitioning import partition_of
 
     spread: dict[int, list[Record]] = {}
     for record in records:
@@ -125,7 +127,7 @@ def by_partition(records: Sequence[Record], partitions: int, partition: int | No
 
 
 def matches(expected: Any, record: Record) -> bool:
-    """Whether a record is as expected, in what the expectation says."""
+    """Whether a record meets an expectation."""
     if isinstance(expected, Record):
         return expected == record
     if isinstance(expected, Mapping) and expected and set(expected) <= {*FIELDS, "json", "text"}:
@@ -156,7 +158,7 @@ def _value_matches(expected: Any, value: bytes | None) -> bool:
 
 
 def differences(expected: Sequence[Any], records: Sequence[Record], *, ordered: bool = True) -> list[str]:
-    """What is not as expected, in lines: ``-`` is missing, ``+`` is too much; nothing if all is well."""
+    """The differences, in lines: ``-`` is missing, ``+`` is too much; nothing if there are none."""
     if ordered:
         if len(expected) == len(records) and all(map(matches, expected, records)):
             return []
@@ -179,7 +181,8 @@ _NOTHING = object()
 
 
 def _pairing(expected: Sequence[Any], records: Sequence[Record]) -> list[tuple[Any, Record | None]]:
-    """Expectations beside the records that meet them, in order; what has no other half stands alone."""
+    """The expectations beside the records that meet them, in order. An expectation or record without a counterpart
+    stands alone."""
     numbers = [next((at for at, record in enumerate(records) if matches(one, record)), None) for one in expected]
     left = [numbers[at] if numbers[at] is not None else f"missing {at}" for at in range(len(expected))]
     right: list[Any] = []

@@ -1,6 +1,6 @@
-"""The topics that a request names, and a request without some of them: so that a fault can be of one topic.
+"""The topics that a request names, and a request without some of them, so that a fault can be limited to one topic.
 
-Invariant: what is taken out of a request and what is left of it are together what it asked for.
+Invariant: the part taken out of a request and the rest of it together ask for the same as the request.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,11 +14,11 @@ TOPIC_RESOURCE = 2
 _FORGOTTEN = "forgotten_topics_data"
 
 Wanted = Callable[[str | bytes], bool]
-"""Whether a topic, by its name or its id, is meant."""
+"""Whether a topic, given by its name or its id, is selected."""
 
 
 def names_a_topic(entry: Any, wanted: Wanted) -> bool:
-    """Whether an entry of a request is about a topic that is meant, or holds one that is."""
+    """Whether an entry of a request is about a selected topic, or contains one."""
     if isinstance(entry, str):
         return wanted(entry)
     fields = getattr(type(entry), "FIELDS", {})
@@ -31,7 +31,7 @@ def names_a_topic(entry: Any, wanted: Wanted) -> bool:
 
 
 def split(request: Any, wanted: Wanted) -> tuple[Any, Any]:
-    """``request`` with the topics that are meant only, and with the others only; None in the place of an empty one."""
+    """``request`` with the selected topics only, and with the others only; None in place of an empty one."""
     chosen, rest = copy(request), copy(request)
     found = left = False
     for name, entries in _topic_lists(request):
@@ -44,7 +44,7 @@ def split(request: Any, wanted: Wanted) -> tuple[Any, Any]:
 
 
 def merged(answer: Any, failed: Any, api_version: int) -> Any:
-    """The answer to the rest of a request, with the entries of what was taken out of it."""
+    """The answer to the rest of a request, with the entries for the part that was taken out."""
     for name in type(answer).FIELDS:
         more = getattr(failed, name)
         if not isinstance(more, list) or not more:

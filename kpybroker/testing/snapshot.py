@@ -1,7 +1,7 @@
-"""All files of a broker at one moment, and how far its clock was ahead: enough to begin there again.
+"""All files of a broker at one moment, and how far its clock was ahead: enough to start from there again.
 
-A snapshot of a running broker is what its death at that moment would have left, and starting from it is a recovery:
-everything that was acknowledged is there. Not a backup format; `save` writes plain Kafka log directories.
+A snapshot of a running broker is what a crash at that moment would have left, and starting from it is a recovery:
+everything that was acknowledged is there. It is not a backup format; `save` writes plain Kafka log directories.
 """
 
 import json
@@ -18,21 +18,21 @@ _OF_THE_RUNNING_BROKER = frozenset({LOCK, SESSION})
 
 
 class Snapshot(NamedTuple):
-    """``files``: content by path below the log directory; None stands for a directory."""
+    """The files of a broker. ``files``: content by path below the log directory; None stands for a directory."""
 
     files: Mapping[str, bytes | None]
     ahead_ms: float = 0.0
 
     @property
     def size_bytes(self) -> int:
-        """Of all files."""
+        """The size of all files."""
         return sum(len(content) for content in self.files.values() if content is not None)
 
     def __repr__(self) -> str:
         return f"<Snapshot of {len(self.files)} files, {self.size_bytes} bytes>"
 
     def save(self, directory: str | os.PathLike[str]) -> None:
-        """Write it as a log directory, which must not exist or be empty; Kafka's own tools can read that."""
+        """Write it as a log directory, which must not exist or be empty. Kafka's own tools can read it."""
         path = os.fspath(directory)
         os.makedirs(path, exist_ok=True)
         if os.listdir(path):
@@ -49,7 +49,7 @@ class Snapshot(NamedTuple):
 
     @classmethod
     def load(cls, directory: str | os.PathLike[str]) -> "Snapshot":
-        """Read what `save` wrote, or any log directory that no broker is using."""
+        """Read a directory that `save` wrote, or any log directory that is not in use by a broker."""
         from kpystorage.real_disk import RealDisk
 
         files = dict(read_tree(RealDisk(), os.path.abspath(directory)))
@@ -58,7 +58,7 @@ class Snapshot(NamedTuple):
 
 
 def read_tree(disk: Disk, root: str) -> Mapping[str, bytes | None]:
-    """Every file below ``root``, by its path from there; directories come before what is in them."""
+    """Every file below ``root``, by its path from there. Directories come before their contents."""
     files: dict[str, bytes | None] = {}
 
     def read(directory: str) -> None:
@@ -78,7 +78,7 @@ def read_tree(disk: Disk, root: str) -> Mapping[str, bytes | None]:
 
 
 def write_tree(disk: Disk, root: str, files: Mapping[str, bytes | None]) -> None:
-    """Put the files of a snapshot below ``root``, which exists and is empty."""
+    """Write the files of a snapshot below ``root``, which exists and is empty."""
     for name, content in files.items():
         if content is None:
             disk.make_directory(f"{root}/{name}")

@@ -1,7 +1,8 @@
-"""The operating system's files without ``fsync``: what a broker in a test keeps in a directory.
+"""The operating system's files without ``fsync``, for a broker in a test that keeps its data in a directory.
 
-It survives the death of the broker and of the process, since the system has every write; not that of the machine, which
-no test causes. Without waiting for the disk a broker needs no threads, and an hour passes in a moment.
+The data survives the death of the broker and of the process, since the system has every write. It does not survive that
+of the machine, which no test causes. Without waiting for the disk a broker needs no threads, and an hour passes in a
+moment.
 """
 
 from kpystorage.real_disk import RealDescriptor, RealDisk, RealFile
@@ -14,7 +15,15 @@ class UnsyncedDescriptor(RealDescriptor):
     __slots__ = ()
 
     def fsync(self) -> None:
-        """The system has it."""
+        """Do nothing: the system has every write."""
+        self.dirty = False
+
+    def confirm(self) -> None:
+        """Do nothing: the system has every write."""
+        self.dirty = False
+
+    def drop_cache(self, position: int, end: int) -> None:
+        """Do nothing: the system has every write."""
 
 
 class UnsyncedFile(RealFile):
@@ -23,9 +32,6 @@ class UnsyncedFile(RealFile):
     __slots__ = ()
 
     descriptor_class = UnsyncedDescriptor
-
-    def fsync(self) -> None:
-        """The system has it."""
 
 
 class UnsyncedDisk(RealDisk):
@@ -44,9 +50,9 @@ class UnsyncedDisk(RealDisk):
         super().write(path, data, synchronize=False)
 
     def synchronize_directory(self, path: str) -> None:
-        """The system has it."""
+        """Do nothing: the system has every write."""
 
     def synchronize_all(self, path: str) -> bool:
-        """The system has it."""
+        """Return True: the system has every write."""
         del path
         return True

@@ -1,9 +1,10 @@
-"""What one input leads to, while it is being decided."""
+"""The outcome of one input, while it is being decided."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
+from kpybroker.coordination.decision import CoordinatorDecision
 from kpybroker.journal import Send
 from kpybroker.transactions.events import TO_LEADERS, WriteMarkers
 from kpybroker.transactions.record import Record
@@ -16,55 +17,49 @@ if TYPE_CHECKING:
     from kpybroker.transactions.settings import TransactionSettings
 
 RECORD_BYTES = 160
-"""More than what a record needs beside its transactional id and the names of its partitions."""
+"""An upper bound for a record's size without its transactional id and the names of its partitions."""
 
 
 SENDS_AT_ONCE = 1_000
 _new: Final = tuple.__new__
 
 
-class Decision:
-    """Collects records, replies and sends, and knows both clocks: ``now_ms`` is monotonic, ``timestamp_ms`` the wall's.
+class Decision(CoordinatorDecision[Record]):
+    """The records, replies and sends of one decision. ``size`` is an upper bound for the batch of the records, in
+    bytes."""
 
-    ``size`` is how large the batch of the records may be at most, in bytes.
-    """
-
-    __slots__ = ("new_producer_id", "now_ms", "records", "replies", "sends", "settings", "size", "timestamp_ms")
+    __slots__ = ("new_producer_id", "sends", "settings", "size")
 
     def __init__(self, now_ms: int, timestamp_ms: int, settings: TransactionSettings, new_producer_id: int) -> None:
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
         self.new_producer_id = new_producer_id
-        self.records: list[Record] = []
-        self.replies: list[tuple[Any, Any]] = []
+        self.records = []
+        self.replies = []
         self.sends: list[Send] = []
         self.size = 0
 
     @property
     def is_full(self) -> bool:
-        """Whether the rest is better left to another decision."""
+        """Whether further work should be left to the next decision."""
         return self.size > self.settings.max_batch_bytes // 2 or len(self.sends) >= SENDS_AT_ONCE
 
     def has_room_for(self, transactional_id: str, transaction: Transaction) -> bool:
-        """Whether a record may join those that are there. A first one always may."""
+        """Whether one more record fits into the batch. The first one always does."""
         size = self.size + _record_bytes(transactional_id, transaction)
         return not self.records or size <= self.settings.max_batch_bytes
 
-    def reply(self, ticket: Any, message: Any) -> None:
-        """Answer a request when the records are committed."""
-        self.replies.append((ticket, message))
-
     def write(self, transactional_id: str, transaction: Transaction | None) -> None:
-        """Let this be what is known of the id."""
+        """Write the new state of a transactional id; None deletes it."""
         version = 0 if self.settings.transaction_version == 0 else 1
         self.records.append(_new(Record, (transactional_id, transaction, version)))
         self.size += _record_bytes(transactional_id, transaction)
 
     def write_outcome(self, transactional_id: str, prepared: Transaction) -> Transaction:
-        """Write a transaction's outcome and have it told to its partitions; what the producer is to work with next.
+        """Write a transaction's outcome and send its markers. Returns the state that the producer goes on with.
 
-        One without partitions is complete at once: nobody has to be told.
+        A transaction without partitions is complete at once, since it needs no markers.
         """
         self.write(transactional_id, prepared)
         if prepared.partitions:
@@ -74,7 +69,7 @@ class Decision:
         return prepared.completed
 
     def send_markers(self, transactional_id: str, prepared: Transaction, partitions: Collection[Partition]) -> None:
-        """Have partitions told the outcome."""
+        """Send markers with the outcome to these partitions."""
         commit = prepared.state is State.PREPARE_COMMIT
         producer_id, epoch, version = prepared.producer_id, prepared.producer_epoch, prepared.client_version
         to = sorted(partitions) if len(partitions) > 1 else list(partitions)
@@ -82,13 +77,13 @@ class Decision:
         self.sends.append(_new(Send, (TO_LEADERS, markers, None)))
 
     def take_producer_id(self) -> int:
-        """The new producer id, once; `NO_ID` if there is none."""
+        """Take the new producer id, which can be used once; `NO_ID` if there is none."""
         taken, self.new_producer_id = self.new_producer_id, NO_ID
         return taken
 
 
 def _record_bytes(transactional_id: str, transaction: Transaction | None) -> int:
-    """How long a record is at most."""
+    """An upper bound for a record's size."""
     size = RECORD_BYTES + 3 * len(transactional_id)
     if transaction is not None:
         for topic, _ in transaction.partitions:

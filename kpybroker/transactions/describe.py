@@ -1,9 +1,9 @@
-"""DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): what transactions look like from outside."""
+"""DescribeTransactions and ListTransactions (KIP-664, KIP-994, KIP-1152): how transactions appear to clients."""
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import DescribeTransaction, ListTransactions
 from kpybroker.transactions.pattern import InvalidPattern, whole_match
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import STATE_NAMES, Transaction
 from kpywire import error_codes
 from kpywire.messages.describe_transactions import TopicData, TransactionState
@@ -13,8 +13,8 @@ from kpywire.messages.list_transactions import TransactionState as ListedTransac
 _STATES = {name: state for state, name in STATE_NAMES.items()}
 
 
-def describe_transaction(shard: Shard, event: DescribeTransaction, decision: Decision) -> None:
-    """A transactional id; of a transaction that is prepared, the partitions that still need its marker."""
+def describe_transaction(shard: TransactionShard, event: DescribeTransaction, decision: Decision) -> None:
+    """Describe a transactional id. For a prepared transaction it lists the partitions that still need its marker."""
     transactional_id = event.transactional_id
     transaction = shard.transactions.get(transactional_id)
     if not transactional_id:
@@ -38,8 +38,9 @@ def describe_transaction(shard: Shard, event: DescribeTransaction, decision: Dec
     decision.reply(event.ticket, described)
 
 
-def list_transactions(shard: Shard, event: ListTransactions, decision: Decision) -> None:
-    """Those that pass every filter. States are named exactly; names that are none are told, and filter nothing in."""
+def list_transactions(shard: TransactionShard, event: ListTransactions, decision: Decision) -> None:
+    """List the transactions that pass every filter. State names have to match exactly; unknown names are reported, and
+    match nothing."""
     message: ListTransactionsRequest = event.message
     try:
         pattern = message.transactional_id_pattern
@@ -74,14 +75,14 @@ def list_transactions(shard: Shard, event: ListTransactions, decision: Decision)
 
 
 def listing(error_code: int, unknown: list[str], found: list[ListedTransaction]) -> ListTransactionsResponse:
-    """The answer to a ListTransactions."""
+    """Make the response to a ListTransactions."""
     return ListTransactionsResponse(
         throttle_time_ms=0, error_code=error_code, unknown_state_filters=unknown, transaction_states=found
     )
 
 
 def undescribed(transactional_id: str, error_code: int) -> TransactionState:
-    """The answer about a transactional id of which only this error is known."""
+    """Make the response about a transactional id for which only this error is known."""
     return TransactionState(
         error_code=error_code,
         transactional_id=transactional_id,

@@ -1,13 +1,13 @@
-"""EndTxn: a producer commits or aborts (KIP-98), and from version 5 on goes on with a new epoch (KIP-890).
+"""EndTxn: a producer commits or aborts (KIP-98), and from version 5 on gets a new epoch (KIP-890).
 
-(Kafka: ``TransactionCoordinator.endTransaction``, ``endTransactionWithTV1``.) The answer leaves when the outcome is in
-the log; the partitions learn it after that.
+(Kafka: ``TransactionCoordinator.endTransaction``, ``endTransactionWithTV1``.) The answer is sent when the outcome is in
+the log; the partitions get their markers after that.
 """
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import TransactionRequest
 from kpybroker.transactions.responses import answer_with_producer
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, LAST_EPOCH, NO_ID, State, Transaction
 from kpywire import error_codes
 from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
@@ -15,7 +15,7 @@ from kpywire.messages.end_txn import EndTxnRequest, EndTxnResponse
 _EPOCH_BUMP_REQUEST = 5
 
 
-def end_transaction(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+def end_transaction(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
     """Decide the outcome, or repeat an answer that may have been lost."""
     message: EndTxnRequest = request.message
     transaction = shard.transactions.get(message.transactional_id)
@@ -36,7 +36,7 @@ def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> 
 
 
 def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
-    """By the first generation: the epoch stays, so a repeated request looks like the first."""
+    """End a transaction for a request before version 5: the epoch stays, so a repeated request looks like the first."""
     if transaction.producer_id != message.producer_id:
         return error_codes.INVALID_PRODUCER_ID_MAPPING
     if transaction.producer_epoch != message.producer_epoch:
@@ -50,9 +50,10 @@ def _end(transaction: Transaction, message: EndTxnRequest, decision: Decision) -
 
 
 def _end_and_bump(transaction: Transaction, message: EndTxnRequest, decision: Decision) -> Transaction | int:
-    """By the second generation: what has the epoch from before is the same request again.
+    """End a transaction for a request from version 5 on, which raises the epoch. With the previous epoch the request is
+    a repetition.
 
-    With today's epoch it is a new one. There may be nothing to commit then, but an abort gives a new epoch.
+    With the current epoch it is a new request. Then there may be nothing to commit, but an abort gives a new epoch.
     """
     if transaction.is_prepared:
         return error_codes.CONCURRENT_TRANSACTIONS
@@ -85,5 +86,5 @@ def _outcome(message: EndTxnRequest) -> State:
 
 
 def _is_complete(transaction: Transaction, message: EndTxnRequest) -> bool:
-    """Whether the transaction has ended as the request wants it."""
+    """Whether the transaction has already ended as the request asks."""
     return transaction.state is (State.COMPLETE_COMMIT if message.committed else State.COMPLETE_ABORT)

@@ -1,14 +1,14 @@
-"""What the transaction coordinator is told, and what it wants done: requests, the passing of time, markers.
+"""The inputs of the transaction coordinator, and the markers it sends: requests, the passing of time, written markers.
 
-Two clocks, as with groups: ``now_ms`` of `decide` is monotonic and only says when to look again; ``timestamp_ms`` of an
-event is the wall clock, which goes into records and decides which transaction is too old, since its start is in the
-log and must mean the same after a restart.
+There are two clocks, as with groups. ``now_ms`` of `decide` is monotonic and only determines when to look again.
+``timestamp_ms`` of an event is the wall clock. Records contain it, and it decides which transaction is too old, since
+its start is in the log and must mean the same after a restart.
 
-A transaction ends in two steps. The machine writes PrepareCommit or PrepareAbort; once that is committed the outcome is
-decided, the client is answered, and `WriteMarkers` leaves among the sends of the decision. The shell sees to it that
-each partition gets its marker, however often it has to try, and tells it with `MarkersWritten`; when none is missing,
-the machine writes CompleteCommit or CompleteAbort. After `Loaded` the machine sends `WriteMarkers` anew for whatever
-was prepared. (KIP-98, KIP-890; Kafka: ``TransactionCoordinator``, ``TransactionMarkerChannelManager``.)
+A transaction ends in two steps. The machine writes PrepareCommit or PrepareAbort. Once that is committed, the outcome
+is decided, the client is answered, and `WriteMarkers` is among the sends of the decision. The shell makes sure that
+each partition gets its marker, with as many attempts as needed, and reports it with `MarkersWritten`. When none is
+missing, the machine writes CompleteCommit or CompleteAbort. After `Loaded` the machine sends `WriteMarkers` again for
+every prepared transaction. (KIP-98, KIP-890; Kafka: ``TransactionCoordinator``, ``TransactionMarkerChannelManager``.)
 """
 
 from collections.abc import Sequence
@@ -18,15 +18,16 @@ Partition = tuple[str, int]
 """Topic name and partition index."""
 
 TO_LEADERS: Final = -1
-"""The ``node_id`` of a send that goes to the leaders of its partitions, whoever they are by then."""
+"""The ``node_id`` of a send for the leaders of its partitions, whichever nodes lead them at that time."""
 
 
 class TransactionRequest(NamedTuple):
     """A request that concerns one transactional id, answered by its response or the matching part of one.
 
     ``message`` is kpywire's InitProducerIdRequest, AddOffsetsToTxnRequest, EndTxnRequest, or one
-    AddPartitionsToTxnTransaction: of a client's AddPartitionsToTxn (v0-3) the shell makes one, of a broker's (v4+)
-    there are several, some of them only verified. The shell has checked that the partitions exist.
+    AddPartitionsToTxnTransaction. The shell makes one of the latter from a client's AddPartitionsToTxn (v0-3). A
+    broker's request (v4+) contains several, some of which are only verified. The shell has checked that the partitions
+    exist.
     """
 
     ticket: Any
@@ -34,15 +35,15 @@ class TransactionRequest(NamedTuple):
     api_version: int
     timestamp_ms: int
     new_producer_id: int = -1
-    """One that nobody has, for an InitProducerId or EndTxn that needs it: a new transactional id, or epochs that have
-    run out. -1: none could be had; the machine answers COORDINATOR_LOAD_IN_PROGRESS if it needs one. One that is not
-    used is lost, which costs nothing."""
+    """An unused producer id, for an InitProducerId or EndTxn that needs one: for a new transactional id, or for epochs
+    that have run out. -1: none was available; if the machine needs one, it answers COORDINATOR_LOAD_IN_PROGRESS. An id
+    that is not used is lost, which costs nothing."""
     group_partition: int = -1
-    """Of an AddOffsetsToTxn: the partition of ``__consumer_offsets`` that keeps its group."""
+    """For an AddOffsetsToTxn: the partition of ``__consumer_offsets`` that keeps its group."""
 
 
 class DescribeTransaction(NamedTuple):
-    """Answered by a ``TransactionState`` of DescribeTransactionsResponse."""
+    """Describe one transactional id. It is answered by a ``TransactionState`` of DescribeTransactionsResponse."""
 
     ticket: Any
     transactional_id: str
@@ -50,7 +51,8 @@ class DescribeTransaction(NamedTuple):
 
 
 class ListTransactions(NamedTuple):
-    """All of this shard that pass the filters, answered by a ListTransactionsResponse without what is global."""
+    """List this shard's transactions that pass the filters. It is answered by a ListTransactionsResponse without its
+    global fields."""
 
     ticket: Any
     message: Any
@@ -67,30 +69,17 @@ class MarkersWritten(NamedTuple):
     timestamp_ms: int
 
 
-class PartitionsDeleted(NamedTuple):
-    """Topics are gone, ``{topic name: partitions}``: nobody waits for their markers."""
-
-    partitions: dict[str, Sequence[int]]
-    timestamp_ms: int
-
-
 class TimersDue(NamedTuple):
-    """The deadline that the coordinator named is here: transactions may have timed out, which aborts them."""
+    """The deadline that the coordinator named has come: transactions that have timed out are aborted."""
 
     timestamp_ms: int
     new_producer_id: int = -1
-    """One that nobody has, for a transaction that is aborted with the last epoch of its producer id; without one it
-    is aborted when there is one."""
+    """An unused producer id, for a transaction that is aborted with the last epoch of its producer id. Without one, it
+    is aborted once there is one."""
 
 
 class ExpireTransactionalIds(NamedTuple):
-    """``transaction.remove.expired.transaction.cleanup.interval.ms`` has passed: idle ids are forgotten."""
-
-    timestamp_ms: int
-
-
-class Loaded(NamedTuple):
-    """The log was replayed to its end."""
+    """``transaction.remove.expired.transaction.cleanup.interval.ms`` has passed: idle ids are deleted."""
 
     timestamp_ms: int
 
@@ -98,7 +87,7 @@ class Loaded(NamedTuple):
 class WriteMarkers(NamedTuple):
     """The message of a send: end this producer's transaction at these partitions (WriteTxnMarkers).
 
-    The shell drops what it still tries for another transaction of the same transactional id.
+    The shell gives up markers that it still tries to write for another transaction of the same transactional id.
     """
 
     transactional_id: str
@@ -107,4 +96,5 @@ class WriteMarkers(NamedTuple):
     commit: bool
     partitions: Sequence[Partition]
     transaction_version: int
-    """That the transaction was ended with: 2 asks partitions for a marker whose epoch is above the producer's."""
+    """The ``transaction.version`` that the transaction ended with. With 2 the marker's epoch has to be above the
+    producer's."""

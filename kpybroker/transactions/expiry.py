@@ -1,20 +1,21 @@
-"""Transactional ids that nobody used for long are forgotten (KIP-98; Kafka: ``TransactionStateManager``)."""
+"""The expiry of transactional ids that have not been used for long (KIP-98; Kafka: ``TransactionStateManager``)."""
 
 from kpybroker.transactions.decision import Decision
-from kpybroker.transactions.shard import Shard, Sweep
+from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import State
 
 _MAY_EXPIRE = (State.EMPTY, State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
 
 
-def expire(shard: Shard) -> None:
-    """Begin to look at every transactional id."""
-    shard.sweeps.append(Sweep(shard.transactions, _visit))
+def expire(shard: TransactionShard) -> None:
+    """Begin a sweep over every transactional id."""
+    shard.sweeps.begin(shard.transactions, _visit)
 
 
-def _visit(shard: Shard, transactional_id: str, decision: Decision) -> None:
+def _visit(shard: TransactionShard, transactional_id: str, decision: Decision) -> bool:
     transaction = shard.transactions.get(transactional_id)
-    if transaction is None or transaction.state not in _MAY_EXPIRE:
-        return
-    if transaction.last_update_ms <= decision.timestamp_ms - decision.settings.transactional_id_expiration_ms:
-        decision.write(transactional_id, None)
+    if transaction is not None and transaction.state in _MAY_EXPIRE:
+        used_before_ms = decision.timestamp_ms - decision.settings.transactional_id_expiration_ms
+        if transaction.last_update_ms <= used_before_ms:
+            decision.write(transactional_id, None)
+    return True

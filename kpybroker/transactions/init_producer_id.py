@@ -1,21 +1,22 @@
-"""InitProducerId with a transactional id: a producer begins, fences whoever had the id, or recovers (KIP-98, KIP-360).
+"""InitProducerId with a transactional id: a producer begins, fences its predecessor, or recovers (KIP-98, KIP-360).
 
-(Kafka: ``TransactionCoordinator.handleInitProducerId``.) Two-phase commit, version 6, is not advertised by Kafka 4.3,
-nor here.
+(Kafka: ``TransactionCoordinator.handleInitProducerId``.) Version 6, two-phase commit, is not advertised, as in Kafka
+4.3.
 """
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import TransactionRequest
 from kpybroker.transactions.outcome import fence
 from kpybroker.transactions.responses import answer_with_producer
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import LAST_EPOCH, NO_EPOCH, NO_ID, State, Transaction
 from kpywire import error_codes
 from kpywire.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 
 
-def init_producer_id(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
-    """Give a producer its id and an epoch above all before, or abort what the one before it has left open."""
+def init_producer_id(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+    """Give a producer its id and a higher epoch than any before, or abort the transaction that its predecessor left
+    open."""
     message: InitProducerIdRequest = request.message
     transactional_id = message.transactional_id or ""
     begun = _refusal(message, decision) or _begin(shard.transactions.get(transactional_id), message, decision)
@@ -30,7 +31,7 @@ def refuse(request: TransactionRequest, error_code: int, decision: Decision) -> 
 
 
 def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:
-    """What is wrong with the request, whoever sends it."""
+    """The error of a request that is wrong for any sender, or NONE."""
     if (message.producer_id == NO_ID) != (message.producer_epoch == NO_EPOCH) or not message.transactional_id:
         return error_codes.INVALID_REQUEST
     if not 0 < message.transaction_timeout_ms <= decision.settings.max_timeout_ms:
@@ -39,7 +40,7 @@ def _refusal(message: InitProducerIdRequest, decision: Decision) -> int:
 
 
 def _begin(transaction: Transaction | None, message: InitProducerIdRequest, decision: Decision) -> Transaction | int:
-    """What is known from now on, or an error code."""
+    """The new state of the transactional id, or an error code."""
     if transaction is None:
         # That it says it had a producer id is no harm: what was known of that has expired.
         return _of_new_id(Transaction(NO_ID, NO_EPOCH, NO_ID), NO_EPOCH, message, decision)
@@ -49,7 +50,7 @@ def _begin(transaction: Transaction | None, message: InitProducerIdRequest, deci
     if expected is not None and not _is_known(message, transaction):
         return error_codes.PRODUCER_FENCED
     if transaction.state is State.ONGOING:
-        # Nobody is told the epoch that fences, so the client's retry gets the next one.
+        # No client hears the epoch that fences, so the client's retry gets the next one.
         return fence(message.transactional_id or "", transaction, decision) or error_codes.CONCURRENT_TRANSACTIONS
     epoch = transaction.producer_epoch
     if transaction.is_exhausted:
@@ -81,7 +82,7 @@ def _of_new_id(
 
 
 def _is_known(message: InitProducerIdRequest, transaction: Transaction) -> bool:
-    """Whether the producer id is today's, or the one before it, whose epochs had run out."""
+    """Whether the request's producer id is the current one, or the previous one whose epochs have run out."""
     if message.producer_id == transaction.producer_id:
         return True
     return message.producer_id == transaction.previous_producer_id and message.producer_epoch >= LAST_EPOCH

@@ -1,18 +1,18 @@
-"""What happens between the outcome of a transaction and its end: partitions are told, and say that they know.
+"""From the outcome of a transaction to its completion: markers are sent to partitions, which confirm them.
 
-Which partitions know is nowhere written, so after a restart all of them are told again. A partition that is told twice
-takes no harm. (Kafka: ``TransactionMarkerChannelManager``, ``PendingCompleteTxn``.)
+The confirmations are not written to the log, so after a restart all markers are sent again. A second marker does no
+harm. (Kafka: ``TransactionMarkerChannelManager``, ``PendingCompleteTxn``.)
 """
 
 from collections.abc import Iterable
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import MarkersWritten, Partition
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 
 
-def markers_written(shard: Shard, event: MarkersWritten, decision: Decision) -> None:
-    """Partitions know the outcome; when all of them do, the transaction is complete."""
+def markers_written(shard: TransactionShard, event: MarkersWritten, decision: Decision) -> None:
+    """Note that partitions have the marker. When all of them have it, the transaction is complete."""
     prepared = shard.transactions.get(event.transactional_id)
     if prepared is None or not prepared.is_prepared:
         return
@@ -20,16 +20,16 @@ def markers_written(shard: Shard, event: MarkersWritten, decision: Decision) -> 
         _mark(shard, event.transactional_id, event.partitions, decision)
 
 
-def partitions_deleted(shard: Shard, deleted: Iterable[Partition], decision: Decision) -> None:
-    """These partitions need no markers any more."""
+def partitions_deleted(shard: TransactionShard, deleted: Iterable[Partition], decision: Decision) -> None:
+    """Stop waiting for the markers of these partitions."""
     gone = frozenset(deleted)
     for transactional_id, partitions in shard.unmarked.items():
         if not gone.isdisjoint(partitions):
             _mark(shard, transactional_id, gone, decision)
 
 
-def resume(shard: Shard, transactional_id: str, decision: Decision) -> None:
-    """After a load: go on with a transaction whose outcome is decided."""
+def resume(shard: TransactionShard, transactional_id: str, decision: Decision) -> None:
+    """Go on, after a load, with a transaction whose outcome is decided."""
     prepared = shard.transactions.get(transactional_id)
     if prepared is None or not prepared.is_prepared:
         return
@@ -39,15 +39,15 @@ def resume(shard: Shard, transactional_id: str, decision: Decision) -> None:
         complete(shard, transactional_id, decision)
 
 
-def complete(shard: Shard, transactional_id: str, decision: Decision) -> None:
-    """Every partition of a transaction knows its outcome. If it cannot be written now, it is tried again."""
+def complete(shard: TransactionShard, transactional_id: str, decision: Decision) -> None:
+    """Complete a transaction, since every partition has its marker. If it cannot be written now, it is tried again."""
     prepared = shard.transactions[transactional_id]
     shard.unfinished.add(transactional_id)
     if not decision.is_full:
         decision.write(transactional_id, prepared.completed)
 
 
-def _mark(shard: Shard, transactional_id: str, partitions: Iterable[Partition], decision: Decision) -> None:
+def _mark(shard: TransactionShard, transactional_id: str, partitions: Iterable[Partition], decision: Decision) -> None:
     unmarked = shard.unmarked[transactional_id]
     unmarked.difference_update(partitions)
     if not unmarked:

@@ -1,4 +1,4 @@
-"""How a transaction ends without its client: its producer is fenced, and it is aborted.
+"""The end of a transaction without its client: its producer is fenced, and the transaction is aborted.
 
 (Kafka: ``TransactionMetadata.prepareFenceProducerEpoch``, then ``TransactionCoordinator.endTransaction``.)
 """
@@ -9,9 +9,10 @@ from kpywire import error_codes
 
 
 def fence(transactional_id: str, ongoing: Transaction, decision: Decision) -> int:
-    """Abort an open transaction under an epoch that its producer does not have; an error code if that cannot be yet.
+    """Abort an open transaction under an epoch that its producer does not have. Returns an error code if that is not
+    possible yet.
 
-    By version 2 the epoch rises with the end of a transaction as it always does then. Before, it rises for this.
+    With ``transaction.version`` 2 the epoch rises with every end of a transaction. With a lower one it is raised here.
     """
     if decision.settings.transaction_version >= EPOCH_BUMP_VERSION:
         next_producer_id = NO_ID

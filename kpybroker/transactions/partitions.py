@@ -1,7 +1,7 @@
-"""AddPartitionsToTxn and AddOffsetsToTxn: what a transaction writes to has to be known, so that its end is told there.
+"""AddPartitionsToTxn and AddOffsetsToTxn: the coordinator has to know all partitions of a transaction to end it there.
 
-Clients add partitions themselves up to transaction.version 1 (request versions 0 to 3); brokers verify or add them for
-producers that do not (versions 4 and 5, KIP-890). (Kafka: ``TransactionCoordinator.handleAddPartitionsToTransaction``,
+Clients add partitions themselves up to transaction.version 1 (request versions 0 to 3). For other producers, brokers
+verify or add them (versions 4 and 5, KIP-890). (Kafka: ``TransactionCoordinator.handleAddPartitionsToTransaction``,
 ``handleVerifyPartitionsInTransaction``.)
 """
 
@@ -9,7 +9,7 @@ from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import Partition, TransactionRequest
 from kpybroker.transactions.responses import error_for, partition_results
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import EPOCH_BUMP_VERSION, State, Transaction
 from kpywire import error_codes
 from kpywire.messages.add_offsets_to_txn import AddOffsetsToTxnRequest, AddOffsetsToTxnResponse
@@ -18,8 +18,8 @@ from kpywire.messages.add_partitions_to_txn import AddPartitionsToTxnTransaction
 _LAST_CLIENT_VERSION = 3
 
 
-def add_partitions(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
-    """Add partitions to a transaction, or say which of them are in it."""
+def add_partitions(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
+    """Add partitions to a transaction, or report which of them are in it."""
     message: AddPartitionsToTxnTransaction = request.message
     if message.verify_only:
         _verify(shard, request, decision)
@@ -29,14 +29,14 @@ def add_partitions(shard: Shard, request: TransactionRequest, decision: Decision
 
 
 def answer_partitions(request: TransactionRequest, error_code: int, decision: Decision) -> None:
-    """Answer an AddPartitionsToTxn with one error, or none, for all its partitions."""
+    """Answer an AddPartitionsToTxn with one error code, which may be NONE, for all its partitions."""
     message: AddPartitionsToTxnTransaction = request.message
     error_code = error_for(message, error_code, request.api_version)
     errors = ((partition, error_code) for partition in _named(message))
     decision.reply(request.ticket, partition_results(message.transactional_id, errors))
 
 
-def add_offsets(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+def add_offsets(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
     """Add the partition that keeps a group's offsets."""
     message: AddOffsetsToTxnRequest = request.message
     partition = (GROUP_OFFSETS_TOPIC, request.group_partition)
@@ -44,13 +44,13 @@ def add_offsets(shard: Shard, request: TransactionRequest, decision: Decision) -
 
 
 def answer_offsets(request: TransactionRequest, error_code: int, decision: Decision) -> None:
-    """Answer an AddOffsetsToTxn with this error, or none."""
+    """Answer an AddOffsetsToTxn with this error code, which may be NONE."""
     error_code = error_for(request.message, error_code, request.api_version)
     decision.reply(request.ticket, AddOffsetsToTxnResponse(throttle_time_ms=0, error_code=error_code))
 
 
 def _add(
-    shard: Shard,
+    shard: TransactionShard,
     message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest,
     added: frozenset[Partition],
     client_version: int,
@@ -66,7 +66,7 @@ def _add(
     return error_codes.NONE
 
 
-def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> None:
+def _verify(shard: TransactionShard, request: TransactionRequest, decision: Decision) -> None:
     message: AddPartitionsToTxnTransaction = request.message
     found = _find(shard, message, is_read=True)
     if not isinstance(found, Transaction):
@@ -78,11 +78,12 @@ def _verify(shard: Shard, request: TransactionRequest, decision: Decision) -> No
 
 
 def _find(
-    shard: Shard, message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest, *, is_read: bool = False
+    shard: TransactionShard, message: AddPartitionsToTxnTransaction | AddOffsetsToTxnRequest, *, is_read: bool = False
 ) -> Transaction | int:
-    """The transactional id, if its producer may go on with it now; an error code otherwise.
+    """Find the transactional id, if its producer may go on with it now; an error code otherwise.
 
-    Who would write waits for the end of a transaction that is prepared, fenced or not: its epoch may be on its way.
+    A request that writes has to wait until a prepared transaction is complete, even if its producer is fenced: the
+    producer may be about to get the new epoch.
     """
     if not message.transactional_id:
         return error_codes.INVALID_REQUEST

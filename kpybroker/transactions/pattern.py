@@ -1,24 +1,24 @@
-"""Patterns of transactional ids, in the syntax of RE2 as Kafka's: matching takes time in proportion to the text.
+"""Patterns of transactional ids in the syntax of RE2, as in Kafka: the time to match is proportional to the text.
 
-Python's own ``re`` knows another syntax, and lets a client choose a pattern that never ends.
+Python's own ``re`` has another syntax, and a client could choose a pattern whose match never ends.
 """
 
 from collections.abc import Callable
 from functools import lru_cache
 
 _MAX_BYTES = 1 << 20
-"""What a pattern may need of memory."""
+"""The memory that a pattern may use."""
 
 
 class InvalidPattern(Exception):
-    """Not a pattern, or one that is too large."""
+    """The text is not a pattern, or the pattern is too large."""
 
 
 @lru_cache(4)
 def whole_match(pattern: str) -> Callable[[str], bool]:
-    """Whether the whole of a text matches. Raises InvalidPattern.
+    """Return a function that tells whether the whole of a text matches. Raises InvalidPattern.
 
-    The last ones are kept: a request is put to every shard, and a large pattern takes milliseconds to be understood.
+    The last patterns are cached: a request goes to every shard, and compiling a large pattern takes milliseconds.
     """
     import re2
 

@@ -1,8 +1,8 @@
-"""What the transaction coordinator writes: a transactional id and what is known of it now; None forgets it.
+"""The records of the transaction coordinator: a transactional id and its current state; None deletes it.
 
 (Kafka: ``TransactionLog``, ``TransactionLogKey``, ``TransactionLogValue``.) Value version 0 is written while
-``transaction.version`` is 0. It has no room for what came with version 2, so what needs the room is written in value
-version 1 even then; Kafka fails there.
+``transaction.version`` is 0. It lacks the fields that came with version 2, so a transaction that needs them is written
+in value version 1 even then; Kafka fails there.
 """
 
 from struct import Struct
@@ -16,20 +16,20 @@ from kpywire.transaction_records.transaction_log import PartitionsSchema, Transa
 
 TRANSACTION_LOG = 0
 _KEY = Struct(">hh")
-"""Its type, and the length of the transactional id that follows."""
+"""The key's type, and the length of the transactional id that follows."""
 _LONGEST_NAME = 0x7FFF
 _STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
 
 
 class Record(NamedTuple):
-    """One record. ``value_version`` says in which version the value is written; it means nothing for a tombstone."""
+    """One record. ``value_version`` is the version in which the value is written; it means nothing for a tombstone."""
 
     transactional_id: str
     transaction: Transaction | None = None
     value_version: int = 1
 
     def encoded(self) -> tuple[bytes, bytes | None]:
-        """Key and value as they stand in the log."""
+        """Key and value as the log holds them."""
         name = self.transactional_id.encode()
         if len(name) <= _LONGEST_NAME:
             key = _KEY.pack(TRANSACTION_LOG, len(name)) + name
@@ -62,7 +62,7 @@ class Record(NamedTuple):
 
 
 def decode(key: bytes, value: bytes | None) -> Record | None:
-    """A record of the log, or None for one of a type that Kafka 4.3 does not have. Raises Malformed."""
+    """Decode a record of the log; None for a type that Kafka 4.3 does not have. Raises Malformed."""
     if len(key) >= 2 and key[:2] != b"\0\0":
         return None
     transactional_id = _transactional_id(key)
@@ -84,7 +84,7 @@ def _transactional_id(key: bytes) -> str:
 
 
 def _read(key: bytes, value: bytes) -> Transaction:
-    """The transaction in a value of any layout. Raises Malformed."""
+    """Read the transaction from a value of any layout. Raises Malformed."""
     decoded = decode_value(record_type(key), value)
     state = _STATES.get(decoded.transaction_status)
     if state is None:

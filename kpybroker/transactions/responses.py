@@ -1,4 +1,4 @@
-"""Responses as the versions of the requests want them (Kafka: ``KafkaApis``)."""
+"""Responses in the form of each request version (Kafka: ``KafkaApis``)."""
 
 from collections.abc import Iterable
 
@@ -15,11 +15,12 @@ from kpywire.messages.end_txn import EndTxnResponse
 from kpywire.messages.init_producer_id import InitProducerIdResponse
 
 _KNOW_FENCED = {"InitProducerIdRequest": 4}
-"""From which version on requests know PRODUCER_FENCED, where that is not 2; before it is INVALID_PRODUCER_EPOCH."""
+"""The first version of a request that knows PRODUCER_FENCED, where it is not 2. Before it, the error is
+INVALID_PRODUCER_EPOCH."""
 
 
 def error_for(message: object, error_code: int, api_version: int) -> int:
-    """The error as this version of the request knows it."""
+    """Return the error code that this version of the request uses."""
     if error_code == error_codes.PRODUCER_FENCED and api_version < _KNOW_FENCED.get(type(message).__name__, 2):
         return error_codes.INVALID_PRODUCER_EPOCH
     return error_code
@@ -31,7 +32,7 @@ def answer_with_producer(
     decided: Transaction | int,
     decision: Decision,
 ) -> None:
-    """Answer with the identity that the producer has from now on, or with an error."""
+    """Answer with the producer's new id and epoch, or with an error."""
     if isinstance(decided, Transaction):
         error_code, producer_id, producer_epoch = error_codes.NONE, decided.producer_id, decided.producer_epoch
     else:
@@ -44,7 +45,7 @@ def answer_with_producer(
 
 
 def partition_results(transactional_id: str, errors: Iterable[tuple[Partition, int]]) -> AddPartitionsToTxnResult:
-    """The answer to an AddPartitionsToTxn, topics in their order."""
+    """Make the response to an AddPartitionsToTxn, with the topics in their order."""
     topics: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
     for (topic, partition), error_code in errors:
         result = AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=error_code)

@@ -1,18 +1,18 @@
-"""Transactions that last longer than their producers allowed are aborted, and the producers fenced.
+"""Transactions that exceed the timeout of their producers are aborted, and the producers fenced.
 
 (Kafka: ``TransactionCoordinator.abortTimedOutTransactions``.)
 """
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.outcome import fence
-from kpybroker.transactions.shard import Shard
+from kpybroker.transactions.shard import TransactionShard
 
 RETRY_MS = 1_000
-"""After so long a step that nobody asked for is tried again: the log may have taken no writes."""
+"""The delay after which a step that no client waits for is retried, for example because the log accepted no writes."""
 
 
-def look_at(shard: Shard, transactional_id: str, decision: Decision) -> bool:
-    """The time of a transactional id has come: abort its transaction, if it is still the one that was meant.
+def look_at(shard: TransactionShard, transactional_id: str, decision: Decision) -> bool:
+    """Handle the deadline of a transactional id: abort its transaction, if that has timed out.
 
     False if there is no room for that in the records of this decision.
     """

@@ -1,6 +1,6 @@
-"""When each transactional id is to be looked at: one entry each, on the monotonic clock.
+"""The time at which each transactional id is due for a check: one entry each, on the monotonic clock.
 
-What is found then is for the coordinator to say, so an entry need not be right, only early enough.
+The coordinator decides what to do then, so an entry may be too early but not too late.
 """
 
 from heapq import heappop, heappush
@@ -20,14 +20,14 @@ class Timers:
         return len(self._deadlines)
 
     def set(self, transactional_id: str, deadline_ms: int) -> None:
-        """Look at this id then, unless that is done earlier anyway."""
+        """Set the id's deadline, unless it already has an earlier one."""
         known_ms = self._deadlines.get(transactional_id)
         if known_ms is None or deadline_ms < known_ms:
             self._deadlines[transactional_id] = deadline_ms
             heappush(self._heap, (deadline_ms, transactional_id))
 
     def pop_due(self, now_ms: int) -> str | None:
-        """The id whose deadline came first, which it has no more; None if none has come."""
+        """Take the id with the earliest deadline and clear its deadline; None if no deadline has come."""
         while self._heap and self._heap[0][0] <= now_ms:
             deadline_ms, transactional_id = heappop(self._heap)
             if self._deadlines.get(transactional_id) == deadline_ms:
@@ -36,5 +36,5 @@ class Timers:
         return None
 
     def next_deadline_ms(self) -> int | None:
-        """When to look again: never later than the next deadline, None if there is none."""
+        """The time to look again: never later than the next deadline, None if there is none."""
         return self._heap[0][0] if self._heap and self._deadlines else None

@@ -1,7 +1,7 @@
-"""What is known of one transactional id, and the steps it may take; none of them changes anything in place.
+"""The state of one transactional id, and its transitions; none of them changes anything in place.
 
-(Kafka: ``TransactionMetadata``, ``TransactionState``; KIP-98, KIP-360, KIP-890.) A step is only made where the
-requests allow it. Each remembers the producer id from before it, which is what Kafka's records say of each step.
+(Kafka: ``TransactionMetadata``, ``TransactionState``; KIP-98, KIP-360, KIP-890.) A transition is made only if the
+request handlers allow it. Each keeps the producer id from before it, which Kafka's records contain for each transition.
 
 Invariant: producer ids are never used again, and under one of them the epoch never goes back.
 """
@@ -18,14 +18,15 @@ NO_EPOCH: Final = -1
 NO_TIME: Final = -1
 MAX_EPOCH: Final = 0x7FFF
 LAST_EPOCH: Final = MAX_EPOCH - 1
-"""The last that a producer gets: one more is kept to fence it with."""
+"""The last epoch that a producer gets: one more is reserved to fence it."""
 NO_TIMEOUT_MS: Final = 0x7FFF_FFFF
 EPOCH_BUMP_VERSION: Final = 2
 """From this ``transaction.version`` on, every transaction has an epoch of its own."""
 
 
 class State(IntEnum):
-    """As Kafka numbers them. Dead and PrepareEpochFence are states on the way in Kafka, and never in a record."""
+    """The states with Kafka's numbers. Dead and PrepareEpochFence are transient states in Kafka, and never in a
+    record."""
 
     EMPTY = 0
     ONGOING = 1
@@ -41,11 +42,11 @@ _new: Final = tuple.__new__
 _NOWHERE: Final[frozenset[Partition]] = frozenset()
 
 STATE_NAMES: Final = {state: state.name.title().replace("_", "") for state in State}
-"""As the API shows them: ``PrepareCommit``."""
+"""The names of the states in the API, such as ``PrepareCommit``."""
 
 
 class Transaction(NamedTuple):
-    """A transactional id: its producer, and the transaction it is in or was in last."""
+    """A transactional id: its producer, and its current or last transaction."""
 
     producer_id: int
     producer_epoch: int
@@ -55,14 +56,14 @@ class Transaction(NamedTuple):
     last_update_ms: int = NO_TIME
     start_ms: int = NO_TIME
     previous_producer_id: int = NO_ID
-    """The producer id before the last step, mostly the same."""
+    """The producer id before the last transition, mostly the same."""
     next_producer_id: int = NO_ID
-    """The one that follows when the transaction has ended, because this one's epochs have run out."""
+    """The producer id that follows when the transaction has ended, because the epochs of this one have run out."""
     client_version: int = 0
-    """Which ``transaction.version`` its producer works by."""
+    """The ``transaction.version`` that the producer uses."""
     last_producer_epoch: int = NO_EPOCH
-    """The epoch from before the last bump, if whoever has it may be answered again. In no record, as in Kafka: it is
-    lost with a restart, and a retry is fenced then."""
+    """The epoch from before the last bump, if a request with it may be answered again. It is in no record, as in Kafka:
+    a restart loses it, and a retry is fenced then."""
 
     @property
     def is_prepared(self) -> bool:
@@ -71,7 +72,7 @@ class Transaction(NamedTuple):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether the producer has the last epoch that is given to anybody."""
+        """Whether the producer has the last epoch that can be given out."""
         return self.producer_epoch >= LAST_EPOCH
 
     def is_timed_out(self, timestamp_ms: int) -> bool:
@@ -80,13 +81,14 @@ class Transaction(NamedTuple):
 
     @property
     def may_time_out(self) -> bool:
-        """Whether it is open, and its end not left to another coordinator (two-phase commit, in logs of others)."""
+        """Whether it is open, and its end not left to another coordinator (two-phase commit, in logs of other
+        brokers)."""
         return self.state is State.ONGOING and self.timeout_ms != NO_TIMEOUT_MS
 
     def empty(
         self, producer_id: int, producer_epoch: int, last_producer_epoch: int, timeout_ms: int, timestamp_ms: int
     ) -> Transaction:
-        """A producer begins, or begins anew."""
+        """The state after a producer has begun, for the first time or again."""
         return _new(
             Transaction,
             (
@@ -105,7 +107,7 @@ class Transaction(NamedTuple):
         )
 
     def with_partitions(self, added: frozenset[Partition], client_version: int, timestamp_ms: int) -> Transaction:
-        """Partitions are written to: the first of them begin a transaction."""
+        """The state after partitions were added. The first ones begin a transaction."""
         return _new(
             Transaction,
             (
@@ -124,7 +126,8 @@ class Transaction(NamedTuple):
         )
 
     def prepared(self, state: State, client_version: int, next_producer_id: int, timestamp_ms: int) -> Transaction:
-        """The outcome is decided. By version 2 the epoch rises, so that nothing late gets into what comes next."""
+        """The state after the outcome was decided. In version 2 the epoch rises, so that a late write cannot enter the
+        next transaction."""
         bumped = client_version >= EPOCH_BUMP_VERSION
         return _new(
             Transaction,
@@ -145,9 +148,10 @@ class Transaction(NamedTuple):
 
     @property
     def completed(self) -> Transaction:
-        """As it is when every partition knows the outcome: decided with the outcome, down to the time it shows.
+        """The state after every partition has its marker. All of it, even its timestamp, is determined by the prepared
+        state.
 
-        A producer id whose epochs have run out makes way for the next.
+        A producer id whose epochs have run out is replaced by the next one.
         """
         is_rotated = self.client_version >= EPOCH_BUMP_VERSION and self.next_producer_id != NO_ID
         return _new(

@@ -1,7 +1,7 @@
-"""Values of ``__transaction_state`` in the layout that brokers write, taken apart and made without the general codec.
+"""Values of ``__transaction_state`` in the layout that brokers write, decoded and encoded without the general codec.
 
-A log of many transactions is nothing else. What is not recognised is left to the codec, which is slower and says what
-is wrong. Partitions that transactions have in common are kept once.
+A log of many transactions consists of them. A value that is not recognised is left to the codec, which is slower and
+reports what is wrong. Equal sets of partitions are kept once.
 
 Invariant: what is recognised here, the codec reads as the same; what is written here, it would write the same.
 """
@@ -16,9 +16,9 @@ from kpybroker.transactions.transaction import NO_EPOCH, NO_ID, State, Transacti
 _HEAD = Struct(">hqhib")
 _INT = Struct(">i")
 _TAIL = Struct(">qqBHq")
-"""Both times, one tag: the producer id before."""
+"""Both times, and one tag: the previous producer id."""
 _TAIL_WITH_VERSION = Struct(">qqBHqHh")
-"""The same and the version of the client."""
+"""The same with a second tag: the client's version."""
 _PREVIOUS_ID_TAG = 0x0008
 _VERSION_TAG = 0x0202
 _STATES = {int(state): state for state in State if state not in (State.DEAD, State.PREPARE_EPOCH_FENCE)}
@@ -26,11 +26,11 @@ _VALUE_VERSION = 1
 _ONE_BYTE = 0x80
 """Lengths from here on take another byte."""
 _LONGEST_SECTION = 0x7E
-"""Of names and arrays: their length and one more is a byte below `_ONE_BYTE`."""
+"""The longest name or array: its length plus one is a byte below `_ONE_BYTE`."""
 
 
 def write_usual(transaction: Transaction) -> bytes | None:
-    """The value of version 1 of a transaction, or None if it takes more than is usual."""
+    """Encode the value of a transaction in version 1; None if a field does not fit this layout."""
     if transaction.next_producer_id != NO_ID or transaction.previous_producer_id == NO_ID:
         return None
     state, client_version = transaction.state, transaction.client_version
@@ -49,7 +49,7 @@ def write_usual(transaction: Transaction) -> bytes | None:
 
 @lru_cache(1024)
 def _section(partitions: frozenset[Partition]) -> bytes | None:
-    """A compact array of topics with their partitions, in order; None if a length takes more than a byte."""
+    """Encode a compact array of topics with their partitions, in order; None if a length takes more than a byte."""
     by_topic: dict[str, list[int]] = {}
     for topic, partition in sorted(partitions):
         by_topic.setdefault(topic, []).append(partition)
@@ -67,7 +67,7 @@ def _section(partitions: frozenset[Partition]) -> bytes | None:
 
 
 def read_usual(value: bytes) -> Transaction | None:
-    """The transaction in a value of version 1, or None if the layout is another one."""
+    """Decode the transaction from a value of version 1; None if the layout is another one."""
     try:
         version, producer_id, epoch, timeout_ms, status = _HEAD.unpack_from(value)
         start = len(value) - _TAIL_WITH_VERSION.size
@@ -103,7 +103,7 @@ def read_usual(value: bytes) -> Transaction | None:
 
 @lru_cache(1024)
 def _partitions(section: bytes) -> frozenset[Partition] | None:
-    """Those of a compact array of topics, which is all of the section; None if it is not."""
+    """Decode the partitions from a compact array of topics, which is all of the section; None if it is not."""
     if section in (b"\0", b"\1"):
         return frozenset()
     found: list[Partition] = []
@@ -125,7 +125,7 @@ def _partitions(section: bytes) -> frozenset[Partition] | None:
 
 
 def _length(section: bytes, position: int) -> int:
-    """A compact length of one byte. Raises ValueError for another."""
+    """Decode a compact length of one byte. Raises ValueError for another."""
     length = section[position]
     if not 0 < length < _ONE_BYTE:
         raise ValueError(length)

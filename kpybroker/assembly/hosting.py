@@ -1,0 +1,62 @@
+"""The coordinators of a broker, and what they need: markers of transactions and producer ids."""
+
+from kpybroker.assembly.platform import Platform
+from kpybroker.broker import Cluster, Coordinators
+from kpybroker.config.stored import CurrentConfig
+from kpybroker.hosting.groups import group_coordinator
+from kpybroker.hosting.marker_writer import MarkerWriter, Turns
+from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.markers_elsewhere import MarkersElsewhere
+from kpybroker.hosting.transactions import transaction_coordinator
+from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
+from kpybroker.metadata.features import TRANSACTION_VERSION
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.network.nodes import Nodes
+from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.server.listener import Server
+
+
+def build_coordinators(
+    current: CurrentConfig,
+    platform: Platform,
+    image: MetadataImage,
+    cluster: Cluster,
+    replicas: Replicas,
+    server: Server,
+) -> Coordinators:
+    """The coordinators of groups and transactions. Their markers are written in turns of ``server``."""
+    config, scheduler = current.config, platform.scheduler
+    groups = group_coordinator(scheduler, replicas, current.now, platform.rng)
+    markers = Markers(scheduler, replicas, groups)
+    # The answers wait for the replicas of other brokers, so these connections serve nothing else.
+    takers = Nodes(image, config.inter_broker_listener_name, platform.peers(config, "markers"))
+    marker_writer = MarkerWriter(
+        scheduler,
+        markers,
+        lambda: image,
+        lambda: int(current.config["request.timeout.ms"]),
+        Turns(lambda: server.turn, server.aside.look),
+        node_id=config.node_id,
+        elsewhere=MarkersElsewhere(scheduler, takers),
+    )
+    producer_ids = ProducerIds(cluster.controller.send, config.node_id, cluster.lifecycle.epoch)
+    transactions = transaction_coordinator(
+        scheduler,
+        replicas,
+        current.now,
+        lambda: image.features.get(TRANSACTION_VERSION, 0),
+        producer_ids.at_once,
+        marker_writer.send,
+    )
+    transactions_elsewhere = TransactionsElsewhere(config.node_id, scheduler, lambda: image, cluster.nodes)
+    for end in (takers.close, transactions_elsewhere.stop, marker_writer.stop, transactions.stop, groups.stop):
+        platform.ends.callback(end)
+    return Coordinators(
+        groups=groups,
+        transactions=transactions,
+        transactions_elsewhere=transactions_elsewhere,
+        markers=markers,
+        marker_writer=marker_writer,
+        producer_ids=producer_ids,
+    )

@@ -1,0 +1,38 @@
+"""The limits of a node's sockets, from its configuration and the system's."""
+
+from typing import Final
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.io.limits import descriptors_for_connections, descriptors_for_replies, open_files
+from kpybroker.server.connection_quotas import ConnectionLimits
+from kpybroker.server.listener import SocketLimits
+
+DEFAULT_REQUEST_MEMORY_BYTES: Final = 512 * 1024 * 1024
+DEFAULT_BACKLOG: Final = 1024
+"""A single Spark job that starts fills Kafka's 50; clients that do not fit try again a second later."""
+DEFAULT_SEND_BUFFER_BYTES: Final = 200 * 1024
+"""With half of it, Kafka's default, there are twice as many wakes for the same records. Of a buffer of megabytes, much
+is no longer in the CPU's cache when the client receives it."""
+
+
+def socket_limits(config: BrokerConfig) -> SocketLimits:
+    """The limits of sockets from the configuration. Kafka's sizes of buffers count only if they were set explicitly."""
+    memory = config.queued_max_request_bytes
+    files = open_files()
+    return SocketLimits(
+        max_request_bytes=config.socket_request_max_bytes,
+        queued_max_request_bytes=memory if memory > 0 else DEFAULT_REQUEST_MEMORY_BYTES,
+        max_idle_ms=config.connections_max_idle_ms,
+        connections=ConnectionLimits(
+            min(config.max_connections, descriptors_for_connections(files)),
+            config.max_connections_per_ip,
+            config.max_connections_per_ip_overrides,
+            config.inter_broker_listener_name,
+            config.max_connections_of_listeners,
+        ),
+        max_creation_rate=config.max_connection_creation_rate,
+        send_buffer_bytes=config.asked("socket.send.buffer.bytes", DEFAULT_SEND_BUFFER_BYTES),
+        receive_buffer_bytes=config.asked("socket.receive.buffer.bytes"),
+        backlog=config.asked("socket.listen.backlog.size", DEFAULT_BACKLOG),
+        max_unread_files=descriptors_for_replies(files),
+    )

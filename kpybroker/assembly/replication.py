@@ -1,0 +1,79 @@
+"""The partitions of a broker: its directories, its replicas, and everything that works on them."""
+
+from collections.abc import Callable
+
+from kpybroker.assembly.platform import Platform
+from kpybroker.assembly.storage import StoredNode
+from kpybroker.broker import Cluster, Partitions, cordoned_paths
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.stored import CurrentConfig
+from kpybroker.config.topic import effective
+from kpybroker.partition.in_sync import Rules
+from kpybroker.quorum.channel import ControllerChannel
+from kpybroker.replicas.assignments import Assignments
+from kpybroker.replicas.cleaners import Cleaners, Processes, Threads
+from kpybroker.replicas.compaction import Compaction
+from kpybroker.replicas.directories import Directories
+from kpybroker.replicas.fetchers import Fetchers, Leaders
+from kpybroker.replicas.in_sync import InSyncKeeper
+from kpybroker.replicas.leader_throttle import LeaderThrottle
+from kpybroker.replicas.moves import Moves
+from kpybroker.replicas.neighbours import Neighbours
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.replicas.upkeep import Upkeep
+from kpystorage.disk import Disk
+from kpystorage.real_disk import RealDisk
+
+
+def build_directories(config: BrokerConfig, platform: Platform, stored: StoredNode) -> Directories:
+    """The log directories, those that cannot be used included."""
+    directories = Directories(stored.directories, platform.scheduler, platform.failed, stored.unusable)
+    directories.cordon(cordoned_paths(config))
+    return directories
+
+
+def build_partitions(
+    current: CurrentConfig,
+    platform: Platform,
+    directories: Directories,
+    cluster: Cluster,
+    channel: ControllerChannel,
+    cleaners: Cleaners,
+) -> Partitions:
+    """The partitions in these directories. ``channel`` is the way by which their changes are reported."""
+    config, scheduler = current.config, platform.scheduler
+    node_id, epoch = config.node_id, cluster.lifecycle.epoch
+    assignments = Assignments(scheduler, channel.send, node_id, epoch)
+    moves = Moves(node_id, directories, scheduler, assignments, current.now)
+    leaders = Leaders(cluster.nodes.address, platform.connect_fetchers)
+    fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut)
+    replicas = Replicas(
+        node_id,
+        directories,
+        scheduler,
+        lambda overrides: effective(overrides, current.config),
+        Rules(float(config.replica_lag_time_max_ms)),
+        Neighbours(assignments, moves, fetchers),
+    )
+    directories.when_failed(lambda _directory: cluster.lifecycle.report())
+    in_sync = InSyncKeeper(scheduler, channel.send, replicas, node_id, epoch)
+    for end in (moves.stop, fetchers.stop, in_sync.stop):
+        platform.ends.callback(end)
+    return Partitions(
+        replicas=replicas,
+        moves=moves,
+        fetchers=fetchers,
+        in_sync=in_sync,
+        leader_throttle=LeaderThrottle(node_id, _rate(current)),
+        compaction=Compaction(scheduler, replicas, moves, current.now, cleaners),
+        upkeep=Upkeep(scheduler, replicas, current.now),
+    )
+
+
+def build_cleaners(platform: Platform, disk: Disk) -> Cleaners:
+    """The cleaners of compacted logs: processes, or threads for a disk that lies in memory."""
+    return Processes(platform.scheduler) if isinstance(disk, RealDisk) else Threads(platform.scheduler, disk)
+
+
+def _rate(current: CurrentConfig) -> Callable[[], int]:
+    return lambda: current.config.bytes_per_second("leader.replication.throttled.rate")

@@ -1,0 +1,1 @@
+"""Requests without sockets: the client, the call, and answers that come later."""

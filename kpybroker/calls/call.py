@@ -1,0 +1,64 @@
+"""One request, as its handler sees it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from kpybroker.calls.askers import NOBODY, Asker
+from kpybroker.calls.client import Client
+from kpybroker.calls.steps import Work
+from kpybroker.counters import UNCOUNTED, ApiCounters
+
+
+class Peer(Protocol):
+    """The connection of a request, as a handler may use it."""
+
+    def share(self, work: Work) -> Any:
+        """Do work in steps, and serve others in between. Return the response after a single step, else a `Pending`."""
+
+    def close(self) -> None:
+        """Close the connection."""
+
+    def give_up(self, reason: str) -> None:
+        """Close the connection, and log the reason."""
+
+
+class Call:
+    """Everything that a handler may know about a request in addition to its body, and may do to its connection."""
+
+    __slots__ = (
+        "api_key",
+        "api_version",
+        "asker",
+        "client",
+        "client_id",
+        "counters",
+        "listener_name",
+        "peer",
+        "versions",
+    )
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        client_id: str | None,
+        client: Client,
+        peer: Peer,
+        versions: Mapping[int, tuple[int, int]],
+        counters: ApiCounters = UNCOUNTED,
+    ) -> None:
+        """``versions``: those that the listener serves, ``{api key: (first, last)}``; ``counters``: the api key's."""
+        self.versions = versions
+        self.counters = counters
+        self.api_key = api_key
+        self.api_version = api_version
+        self.client_id = client_id
+        self.client = client
+        self.peer = peer
+        self.listener_name = client.listener_name
+        self.asker: Asker = NOBODY
+        """The counter of the client's metadata requests."""
+
+
+Handle = Callable[[Any, Any, Call], Any]
+"""A handler: (broker, request, call) -> a response, a `Pending` of one, or None where there is no reply."""

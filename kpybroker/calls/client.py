@@ -1,0 +1,44 @@
+"""The client at the other end of a connection, as requests know it. Sockets are in `kpybroker.server`."""
+
+from collections.abc import Callable
+from typing import Any
+
+UNKNOWN_SOFTWARE = ("unknown", "unknown")
+ANONYMOUS = "User:ANONYMOUS"
+
+
+class Client:
+    """One client, from the start of its connection to its end."""
+
+    __slots__ = (
+        "calls", "host", "in_transactions", "listener_name", "on_close", "port", "principal", "reading", "software",
+    )  # fmt: skip
+
+    def __init__(self, host: str, port: int, listener_name: str) -> None:
+        self.host = host
+        self.port = port
+        self.listener_name = listener_name
+        self.software = UNKNOWN_SOFTWARE
+        """The name and version of its library, from ApiVersions (KIP-511)."""
+        self.principal = ANONYMOUS
+        self.calls: dict[tuple[int, int], Any] = {}
+        """Request headers that the dispatcher has read before, by api key and version."""
+        self.reading: Any = None
+        """The partitions of its last fetch outside of a session. They are closed with the connection."""
+        self.on_close: Callable[[], object] | None = None
+        """Called when the connection closes."""
+        self.in_transactions = False
+        """Whether one of its requests belonged to a transaction."""
+
+    def __str__(self) -> str:
+        return f"{self.host}:{self.port}"
+
+    def gone(self) -> None:
+        """Release everything, when the connection has closed."""
+        if self.reading is not None:
+            self.reading.close()
+            self.reading = None
+        on_close, self.on_close = self.on_close, None
+        if on_close is not None:
+            on_close()
+        self.calls.clear()  # they refer to the connection, which is freed at once without such a cycle

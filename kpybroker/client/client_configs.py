@@ -1,0 +1,309 @@
+"""The properties of ``-X`` that this client honours, under the names of Kafka's clients. Pure.
+
+`PROPERTIES` is the one source of validation, help and docs. librdkafka's names for the same properties are accepted
+too.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Final, NamedTuple
+
+from kpywire.compression import NAMES as CODECS
+
+PRODUCE: Final = "produce"
+CONSUME: Final = "consume"
+BOTH: Final = (PRODUCE, CONSUME)
+LARGEST: Final = 0x7FFF_FFFF
+
+Value = int | str | bool
+
+
+class BadProperty(ValueError):
+    """A wrong property. The message is one clear line: which property is wrong, and how to mend it."""
+
+
+class Type(NamedTuple):
+    """The type of a property's values: its name and its parser. ``read`` raises ValueError."""
+
+    text: str
+    read: Callable[[str], Value]
+
+
+class Property(NamedTuple):
+    """A property with its default. ``also``: librdkafka's names; ``option``: the option with the same meaning."""
+
+    name: str
+    type: Type
+    default: Value | None
+    about: str
+    commands: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    option: str = ""
+
+
+def _number(least: int, most: int = LARGEST) -> Type:
+    def read(text: str) -> int:
+        value = int(text)
+        if not least <= value <= most:
+            raise ValueError
+        return value
+
+    bounds = f"from {least} to {most}" if most < LARGEST else f"from {least} on" if least else "0 or more"
+    return Type(f"a whole number {bounds}", read)
+
+
+def _word(*words: str) -> Type:
+    def read(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError
+        return text.lower()
+
+    return Type(f"{', '.join(words[:-1])} or {words[-1]}", read)
+
+
+def _acks(text: str) -> int:
+    return {"all": -1, "-1": -1, "0": 0, "1": 1}[text.lower()]
+
+
+def _text(text: str) -> str:
+    if not text:
+        raise ValueError
+    return text
+
+
+FLAG: Final = Type("true or false", lambda text: {"true": True, "false": False}[text.lower()])
+TEXT: Final = Type("a text that is not empty", _text)
+ACKS: Final = Type("all, -1, 0 or 1", _acks)
+COUNT: Final = _number(0)
+
+PROPERTIES: Final = (
+    Property("client.id", TEXT, "kpybroker", "The name of this client in the broker's logs and metrics.", BOTH),
+    Property(
+        "request.timeout.ms",
+        _number(1),
+        30_000,
+        "How long a broker may take to answer before the connection is given up.",
+        BOTH,
+        ("socket.timeout.ms",),
+    ),
+    Property(
+        "socket.connection.setup.timeout.ms", _number(1), 10_000, "How long a broker may take to be connected.", BOTH
+    ),
+    Property("retry.backoff.ms", COUNT, 100, "The pause before the first retry; it doubles with each.", BOTH),
+    Property("retry.backoff.max.ms", COUNT, 1_000, "The longest pause between two retries.", BOTH),
+    Property(
+        "metadata.max.age.ms",
+        COUNT,
+        300_000,
+        "How long to believe which broker leads what, and how many partitions a topic has.",
+        BOTH,
+        ("topic.metadata.refresh.interval.ms",),
+    ),
+    Property(
+        "acks",
+        ACKS,
+        -1,
+        "How many replicas have a record before it counts as delivered. 0: nobody is asked, and no offset is known.",
+        (PRODUCE,),
+        ("request.required.acks",),
+    ),
+    Property(
+        "enable.idempotence",
+        FLAG,
+        None,
+        "Whether a retry can never write a record twice; true unless acks is 0 or 1.",
+        (PRODUCE,),
+    ),
+    Property(
+        "delivery.timeout.ms",
+        _number(1),
+        120_000,
+        "How long a record may take from its line to the broker's answer, retries and outages included.",
+        (PRODUCE,),
+        ("message.timeout.ms",),
+    ),
+    Property(
+        "retries",
+        _number(0),
+        LARGEST,
+        "How often a batch is sent again, within delivery.timeout.ms.",
+        (PRODUCE,),
+        ("message.send.max.retries",),
+    ),
+    Property(
+        "linger.ms",
+        COUNT,
+        0,
+        "How long a batch that is not full waits for more lines.",
+        (PRODUCE,),
+        ("queue.buffering.max.ms",),
+    ),
+    Property(
+        "batch.size", _number(1), 512 * 1024, "The most bytes of a batch; a larger record is sent alone.", (PRODUCE,)
+    ),
+    Property(
+        "buffer.memory",
+        _number(1),
+        32 * 1024 * 1024,
+        "The bytes of lines that may wait; then the input is not read until some are delivered.",
+        (PRODUCE,),
+    ),
+    Property(
+        "compression.type",
+        _word(*CODECS),
+        "none",
+        "The codec of batches.",
+        (PRODUCE,),
+        ("compression.codec",),
+        "--compression",
+    ),
+    Property("group.id", TEXT, None, "The group to read as a member of.", (CONSUME,), (), "--group"),
+    Property("group.instance.id", TEXT, None, "The name of a static member.", (CONSUME,), (), "--instance"),
+    Property(
+        "session.timeout.ms",
+        _number(1),
+        45_000,
+        "The time without a heartbeat after which a member leaves the group.",
+        (CONSUME,),
+    ),
+    Property("heartbeat.interval.ms", _number(1), 1_000, "The pause between two heartbeats.", (CONSUME,)),
+    Property(
+        "max.poll.interval.ms",
+        _number(1),
+        60_000,
+        "How long a rebalance waits for this member, and this member for a rebalance.",
+        (CONSUME,),
+    ),
+    Property("enable.auto.commit", FLAG, True, "Whether a member commits what it has printed.", (CONSUME,)),
+    Property("auto.commit.interval.ms", COUNT, 5_000, "The pause between two commits.", (CONSUME,)),
+    Property(
+        "auto.offset.reset",
+        _word("earliest", "latest", "none"),
+        None,
+        "Where to go on if an offset is gone, and where a group begins that has none. By default the first is an "
+        "error, and --offset says the second.",
+        (CONSUME,),
+    ),
+    Property(
+        "isolation.level",
+        _word("read_uncommitted", "read_committed"),
+        "read_uncommitted",
+        "Whether records of uncommitted transactions are read.",
+        (CONSUME,),
+        (),
+        "--read-committed",
+    ),
+    Property("fetch.min.bytes", COUNT, 1, "The least bytes of a response that the broker waits for.", (CONSUME,)),
+    Property(
+        "fetch.max.wait.ms",
+        COUNT,
+        500,
+        "The longest that a broker waits for fetch.min.bytes.",
+        (CONSUME,),
+        ("fetch.wait.max.ms",),
+    ),
+    Property("fetch.max.bytes", COUNT, 16 * 1024 * 1024, "The most bytes of a response.", (CONSUME,)),
+    Property(
+        "max.partition.fetch.bytes",
+        COUNT,
+        1024 * 1024,
+        "The most bytes of a partition in an answer; a larger batch comes alone.",
+        (CONSUME,),
+        ("fetch.message.max.bytes",),
+    ),
+    Property("client.rack", TEXT, None, "The rack of this client: brokers may name a closer replica.", (CONSUME,)),
+    Property("check.crcs", FLAG, True, "Whether the checksums of batches are compared.", (CONSUME,)),
+    Property(
+        "default.api.timeout.ms",
+        _number(1),
+        30_000,
+        "How long to ask again for offsets, coordinators and commits; with --exit also for records.",
+        (CONSUME,),
+    ),
+)
+
+ELSEWHERE: Final = {
+    "bootstrap.servers": "use --bootstrap-server",
+    "metadata.broker.list": "use --bootstrap-server",
+    "security.": "this client speaks PLAINTEXT only",
+    "sasl.": "this client speaks PLAINTEXT only",
+    "ssl.": "this client speaks PLAINTEXT only",
+    "transactional.id": "this client writes no transactions",
+    "transaction.timeout.ms": "this client writes no transactions",
+    "key.serializer": "lines are bytes",
+    "value.serializer": "lines are bytes",
+    "key.deserializer": "records are printed as they are; see --format",
+    "value.deserializer": "records are printed as they are; see --format",
+    "max.poll.records": "see --count",
+    "max.in.flight.requests.per.connection": "this client has one request in flight",
+    "partition.assignment.strategy": "this client's is range",
+    "group.protocol": "this client speaks the classic protocol",
+}
+"""Properties of Kafka's clients, or whole families of them, that have no meaning here, with the alternative."""
+
+
+def of_command(command: str) -> dict[str, Property]:
+    """The properties of ``produce`` or ``consume`` by name."""
+    return {each.name: each for each in PROPERTIES if command in each.commands}
+
+
+def parse(command: str, pairs: Iterable[str]) -> dict[str, Value]:
+    """The properties that were given, by Kafka's names; the last value counts. Raises BadProperty."""
+    known = {name: each for each in of_command(command).values() for name in (each.name, *each.also)}
+    said: dict[str, Value] = {}
+    for pair in pairs:
+        key, equals, text = (part.strip() for part in pair.partition("="))
+        if not key or not equals:
+            raise BadProperty(f"{pair!r} is not KEY=VALUE, as in {'acks=1' if command == PRODUCE else 'client.id=me'}")
+        found = known.get(key)
+        if found is None:
+            raise BadProperty(_unknown(command, key, known))
+        try:
+            said[found.name] = found.type.read(text)
+        except (ValueError, KeyError):
+            raise BadProperty(f"{key} is {found.type.text}, not {text!r}") from None
+    _check(said)
+    return said
+
+
+def _check(said: Mapping[str, Value]) -> None:
+    """Check that no properties contradict each other. Raises BadProperty."""
+    if said.get("enable.idempotence") is True and said.get("acks", -1) != -1:
+        raise BadProperty("enable.idempotence=true needs acks=all")
+
+
+def _unknown(command: str, key: str, known: Iterable[str]) -> str:
+    for name, why in ELSEWHERE.items():
+        if key == name or (name.endswith(".") and key.startswith(name)):
+            return f"{key} has no effect here: {why}"
+    other = CONSUME if command == PRODUCE else PRODUCE
+    if key in {name for each in of_command(other).values() for name in (each.name, *each.also)}:
+        return f"{key} is a property of kpybroker {other}, not of {command}"
+    close = get_close_matches(key.replace("_", ".").lower(), list(known), 3)
+    hint = f"did you mean {' or '.join(close)}?" if close else "-X list shows what there is"
+    return f"there is no property {key} here; {hint}"
+
+
+def with_defaults(command: str, said: Mapping[str, Value]) -> dict[str, Value | None]:
+    """Every property of a command with its value."""
+    values: dict[str, Value | None] = {name: each.default for name, each in of_command(command).items()}
+    values |= said
+    if command == PRODUCE and values["enable.idempotence"] is None:
+        values["enable.idempotence"] = values["acks"] == -1
+    return values
+
+
+def shown(found: Property) -> str:
+    """A default in readable form."""
+    if found.default is None:
+        return "-"
+    if found.name == "acks":
+        return "all"
+    return str(found.default).lower() if isinstance(found.default, bool) else str(found.default)
+
+
+def meaning(found: Property) -> str:
+    """The purpose of a property, with its other names."""
+    also = [f"`{name}`" for name in found.also]
+    same = f" The same as `{found.option}`." if found.option else ""
+    return f"{found.about}{same}" + (f" Also called {', '.join(also)}." if also else "")

@@ -1,0 +1,121 @@
+"""The requests of ``kpybroker cluster`` and ``doctor``: brokers, features, log directories, the quorum."""
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from kpybroker.client.client import Client, Spot, raise_for
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+from kpywire.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
+from kpywire.messages.describe_cluster import DescribeClusterRequest, DescribeClusterResponse
+from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
+from kpywire.messages.describe_quorum import (
+    DescribeQuorumRequest,
+    DescribeQuorumRequestPartitionData,
+    DescribeQuorumRequestTopicData,
+    DescribeQuorumResponsePartitionData,
+)
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class Feature(NamedTuple):
+    """A feature of the cluster; ``finalized`` is 0 where it is off."""
+
+    name: str
+    first_supported: int
+    last_supported: int
+    finalized: int
+
+
+class LogDirectory(NamedTuple):
+    """A log directory of a broker. Sizes are -1 where the broker does not report them."""
+
+    broker: int
+    path: str
+    error_code: int
+    partitions: int
+    used_bytes: int
+    total_bytes: int
+    usable_bytes: int
+
+
+def describe(client: Client) -> DescribeClusterResponse:
+    """The cluster's id and its brokers, with the fenced ones where the cluster reports them. Raises KafkaError."""
+    request = DescribeClusterRequest(include_cluster_authorized_operations=False, include_fenced_brokers=True)
+    try:
+        answer: DescribeClusterResponse = client.call(request)
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+        request.include_fenced_brokers = False
+        answer = client.call(request)
+    raise_for(answer.error_code, "cluster", answer.error_message)
+    return answer
+
+
+def features(client: Client) -> list[Feature]:
+    """All features that a broker supports or that are finalised, by name."""
+    answer: ApiVersionsResponse = client.call(
+        ApiVersionsRequest(client_software_name="kpybroker", client_software_version="0")
+    )
+    raise_for(answer.error_code, "features")
+    finalized = {each.name: each.max_version_level for each in answer.finalized_features}
+    supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
+    return [
+        Feature(name, *supported.get(name, (0, 0)), finalized.get(name, 0)) for name in sorted({*supported, *finalized})
+    ]
+
+
+def log_directories(client: Client, *brokers: int) -> list[LogDirectory]:
+    """The log directories of brokers, of all by default. Raises KafkaError, Unreachable."""
+    there = [node.node_id for node in client.nodes()]
+    found = []
+    for broker in brokers or there:
+        if broker not in there:
+            raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {broker}")
+        answer = client.call_node(broker, DescribeLogDirsRequest(topics=None))
+        raise_for(answer.error_code, f"log directories of broker {broker}")
+        for each in answer.results:
+            sizes = [part.partition_size for topic in each.topics for part in topic.partitions]
+            found.append(
+                LogDirectory(
+                    broker, each.log_dir, each.error_code, len(sizes), sum(sizes), each.total_bytes, each.usable_bytes
+                )
+            )
+    return found
+
+
+def directory_of(client: Client, spot: Spot) -> tuple[int, str] | None:
+    """The broker that leads a partition, and the log directory it is in; None if it is not reported. Raises
+    KafkaError."""
+    broker = client.leader(spot)
+    wanted = DescribableLogDirTopic(topic=spot.topic, partitions=[spot.partition])
+    for each in client.call_node(broker, DescribeLogDirsRequest(topics=[wanted])).results:
+        if any(part.partition_index == spot.partition for topic in each.topics for part in topic.partitions):
+            return broker, f"{each.log_dir.rstrip('/')}/{spot}"
+    return None
+
+
+def quorum(client: Client) -> DescribeQuorumResponsePartitionData:
+    """The controllers' quorum: leader, voters, observers. Raises KafkaError."""
+    partition = DescribeQuorumRequestPartitionData(partition_index=0)
+    request = DescribeQuorumRequest(
+        topics=[DescribeQuorumRequestTopicData(topic_name=METADATA_TOPIC, partitions=[partition])]
+    )
+    answer = client.call(request)
+    raise_for(answer.error_code, "quorum", answer.error_message)
+    found: DescribeQuorumResponsePartitionData = answer.topics[0].partitions[0]
+    raise_for(found.error_code, "quorum", found.error_message)
+    return found
+
+
+def leaders(client: Client) -> Mapping[int, tuple[int, int]]:
+    """The number of partitions that each broker leads, and of its replicas."""
+    counts: dict[int, tuple[int, int]] = {}
+    for topic in client.topics():
+        for each in topic.partitions:
+            for replica in each.replica_nodes:
+                led, held = counts.get(replica, (0, 0))
+                counts[replica] = (led + (each.leader_id == replica), held + 1)
+    return counts

@@ -1,0 +1,139 @@
+"""The requests of ``kpybroker configs``: the configs of one resource, and changes of them. Raises KafkaError."""
+
+from collections.abc import Callable, Iterable
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from kpybroker.client.client import Client, raise_for
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+from kpywire.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResourceResult,
+)
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kpywire.messages.list_config_resources import ListConfigResourcesRequest
+
+
+class Kind(IntEnum):
+    """Kafka's ConfigResource.Type."""
+
+    TOPIC = 2
+    BROKER = 4
+    BROKER_LOGGER = 8
+    CLIENT_METRICS = 16
+    GROUP = 32
+
+
+class Operation(IntEnum):
+    """Kafka's AlterConfigOp.OpType."""
+
+    SET = 0
+    DELETE = 1
+    APPEND = 2
+    SUBTRACT = 3
+
+
+SOURCES = {
+    1: "topic",
+    2: "broker",
+    3: "all brokers",
+    4: "server.properties",
+    5: "default",
+    6: "logger",
+    7: "client metrics",
+    8: "group",
+}
+"""Kafka's DescribeConfigsResponse.ConfigSource, in words."""
+DEFAULT_SOURCE = 5
+TYPES = ("unknown", "boolean", "string", "int", "short", "long", "double", "list", "class", "password")
+BROKER_KINDS = (Kind.BROKER, Kind.BROKER_LOGGER)
+
+
+class Resource(NamedTuple):
+    """A resource that has configs. A broker's name is its id; an empty name stands for all brokers."""
+
+    kind: Kind
+    name: str
+
+    def __str__(self) -> str:
+        if self.kind is Kind.BROKER and not self.name:
+            return "all brokers"
+        return f"{self.kind.name.lower().replace('_', ' ')} {self.name}"
+
+
+class Change(NamedTuple):
+    """An operation on one config. ``value`` is None for DELETE."""
+
+    operation: Operation
+    name: str
+    value: str | None
+
+
+def describe(
+    client: Client,
+    resource: Resource,
+    names: Iterable[str] = (),
+    *,
+    synonyms: bool = False,
+    documentation: bool = False,
+) -> list[DescribeConfigsResourceResult]:
+    """The configs of a resource by name: all, or those with the given names. Raises KafkaError."""
+    wanted = DescribeConfigsResource(
+        resource_type=resource.kind, resource_name=resource.name, configuration_keys=sorted(names) or None
+    )
+    request = DescribeConfigsRequest(resources=[wanted], include_synonyms=synonyms, include_documentation=documentation)
+
+    def attempt() -> list[DescribeConfigsResourceResult]:
+        (answer,) = _answerer(client, resource)(request).results
+        raise_for(answer.error_code, str(resource), answer.error_message)
+        return sorted(answer.configs, key=lambda each: str(each.name))
+
+    _look_for_topic(client, resource)
+    return client.retrying(attempt)
+
+
+def alter(client: Client, resource: Resource, changes: Iterable[Change], *, validate_only: bool = False) -> None:
+    """Change configs of a resource, all or none. Raises KafkaError."""
+    configs = [AlterableConfig(name=each.name, config_operation=each.operation, value=each.value) for each in changes]
+    request = IncrementalAlterConfigsRequest(
+        resources=[AlterConfigsResource(resource_type=resource.kind, resource_name=resource.name, configs=configs)],
+        validate_only=validate_only,
+    )
+
+    def attempt() -> None:
+        for answer in _answerer(client, resource)(request).responses:
+            raise_for(answer.error_code, str(resource), answer.error_message)
+
+    _look_for_topic(client, resource)
+    client.retrying(attempt)
+
+
+def resources(client: Client, kind: Kind) -> list[str]:
+    """The names of the resources of a kind that have configs or may have them (KIP-1142). Raises KafkaError."""
+    answer = client.call(ListConfigResourcesRequest(resource_types=[kind]))
+    raise_for(answer.error_code, "config resources")
+    return sorted(each.resource_name for each in answer.config_resources)
+
+
+def _look_for_topic(client: Client, resource: Resource) -> None:
+    """Raise KafkaError at once for a topic that does not exist, since clients retry requests with that error."""
+    if resource.kind == Kind.TOPIC:
+        client.topic(resource.name)
+
+
+def _answerer(client: Client, resource: Resource) -> Callable[[Any], Any]:
+    """The node that answers for the resource: a broker for itself, any broker for all others."""
+    if resource.kind not in BROKER_KINDS or not resource.name:
+        return client.call
+    if not resource.name.isdecimal():
+        raise KafkaError(error_codes.INVALID_REQUEST, f"a broker has a number, not {resource.name!r}")
+    node_id = int(resource.name)
+    if node_id not in {node.node_id for node in client.nodes()}:
+        raise KafkaError(error_codes.BROKER_NOT_AVAILABLE, f"there is no broker {node_id}")
+    return lambda request: client.call_node(node_id, request)

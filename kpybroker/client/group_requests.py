@@ -1,0 +1,236 @@
+"""The requests of ``kpybroker groups`` and ``offsets`` to group coordinators: one function each, errors as KafkaError.
+
+Groups of the classic protocol and of KIP-848's protocol are read into the same form; share and streams groups are only
+listed.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+
+from kpybroker.client.client import Client, Spot, raise_for
+from kpybroker.client.consumer_protocol import assigned_spots
+from kpybroker.errors import KafkaError
+from kpywire import error_codes
+from kpywire.messages.consumer_group_describe import ConsumerGroupDescribeRequest
+from kpywire.messages.delete_groups import DeleteGroupsRequest
+from kpywire.messages.describe_groups import DescribeGroupsRequest
+from kpywire.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from kpywire.messages.list_groups import ListedGroup, ListGroupsRequest
+from kpywire.messages.offset_commit import OffsetCommitRequest, OffsetCommitRequestPartition, OffsetCommitRequestTopic
+from kpywire.messages.offset_delete import OffsetDeleteRequest, OffsetDeleteRequestPartition, OffsetDeleteRequestTopic
+from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup, OffsetFetchRequestTopics
+
+CONSUMER = "consumer"
+CLASSIC = "classic"
+DEAD = "Dead"
+EMPTY = "Empty"
+WITH_NAMES = 9
+"""The last versions of OffsetFetch and OffsetCommit that name topics; later ones have their ids."""
+WITH_TYPES = 4
+"""ListGroups answers groups of every type from version 4 on, without their types."""
+
+
+class Member(NamedTuple):
+    """A member of a group; ``assigned`` is None where the protocol's bytes are not a consumer's."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    host: str
+    assigned: tuple[Spot, ...] | None
+
+
+class Group(NamedTuple):
+    """A group as its coordinator describes it. ``kind`` is classic or consumer, ``protocol`` the assignor."""
+
+    name: str
+    kind: str
+    state: str
+    protocol_type: str
+    protocol: str
+    coordinator: int
+    members: tuple[Member, ...]
+
+
+class Commit(NamedTuple):
+    """A committed offset, with what its committer added."""
+
+    offset: int
+    leader_epoch: int
+    metadata: str
+
+
+def list_groups(client: Client) -> list[ListedGroup]:
+    """All groups of all brokers, by name. Raises KafkaError."""
+    groups: dict[str, ListedGroup] = {}
+    for node in client.nodes():
+        answer = client.retrying(partial(_list, client, node.node_id))
+        groups |= {group.group_id: group for group in answer}
+    return [groups[name] for name in sorted(groups)]
+
+
+def _list(client: Client, node_id: int) -> list[ListedGroup]:
+    answer = client.call_node(node_id, ListGroupsRequest())
+    raise_for(answer.error_code, "groups")
+    groups: list[ListedGroup] = answer.groups
+    return groups
+
+
+def describe(client: Client, name: str) -> Group:
+    """A group and its members. GROUP_ID_NOT_FOUND if there is none."""
+    return client.retrying(lambda: _describe(client, name))
+
+
+def _describe(client: Client, name: str) -> Group:
+    coordinator = client.coordinator(name)
+    try:
+        request = ConsumerGroupDescribeRequest(group_ids=[name], include_authorized_operations=False)
+        (found,) = client.call_node(coordinator, request).groups
+    except KafkaError as error:
+        if error.code != error_codes.UNSUPPORTED_VERSION:
+            raise
+    else:
+        if found.error_code != error_codes.GROUP_ID_NOT_FOUND:
+            raise_for(found.error_code, f"group {name}", found.error_message)
+            return _of_consumer_protocol(found, coordinator)
+    (found,) = client.call_node(coordinator, DescribeGroupsRequest(groups=[name])).groups
+    if found.error_code == error_codes.GROUP_ID_NOT_FOUND or found.group_state == DEAD:
+        raise KafkaError(error_codes.GROUP_ID_NOT_FOUND, f"group {name} does not exist")
+    raise_for(found.error_code, f"group {name}")
+    members = tuple(
+        Member(
+            each.member_id,
+            each.group_instance_id,
+            each.client_id,
+            each.client_host,
+            assigned_spots(each.member_assignment) if found.protocol_type == CONSUMER else None,
+        )
+        for each in found.members
+    )
+    return Group(name, CLASSIC, found.group_state, found.protocol_type, found.protocol_data, coordinator, members)
+
+
+def _of_consumer_protocol(found: Any, coordinator: int) -> Group:
+    members = tuple(
+        Member(each.member_id, each.instance_id, each.client_id, each.client_host, _spots(each.assignment))
+        for each in found.members
+    )
+    return Group(found.group_id, CONSUMER, found.group_state, CONSUMER, found.assignor_name, coordinator, members)
+
+
+def _spots(assignment: Any) -> tuple[Spot, ...]:
+    return tuple(Spot(topic.topic_name, index) for topic in assignment.topic_partitions for index in topic.partitions)
+
+
+def committed(client: Client, name: str, spots: Iterable[Spot] | None = None) -> dict[Spot, Commit]:
+    """The offsets a group has committed, all or those of ``spots``; partitions without one are left out."""
+    topics = None if spots is None else _by_topic(spots)
+    wanted = None
+    if topics is not None:
+        wanted = [OffsetFetchRequestTopics(name=topic, partition_indexes=found) for topic, found in topics.items()]
+    request = OffsetFetchRequest(groups=[OffsetFetchRequestGroup(group_id=name, topics=wanted)], require_stable=True)
+    return client.retrying(lambda: _committed(client, name, request))
+
+
+def _committed(client: Client, name: str, request: OffsetFetchRequest) -> dict[Spot, Commit]:
+    (group,) = client.call_coordinator(name, request, newest=WITH_NAMES).groups
+    raise_for(group.error_code, f"group {name}")
+    commits = {}
+    for topic in group.topics:
+        for each in topic.partitions:
+            spot = Spot(topic.name, each.partition_index)
+            raise_for(each.error_code, f"offset of {spot}")
+            if each.committed_offset >= 0:
+                commits[spot] = Commit(each.committed_offset, each.committed_leader_epoch, each.metadata or "")
+    return dict(sorted(commits.items()))
+
+
+def commit(
+    client: Client,
+    name: str,
+    offsets: Mapping[Spot, int],
+    *,
+    member_id: str = "",
+    generation: int = -1,
+    instance_id: str | None = None,
+) -> None:
+    """Commit offsets, as a member of the group or, without one, for a group that is empty. Raises KafkaError."""
+    topics = [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=index, committed_offset=offsets[Spot(topic, index)], committed_metadata=""
+                )
+                for index in indexes
+            ],
+        )
+        for topic, indexes in _by_topic(offsets).items()
+    ]
+    request = OffsetCommitRequest(
+        group_id=name,
+        generation_id_or_member_epoch=generation,
+        member_id=member_id,
+        group_instance_id=instance_id,
+        topics=topics,
+    )
+    client.retrying(lambda: _commit(client, name, request))
+
+
+def _commit(client: Client, name: str, request: OffsetCommitRequest) -> None:
+    for topic in client.call_coordinator(name, request, newest=WITH_NAMES).topics:
+        for each in topic.partitions:
+            raise_for(each.error_code, f"offset of {Spot(topic.name, each.partition_index)}")
+
+
+def delete_offsets(client: Client, name: str, spots: Iterable[Spot]) -> dict[Spot, int]:
+    """Delete committed offsets. Return the error code of each partition. Raises KafkaError if the group refuses as a
+    whole."""
+    topics = [
+        OffsetDeleteRequestTopic(
+            name=topic, partitions=[OffsetDeleteRequestPartition(partition_index=index) for index in indexes]
+        )
+        for topic, indexes in _by_topic(spots).items()
+    ]
+    request = OffsetDeleteRequest(group_id=name, topics=topics)
+
+    def attempt() -> dict[Spot, int]:
+        answer = client.call_coordinator(name, request)
+        raise_for(answer.error_code, f"group {name}")
+        return {
+            Spot(topic.name, each.partition_index): each.error_code
+            for topic in answer.topics
+            for each in topic.partitions
+        }
+
+    return client.retrying(attempt)
+
+
+def delete(client: Client, name: str) -> None:
+    """Delete a group and its offsets. Raises KafkaError: NON_EMPTY_GROUP, GROUP_ID_NOT_FOUND."""
+
+    def attempt() -> None:
+        for result in client.call_coordinator(name, DeleteGroupsRequest(groups_names=[name])).results:
+            raise_for(result.error_code, f"group {name}")
+
+    client.retrying(attempt)
+
+
+def remove_members(client: Client, name: str, members: Iterable[MemberIdentity]) -> list[tuple[str, int]]:
+    """Remove members (KIP-345). Return the name and error code of each. Raises KafkaError."""
+    request = LeaveGroupRequest(group_id=name, members=list(members))
+
+    def attempt() -> list[tuple[str, int]]:
+        answer = client.call_coordinator(name, request)
+        raise_for(answer.error_code, f"group {name}")
+        return [(each.group_instance_id or each.member_id, each.error_code) for each in answer.members]
+
+    return client.retrying(attempt)
+
+
+def _by_topic(spots: Iterable[Spot]) -> dict[str, list[int]]:
+    topics: dict[str, list[int]] = {}
+    for spot in sorted(spots):
+        topics.setdefault(spot.topic, []).append(spot.partition)
+    return topics

@@ -1,0 +1,76 @@
+"""The lag of a group, in records and in time: log ends compared with committed offsets.
+
+Lag in time is the age of the oldest record that is not read yet: the usual meaning of "five minutes behind".
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+from kpybroker.client.client import LATEST_TIMESTAMP, Client, Spot
+from kpybroker.client.reader import Reader
+from kpybroker.errors import KafkaError
+
+
+class Lag(NamedTuple):
+    """The progress of a group in a partition; None where a value is unknown."""
+
+    committed: int | None
+    log_end: int | None
+    oldest_unread_ms: int | None
+    """The timestamp of the first record behind the committed offset; None if there is none."""
+
+    @property
+    def records(self) -> int | None:
+        if self.committed is None or self.log_end is None:
+            return None
+        return max(self.log_end - self.committed, 0)
+
+    def behind_ms(self, now_ms: int) -> int | None:
+        """The age of the oldest unread record; 0 if all are read."""
+        if self.records == 0:
+            return 0
+        return None if self.oldest_unread_ms is None else max(now_ms - self.oldest_unread_ms, 0)
+
+
+def measure(client: Client, committed: Mapping[Spot, int], spots: Iterable[Spot]) -> dict[Spot, Lag]:
+    """The lag of each partition. Partitions whose topic or leader does not exist have only their committed offset."""
+    ends = log_ends(client, spots)
+    behind = {spot: committed[spot] for spot, end in ends.items() if spot in committed and committed[spot] < end}
+    unread = first_timestamps(client, behind)
+    return {spot: Lag(committed.get(spot), ends.get(spot), unread.get(spot)) for spot in sorted(spots)}
+
+
+def log_ends(client: Client, spots: Iterable[Spot]) -> dict[Spot, int]:
+    """The log ends of those partitions that have a leader."""
+    wanted = set(spots)
+    topics = client.topics({spot.topic for spot in wanted}) if wanted else []
+    led = {
+        Spot(topic.name or "", each.partition_index)
+        for topic in topics
+        for each in topic.partitions
+        if each.leader_id >= 0
+    }
+    return client.list_offsets(dict.fromkeys(wanted & led, LATEST_TIMESTAMP)) if wanted & led else {}
+
+
+def first_timestamps(client: Client, positions: Mapping[Spot, int]) -> dict[Spot, int]:
+    """The timestamp of the first record at or behind each offset. Offsets that are gone or cannot be read are left
+    out."""
+    found: dict[Spot, int] = {}
+    left = dict(positions)
+    while left:
+        before = len(left)
+        try:
+            for spot, record in Reader(client, left).poll_firsts().items():
+                found[spot] = record.timestamp
+                del left[spot]
+        except KafkaError:
+            # One offset is out of range: the others are asked one by one.
+            if len(left) == 1:
+                break
+            for spot, offset in left.items():
+                found |= first_timestamps(client, {spot: offset})
+            break
+        if len(left) == before:
+            break
+    return found

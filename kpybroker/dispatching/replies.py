@@ -1,0 +1,78 @@
+"""Replies: a response with its header and size in front, as bytes and slices of files."""
+
+import logging
+from struct import Struct
+from typing import Any, Final
+
+from kpybroker.answered_errors import Errors
+from kpybroker.calls.call import Call
+from kpybroker.calls.steps import Work
+from kpybroker.dispatching.served import Served
+from kpybroker.server.connection import Connection
+from kpybroker.server.outbox import Reply
+from kpywire.codec import encoder_in_steps
+
+log = logging.getLogger("kpybroker.dispatch")
+
+_HEADER_V0: Final = Struct(">ii")
+_HEADER_V1: Final = Struct(">iiB")
+
+
+def encode(served: Served, correlation_id: int, response: Any, encoded: list[Any] | None = None) -> Reply:
+    """Encode the reply. ``encoded`` is the response, if it was already encoded in steps."""
+    if encoded is None:
+        if served.errors_in is not None:
+            _count_errors(served, served.errors_in, response)
+        parts: list[Any] = []
+        served.encode(response, parts)
+    else:
+        parts = encoded
+    if not served.sends_files or (len(parts) == 1 and type(parts[0]) is bytes):
+        body = parts[0] if len(parts) == 1 else b"".join(parts)
+        size = len(body)
+        served.counters.response_bytes += size
+        if served.header_v1:
+            return _HEADER_V1.pack(size + 5, correlation_id, 0) + body
+        return _HEADER_V0.pack(size + 4, correlation_id) + body
+    parts.insert(0, b"")
+    size = 0
+    for part in parts:
+        size += len(part)
+    if served.header_v1:
+        parts[0] = _HEADER_V1.pack(size + 5, correlation_id, 0)
+    else:
+        parts[0] = _HEADER_V0.pack(size + 4, correlation_id)
+    served.counters.response_bytes += size
+    return parts
+
+
+def encode_in_steps(served: Served, correlation_id: int, response: Any, call: Call) -> Work:
+    """Encode the reply, in steps if the response has many elements."""
+    if served.errors_in is None:
+        return encode(served, correlation_id, response)
+    _count_errors(served, served.errors_in, response)
+    yield None
+    encode_response = encoder_in_steps(type(response), call.api_version)
+    yield None
+    parts: list[Any] = []
+    yield from encode_response(response, parts)
+    return encode(served, correlation_id, response, parts)
+
+
+def encode_late(served: Served, correlation_id: int, response: Any, connection: Connection) -> Reply | None:
+    """Encode the reply of a late answer. Its request's call has returned, so an error closes the connection here."""
+    if response is None:
+        return None
+    try:
+        return encode(served, correlation_id, response)
+    except Exception:
+        log.exception("The reply to %s could not be encoded; its connection is closed", connection)
+        connection.close()
+        return None
+
+
+def _count_errors(served: Served, errors: Errors, response: Any) -> None:
+    codes: list[int] = []
+    errors(response, codes)
+    for code in codes:
+        served.counters.count_error(code)

@@ -1,0 +1,115 @@
+"""The requests that are served: for each API key and version its decoder, its handler and its encoder.
+
+They are compiled, in steps, when a (key, version) is first used.
+"""
+
+from collections.abc import Callable, Generator
+from inspect import isgeneratorfunction
+from struct import Struct
+from typing import Any, Final
+
+from kpybroker.answered_errors import Errors, errors_in
+from kpybroker.calls.call import Call, Handle
+from kpybroker.calls.steps import Work
+from kpybroker.counters import ApiCounters
+from kpybroker.dispatching.traits import TRAITS
+from kpywire import api
+from kpywire.codec import decoder, encoder
+from kpywire.header import response_header_version
+
+Intercept = Callable[[int, Handle], Handle]
+"""(api key, its handler) -> the function that is called in place of the handler."""
+HEADER: Final = Struct(">hhih")
+"""The start of every request: api key, version, correlation id and the length of the client id."""
+
+
+class Served:
+    """One served (api key, version)."""
+
+    __slots__ = (
+        "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests", "sends_files",
+        "work",
+    )  # fmt: skip
+
+    def __init__(  # noqa: PLR0913
+        self,
+        decode: Callable[[memoryview, int], tuple[Any, int]],
+        handle: Handle,
+        encode: Callable[[Any, list[Any]], None],
+        counters: ApiCounters,
+        errors: Errors | None,
+        work: Callable[..., Work] | None,
+        *,
+        header_v1: bool,
+        is_whole: bool,
+        sends_files: bool,
+    ) -> None:
+        """``errors`` finds Kafka's errors in answers; it is None if the handler counts them itself. ``work`` is the
+        handler that works in steps; it is None if there is none, or if the handler is intercepted. ``sends_files``:
+        answers may hold slices of files.
+        """
+        self.decode = decode
+        self.handle = handle
+        self.encode = encode
+        self.header_v1 = header_v1
+        self.counters = counters
+        self.errors_in = errors
+        self.work = work
+        self.is_whole = is_whole
+        self.sends_files = sends_files
+        self.requests = 0
+
+
+class KnownCall:
+    """A request header that was read before on this connection. The next one differs only in its correlation id.
+
+    ``header_rest`` holds the bytes after the length of the client id: the id itself and the header's tagged fields.
+    """
+
+    __slots__ = ("call", "header_end", "header_rest", "id_bytes", "served")
+
+    def __init__(self, served: Served, call: Call, frame: memoryview, header_end: int) -> None:
+        self.served = served
+        self.call = call
+        self.id_bytes: int = HEADER.unpack_from(frame)[3]
+        self.header_end = header_end
+        self.header_rest = bytes(frame[10:header_end])
+
+
+def serve(
+    module: Any, api_key: int, api_version: int, counters: ApiCounters, intercept: Intercept | None
+) -> Generator[None, None, Served]:
+    """Compile the `Served` of this key and version with the handler of ``module``, in steps."""
+    if hasattr(module, "codec"):
+        codec = module.codec(api_version)
+        decode, encode, errors = codec.decode, codec.encode, None
+    else:
+        errors = errors_in(api.response_class(api_key)) if api_key != api.FETCH else None
+        yield
+        decode = decoder(api.request_class(api_key), api_version)
+        yield
+        encode = encoder(api.response_class(api_key), api_version)
+        yield
+    handle = _sharing(module.handle) if isgeneratorfunction(module.handle) else module.handle
+    return Served(
+        decode,
+        handle if intercept is None else intercept(api_key, handle),
+        encode,
+        counters.prepare(),
+        errors,
+        _work_of(module) if intercept is None else None,
+        header_v1=response_header_version(api_key, api_version) == 1,
+        is_whole=TRAITS[api_key].is_whole,
+        sends_files=api_key == api.FETCH,
+    )
+
+
+def _sharing(handle: Callable[[Any, Any, Call], Work]) -> Handle:
+    """Wrap a handler that works in steps into one that returns its answer or a `Pending`."""
+    return lambda broker, request, call: call.peer.share(handle(broker, request, call))
+
+
+def _work_of(module: Any) -> Callable[..., Work] | None:
+    """A module's handler that works in steps: the only one, or the one for large requests; None without one."""
+    work: Callable[..., Work] | None = getattr(module, "handle_in_steps", None)
+    return module.handle if isgeneratorfunction(module.handle) else work

@@ -1,0 +1,96 @@
+"""Writes docs/fairness.md: how fairness works, with its constants. ``python -m kpybroker.fairness.document``.
+
+The tables are made of `kpybroker.fairness.times`, from its comments and docstrings; a test holds the file against it.
+"""
+
+import ast
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+from kpybroker.fairness import times
+
+_HEAD: Final = """\
+# How fairness works
+
+Written by `python -m kpybroker.fairness.document` from `kpybroker/fairness/times.py`.
+
+A node is one event loop. Whatever runs on it keeps everybody else waiting, so a request may use the loop for half a
+millisecond at a stretch. Four rules follow from that.
+
+1. **Cheap connections are served immediately; expensive ones queue.** A connection that uses more than its share owes
+   time, and a new one begins with a small debt. While it owes anything, its requests wait in the line
+   (`kpybroker/fairness/line.py`). One turn of the loop serves one piece of the line and then every cheap connection
+   that is readable. Each short piece pays back a part of the debt.
+2. **Large requests are cut into slices** (`kpybroker/fairness/slices.py`). Decoding, handling and encoding are
+   generators; after each slice the request joins the line again.
+3. **Work that cannot be sliced draws on a shared time budget** (`kpybroker/fairness/account.py`). Occasional
+   administrative requests never exhaust it. A flood does, and then has to wait.
+4. **Requests that end a transaction go first** (`kpybroker/fairness/aside.py`), since the producer and all readers of
+   committed records wait for them.
+
+```
+                    readable
+                       |
+        owes nothing   v   owes time, or larger than 128 KiB in a shared turn
+          +------------+-------------+
+          |                          v
+          |                 +------ line ------+   one piece per turn of the loop
+          |                 |  o  o  o  o  o   |<----------------------+
+          |                 +--------+---------+                       |
+          v                          v                                 |
+        serve ------------------> a slice ----- more to do ------------+
+          |                          |
+          v                          v
+        reply                      reply
+```
+
+When many connections are readable at once, their appends are gathered into one write per file, and their replies leave
+together (`kpybroker/fairness/turn.py`). Any read of a log writes its gathered appends first, so batching is invisible
+to others.
+
+What a client can cost in memory and connections is in [bounds.md](bounds.md).
+"""
+
+
+def document() -> str:
+    """The whole page."""
+    lines = [_HEAD]
+    for title, constants in _sections():
+        lines += [f"## {title}", "", "| constant | value | meaning |", "|---|---|---|"]
+        lines += [f"| `{name}` | {_value(name)} | {meaning} |" for name, meaning in constants]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _sections() -> Iterator[tuple[str, list[tuple[str, str]]]]:
+    """The constants under each comment of `times`: (name, docstring)."""
+    source = Path(times.__file__).read_text()
+    lines = source.splitlines()
+    titles = {number: line[2:-1] for number, line in enumerate(lines, 1) if line.startswith("# ")}
+    starts = sorted(titles)
+    body = ast.parse(source).body
+    found: dict[int, list[tuple[str, str]]] = {start: [] for start in starts}
+    for constant, meaning in pairwise(body):
+        if isinstance(constant, ast.AnnAssign) and isinstance(meaning, ast.Expr):
+            assert isinstance(constant.target, ast.Name)
+            assert isinstance(meaning.value, ast.Constant)
+            section = max(start for start in starts if start < constant.lineno)
+            found[section].append((constant.target.id, str(meaning.value.value)))
+    return ((titles[start], constants) for start, constants in found.items())
+
+
+def _value(name: str) -> str:
+    value = getattr(times, name)
+    unit = name.rpartition("_")[2]
+    if unit == "NS":
+        return f"{value / 1e6:g} ms" if value >= 1_000_000 else f"{value / 1e3:g} µs"
+    if unit == "BYTES":
+        return f"{value >> 20} MiB" if value >= 1 << 20 else f"{value >> 10} KiB"
+    return f"{value:g} ms" if unit == "MS" else f"{value:g}"
+
+
+if __name__ == "__main__":
+    Path(sys.argv[1] if len(sys.argv) > 1 else "docs/fairness.md").write_text(document())

@@ -1,0 +1,71 @@
+"""How the records of offsets, and the markers of transactions, change a shard (Kafka: ``OffsetMetadataManager.replay``,
+``replayEndTransactionMarker``)."""
+
+from sys import intern
+
+from kpybroker.groups.group import Group
+from kpybroker.groups.offsets.committed import find_committed, pack, unpack
+from kpybroker.groups.shard import GroupShard
+from kpybroker.journal import ProducerEpoch
+from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey, LegacyOffsetCommitValue
+from kpywire.group_records.offset_commit import OffsetCommitKey, OffsetCommitValue
+
+
+def take_commit(
+    shard: GroupShard,
+    key: OffsetCommitKey | LegacyOffsetCommitKey,
+    value: OffsetCommitValue | LegacyOffsetCommitValue | None,
+    offset: int,
+    producer: ProducerEpoch | None,
+) -> None:
+    """Apply a commit, or its tombstone. A commit of a transaction is pending until the marker."""
+    if value is None:
+        _forget(shard, key.group, key.topic, key.partition)
+        return
+    packed = pack(value, offset)
+    group = shard.groups.get(key.group)
+    if group is None:
+        group = shard.groups[key.group] = Group(key.group)
+    if producer is not None:
+        _take_pending(shard, group, key.topic, key.partition, producer.producer_id, packed)
+        return
+    partitions = group.offsets.get(key.topic)
+    if partitions is None:
+        topic = intern(key.topic)
+        partitions = group.offsets[topic] = {}
+        shard.topics.add(topic)
+    partitions[key.partition] = packed
+
+
+def take_marker(shard: GroupShard, producer_id: int, *, commit: bool) -> None:
+    """End a transaction. An offset that was committed after the transaction's is kept."""
+    for group_id, topic, partition in shard.open_transactions.pop(producer_id, ()):
+        group = shard.groups[group_id]
+        by_producer = group.pending[topic, partition]
+        packed = by_producer.pop(producer_id)
+        if not by_producer:
+            del group.pending[topic, partition]
+        if commit:
+            before = find_committed(group, topic, partition)
+            if before is None or before.record_offset < unpack(packed).record_offset:
+                group.offsets.setdefault(intern(topic), {})[partition] = packed
+
+
+def _take_pending(shard: GroupShard, group: Group, topic: str, partition: int, producer_id: int, packed: bytes) -> None:
+    group.pending.setdefault((topic, partition), {})[producer_id] = packed
+    shard.topics.add(topic)
+    shard.open_transactions.setdefault(producer_id, set()).add((group.group_id, topic, partition))
+
+
+def _forget(shard: GroupShard, group_id: str, topic: str, partition: int) -> None:
+    group = shard.groups.get(group_id)
+    if group is None:
+        return
+    partitions = group.offsets.get(topic)
+    if partitions is not None and partitions.pop(partition, None) is not None and not partitions:
+        del group.offsets[topic]
+    for producer_id in group.pending.pop((topic, partition), ()):
+        touched = shard.open_transactions[producer_id]
+        touched.discard((group_id, topic, partition))
+        if not touched:
+            del shard.open_transactions[producer_id]

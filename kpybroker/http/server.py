@@ -1,0 +1,111 @@
+"""A small HTTP/1.1 server on the event loop: one answer per connection, bounded in time, memory and connections.
+
+Nothing of it is imported by a node whose second port is switched off.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from http import HTTPStatus
+from typing import Final
+
+from kpybroker.http.request import Answer, Refused, Request, Route, body_bytes, parse_head
+
+log = logging.getLogger("kpybroker.http")
+
+MOST_HEAD_BYTES: Final = 8 * 1024
+READ_TIMEOUT_S: Final = 5.0
+SEND_TIMEOUT_S: Final = 30.0
+MOST_CONNECTIONS: Final = 64
+
+
+class HttpServer:
+    """The server of some routes, by path."""
+
+    def __init__(self, routes: Mapping[str, Route]) -> None:
+        self.routes = routes
+        self._server: asyncio.Server | None = None
+        self._connections: set[asyncio.Task[None] | None] = set()
+
+    async def start(self, host: str, port: int) -> int:
+        """Listen; the port, which is the system's choice when 0 was asked for. Raises OSError."""
+        self._server = await asyncio.start_server(self._serve, host, port, limit=MOST_HEAD_BYTES)
+        bound: int = self._server.sockets[0].getsockname()[1]
+        return bound
+
+    async def stop(self) -> None:
+        """Stop listening, and end what is being served."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        serving = [task for task in self._connections if task is not None]
+        for task in serving:
+            task.cancel()
+        await asyncio.gather(*serving, return_exceptions=True)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        self._connections.add(task)
+        try:
+            if len(self._connections) > MOST_CONNECTIONS:
+                return
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                head = await reader.readuntil(b"\r\n\r\n")
+                try:
+                    request = parse_head(head[:-4])
+                    route = self._route(request)
+                    request = request._replace(body=await reader.readexactly(body_bytes(request)))
+                except Refused as refused:
+                    route, answer = None, Answer(refused.status, [f"{refused}\n".encode()])
+            if route is not None:
+                answer = await self._answer(route, request)
+            if not writer.transport.is_closing():
+                await _send(writer, answer)
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, asyncio.CancelledError):
+            # The peer does not speak HTTP, or is gone, or the server ends: there is nobody to answer.
+            return
+        finally:
+            self._connections.discard(task)
+            writer.close()
+
+    def _route(self, request: Request) -> Route:
+        """The route of a request's path; Refused if there is none for it."""
+        route = self.routes.get(request.path)
+        if route is None:
+            *first, last = self.routes
+            raise Refused(HTTPStatus.NOT_FOUND, f"there are {', '.join(first)} and {last}")
+        if request.method not in route.methods:
+            raise Refused(HTTPStatus.METHOD_NOT_ALLOWED, f"{' or '.join(sorted(route.methods))} only")
+        return route
+
+    @staticmethod
+    async def _answer(route: Route, request: Request) -> Answer:
+        try:
+            return await route.answer(request)
+        except Exception:
+            log.exception("The HTTP request %s could not be answered because of a defect", request.path)
+            line = f"{request.path} cannot be answered; the log says why\n"
+            return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [line.encode()])
+
+
+async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
+    from email.utils import formatdate  # takes long to import, and most nodes are never asked
+
+    headers = {
+        "Date": formatdate(usegmt=True),
+        "Content-Type": answer.content_type,
+        **answer.headers,
+        "Content-Length": str(sum(map(len, answer.body))),
+        "Connection": "close",
+    }
+    lines = [
+        f"HTTP/1.1 {answer.status.value} {answer.status.phrase}",
+        *(f"{name}: {headers[name]}" for name in headers),
+    ]
+    writer.write("\r\n".join([*lines, "", ""]).encode())
+    async with asyncio.timeout(SEND_TIMEOUT_S):
+        for piece in answer.body:
+            writer.write(piece)
+            await writer.drain()
+            # A fast reader lets drain go on at once, and the others want their turn.
+            await asyncio.sleep(0)

@@ -1,0 +1,173 @@
+"""The way from a node to the active controller, wherever it is (Kafka's ``NodeToControllerChannelManager``).
+
+A request goes to the controller of this process if that is the active one, else over the network to the leader that the
+quorum's replica knows. A request that finds no controller there, or whose connection is lost, goes to the next leader.
+If it finds none within ``request.timeout.ms``, it is answered with a timeout.
+
+Invariant: ``reply`` of every request is called once, with the controller's response or with one that says
+REQUEST_TIMED_OUT.
+"""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kpybroker.answered_errors import names_no_controller
+from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.network.peer import Peer, Unanswered
+from kpybroker.network.peers import Peers
+from kpybroker.raft.local_state import LocalState
+from kpybroker.raft.voters import VoterEndpoint
+from kpywire import error_codes
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
+
+RETRY_MS = 50
+
+Reply = Callable[[Any], object]
+
+
+class QuorumReplica(Protocol):
+    """This node's replica of the metadata log, as far as finding controllers needs it."""
+
+    @property
+    def is_active(self) -> bool:
+        """Whether the controller of this process accepts requests."""
+
+    @property
+    def controller_id(self) -> int: ...
+
+    @property
+    def kraft_version(self) -> int: ...
+
+    @property
+    def local_state(self) -> LocalState: ...
+
+    @property
+    def leader_endpoint(self) -> VoterEndpoint | None: ...
+
+    def when_leader_changes(self, changed: Callable[[], object]) -> None: ...
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None: ...
+
+
+class _Call:
+    __slots__ = ("api_version", "deadline_ms", "is_out", "reply", "request")
+
+    def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
+        self.request = request
+        self.reply = reply
+        self.api_version = api_version
+        self.deadline_ms = deadline_ms
+        self.is_out = False
+        """Whether it has been sent and its response is outstanding."""
+
+
+class ControllerChannel:
+    """The requests of this node to the active controller."""
+
+    def __init__(self, scheduler: "Scheduler", replica: QuorumReplica, peers: Peers, request_timeout_ms: float) -> None:
+        self._scheduler = scheduler
+        self._replica = replica
+        self._peers = peers
+        self._timeout_ms = request_timeout_ms
+        self._calls: dict[_Call, None] = {}
+        """The requests without an answer, in the order in which they came."""
+        self._peer: Peer | None = None
+        self._timer: Timer | None = None
+        self.is_lost = False
+        """Whether the last request to the controller got no response."""
+        replica.when_leader_changes(self._leader_changed)
+
+    @property
+    def controller_id(self) -> int:
+        """The node whose controller is active; -1 when this node knows of none."""
+        return self._replica.controller_id
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalised level of ``kraft.version``."""
+        return self._replica.kraft_version
+
+    @property
+    def local_state(self) -> LocalState:
+        """This node's place in the quorum now."""
+        return self._replica.local_state
+
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
+        """Send a request, in ``api_version`` or an older one if the controller knows only that."""
+        call = _Call(request, reply, api_version, self._scheduler.monotonic_ms() + self._timeout_ms)
+        self._calls[call] = None
+        self._ask(call)
+
+    def close(self) -> None:
+        """Send no more requests, and call no more replies."""
+        self._calls.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+        self._peers.close()
+
+    def _ask(self, call: _Call) -> None:
+        replica = self._replica
+        if replica.is_active:
+            call.is_out = True
+            replica.send(call.request, lambda response: self._answered(call, response), api_version=call.api_version)
+            return
+        endpoint = replica.leader_endpoint
+        if endpoint is None:
+            self._later()
+            return
+        call.is_out = True
+        if (endpoint.host, endpoint.port) not in self._peers:
+            self._peers.keep([(endpoint.host, endpoint.port)])
+        self._peer = self._peers.at(endpoint.host, endpoint.port)
+        self._peer.send(call.request, lambda response: self._answered(call, response), newest=call.api_version)
+
+    def _answered(self, call: _Call, response: Any) -> None:
+        call.is_out = False
+        self.is_lost = isinstance(response, Unanswered)
+        if call not in self._calls:
+            return
+        if isinstance(response, Unanswered):
+            if response.is_refused:
+                self._settle(call, self._failed(call, error_codes.UNSUPPORTED_VERSION))
+            else:
+                self._later()
+        elif names_no_controller(response):
+            self._later()
+        else:
+            self._settle(call, response)
+
+    def _leader_changed(self) -> None:
+        """Send the requests that wait for a former controller to the new one."""
+        peer, self._peer = self._peer, None
+        if peer is not None:
+            peer.close()
+        self._again()
+
+    def _later(self) -> None:
+        if self._timer is None:
+            self._timer = self._scheduler.call_later(RETRY_MS, self._due)
+
+    def _due(self) -> None:
+        self._timer = None
+        self._again()
+
+    def _again(self) -> None:
+        now_ms = self._scheduler.monotonic_ms()
+        for call in list(self._calls):
+            if call.is_out or call not in self._calls:
+                continue
+            if call.deadline_ms <= now_ms:
+                self._settle(call, self._failed(call, error_codes.REQUEST_TIMED_OUT))
+            else:
+                self._ask(call)
+
+    def _settle(self, call: _Call, response: Any) -> None:
+        del self._calls[call]
+        call.reply(response)
+
+    @staticmethod
+    def _failed(call: _Call, error_code: int) -> Any:
+        version = type(call.request).VERSIONS[-1] if call.api_version is None else call.api_version
+        return plain_error_response(call.request, version, error_code)

@@ -1,0 +1,377 @@
+"""The files that ``format`` and the first start write into empty log directories (Kafka's ``Formatter`` and
+``StorageTool``).
+
+Every directory gets its ``meta.properties`` and ``bootstrap.checkpoint``; the metadata directory of a quorum with
+initial controllers also gets the snapshot that names its voters. A directory is formatted once its ``meta.properties``
+is there, which is written last. The metadata directory is formatted after all others. A formatted directory is never
+formatted again: a voter that forgot its vote could vote twice.
+"""
+
+from collections.abc import Mapping, Sequence
+from random import Random
+from typing import NamedTuple
+
+from kpybroker.config.endpoints import HIGHEST_PORT
+from kpybroker.metadata import features, metadata_version
+from kpybroker.metadata.image import KRAFT_VERSION
+from kpybroker.metadata.topic import directory_is_reserved
+from kpybroker.quorum.metadata_log import metadata_log_path, read_checkpoint
+from kpybroker.quorum.recovery import StartRefused
+from kpybroker.raft.control_records import control_batch, kraft_version, kraft_voters, snapshot_footer, snapshot_header
+from kpybroker.raft.voters import Voter, VoterEndpoint, Voters, voter_set
+from kpystorage import meta_properties, snapshot
+from kpystorage.disk import Disk
+from kpystorage.meta_properties import MetaProperties
+from kpystorage.snapshot import SnapshotId
+from kpywire import uuid
+from kpywire.metadata_records import decode_record, encode_record
+from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.record import Record, build_batch, read_batch
+
+BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
+_MOST_DIGITS = 10
+_INT_MAX = 2**31 - 1
+_LEFT_BY_ANYBODY = frozenset(("lost+found",))
+_LEFT_BY_AN_INTERRUPTED_FORMAT = frozenset(
+    (".lock", snapshot.BOOTSTRAP, snapshot.BOOTSTRAP + snapshot.PARTIAL, "meta.properties.tmp", "__cluster_metadata-0")
+)
+
+
+class FormatRefused(Exception):
+    """Nothing was formatted; the message is one line for the user."""
+
+
+class Formatting(NamedTuple):
+    """The identity and the features to format directories with."""
+
+    cluster_id: str
+    node_id: int
+    directories: Sequence[str]
+    metadata_directory: str
+    levels: Mapping[str, int]
+    """All features with the levels to finalise."""
+    voters: Voters | None
+    """The initial controllers of a dynamic quorum; None if the configuration or another node names them."""
+
+
+# What to finalise.
+
+
+def choose_levels(release_version: str | None, chosen: Mapping[str, int], *, dynamic_quorum: bool) -> dict[str, int]:
+    """Choose the level of every feature we have. Raises FormatRefused if ``chosen`` names a level that is not
+    possible."""
+    if metadata_version.FEATURE_NAME in chosen:
+        if release_version is not None:
+            raise FormatRefused(
+                f"Use --release-version instead of --feature {metadata_version.FEATURE_NAME}=X to avoid ambiguity."
+            )
+        level = chosen[metadata_version.FEATURE_NAME]
+        if level not in features.SUPPORTED[metadata_version.FEATURE_NAME]:
+            lowest, highest = metadata_version.MINIMUM, metadata_version.LATEST
+            raise FormatRefused(
+                f"No MetadataVersion with feature level {level}. Valid feature levels are from {lowest} to {highest}."
+            )
+    else:
+        level = metadata_version.LATEST if release_version is None else level_of_release(release_version)
+    for name in chosen:
+        if name not in features.SUPPORTED and name not in features.KNOWN_TO_KAFKA:
+            known = ", ".join(sorted({*features.SUPPORTED, *features.KNOWN_TO_KAFKA} - {metadata_version.FEATURE_NAME}))
+            raise FormatRefused(f"Unsupported feature: {name}. Supported features are: {known}")
+        levels_of_kafka = features.SUPPORTED.get(name) or features.KNOWN_TO_KAFKA[name]
+        if name not in (metadata_version.FEATURE_NAME, KRAFT_VERSION) and chosen[name] not in levels_of_kafka:
+            raise FormatRefused(f"No feature:{name} with feature level {chosen[name]}")
+    levels = {name: chosen.get(name, features.default_level(name, level)) for name in features.SUPPORTED}
+    levels |= {metadata_version.FEATURE_NAME: level, KRAFT_VERSION: _kraft_level(chosen, dynamic_quorum=dynamic_quorum)}
+    refusal = features.refusal({**levels, **chosen})
+    if refusal is not None:
+        raise FormatRefused(refusal)
+    for name in sorted(levels):
+        unmet = features.unmet_dependency(name, levels[name], levels)
+        if unmet is not None:
+            raise FormatRefused(unmet)
+    return levels
+
+
+def level_of_release(version: str) -> int:
+    """The ``metadata.version`` of a release; raises FormatRefused."""
+    try:
+        return metadata_version.level_of(version)
+    except ValueError as error:
+        raise FormatRefused(str(error)) from None
+
+
+def _kraft_level(chosen: Mapping[str, int], *, dynamic_quorum: bool) -> int:
+    level = chosen.get(KRAFT_VERSION)
+    if level == 0 and dynamic_quorum:
+        raise FormatRefused(
+            "Cannot set kraft.version to 0 if controller.quorum.voters is empty and one of the flags --standalone, "
+            "--initial-controllers, or --no-initial-controllers is used. For dynamic controllers support, try removing "
+            "the --feature flag for kraft.version."
+        )
+    if level and not dynamic_quorum:
+        raise FormatRefused(
+            f"Cannot set kraft.version to {level} unless controller.quorum.voters is empty and one of the flags "
+            "--standalone, --initial-controllers, or --no-initial-controllers is used. For dynamic controllers "
+            "support, try using one of --standalone, --initial-controllers, or --no-initial-controllers and removing "
+            "controller.quorum.voters."
+        )
+    return int(dynamic_quorum) if level is None else level
+
+
+def parse_levels(texts: Sequence[str]) -> dict[str, int]:
+    """Parse ``name=level`` options. Raises FormatRefused in Kafka's words."""
+    levels = {}
+    for text in texts:
+        name, separator, level = text.partition("=")
+        if not separator:
+            raise FormatRefused(f"Can't parse feature=level string {text}: equals sign not found.")
+        try:
+            levels[name.strip()] = int(level)
+        except ValueError:
+            reason = f"unable to parse {level.strip()} as a short."
+            raise FormatRefused(f"Can't parse feature=level string {text}: {reason}") from None
+    return levels
+
+
+def parse_initial_controllers(text: str, listener_name: str) -> Voters:
+    """Parse ``id@host:port:directory-id,...``. Raises FormatRefused."""
+    voters = [_parse_voter(part, listener_name) for part in text.strip().split(",") if part]
+    if not voters:
+        raise FormatRefused("No voters given.")
+    for voter in voters:
+        if sum(voter.id == other.id for other in voters) > 1:
+            raise FormatRefused(f"Node id {voter.id} was specified more than once.")
+    return voter_set(voters)
+
+
+def _parse_voter(text: str, listener_name: str) -> Voter:
+    """Parse one voter (``DynamicVoter.parse``)."""
+    node, at_sign, rest = text.strip().partition("@")
+    if not at_sign:
+        raise FormatRefused("No @ found in dynamic voter string.")
+    if not node:
+        raise FormatRefused("Invalid @ at beginning of dynamic voter string.")
+    node_id = _parse_int(node, "node id")
+    if node_id < 0:
+        raise FormatRefused(f"Invalid negative node id {node_id} in dynamic voter string.")
+    if not rest:
+        raise FormatRefused("No hostname found after node id.")
+    host, rest = _parse_host(rest)
+    port_text, colon, directory = rest.partition(":")
+    if not colon:
+        raise FormatRefused("No colon following port could be found.")
+    port = _parse_int(port_text, "port")
+    if not 0 <= port <= HIGHEST_PORT:
+        raise FormatRefused(f"Invalid port {port} in dynamic voter string.")
+    try:
+        directory_id = uuid.from_string(directory)
+    except ValueError:
+        raise FormatRefused("Failed to parse directory ID in dynamic voter string.") from None
+    if not host:
+        raise FormatRefused("No hostname found after node id.")
+    return Voter(node_id, directory_id, (VoterEndpoint(listener_name, host, port),))
+
+
+def _parse_host(text: str) -> tuple[str, str]:
+    """Split off the host, without its brackets. Return it with the text after the colon that follows it."""
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket:
+            raise FormatRefused("Hostname began with left bracket, but no right bracket was found.")
+        if not rest.startswith(":"):
+            raise FormatRefused("Port section must start with a colon.")
+        return host, rest[1:]
+    host, colon, rest = text.partition(":")
+    if not colon:
+        raise FormatRefused("No colon following hostname could be found.")
+    return host, rest
+
+
+def _parse_int(text: str, what: str) -> int:
+    digits = text.removeprefix("-")
+    if not digits.isascii() or not digits.isdecimal() or len(digits) > _MOST_DIGITS or int(digits) > _INT_MAX:
+        raise FormatRefused(f"Failed to parse {what} in dynamic voter string.")
+    return int(text)
+
+
+def bootstrap_records(levels: Mapping[str, int]) -> list[FeatureLevelRecord]:
+    """The records that the first controller of a cluster writes. Features that are off, and the quorum's own, are left
+    out."""
+    names = sorted(set(levels) - {metadata_version.FEATURE_NAME, KRAFT_VERSION})
+    return [
+        FeatureLevelRecord(name=name, feature_level=levels[name])
+        for name in (metadata_version.FEATURE_NAME, *names)
+        if levels[name] > 0
+    ]
+
+
+# What is there.
+
+
+def read_identities(
+    disk: Disk, directories: Sequence[str], node_id: int, cluster_id: str | None = None
+) -> dict[str, MetaProperties]:
+    """Read the ``meta.properties`` of the directories that are formatted. All must belong to one cluster and to this
+    node.
+
+    Raises StartRefused in Kafka's words if they do not, CorruptFile if one cannot be read.
+    """
+    found: dict[str, MetaProperties] = {}
+    owners: dict[bytes, str] = {}
+    for directory in directories:
+        properties = meta_properties.read(disk, directory) if disk.status(directory) else None
+        if properties is None:
+            continue
+        path = f"{directory}/meta.properties"
+        if properties.version == 0:
+            raise StartRefused(
+                f"{directory} belongs to a broker in ZooKeeper mode ({path} is of version 0). Migrate the cluster to "
+                "KRaft with Apache Kafka 3.9 first."
+            )
+        if properties.cluster_id is None:
+            raise StartRefused(f"cluster.id was not specified in {path}")
+        cluster_id = cluster_id or properties.cluster_id
+        if properties.cluster_id != cluster_id:
+            raise StartRefused(
+                f"Invalid cluster.id in: {path}. Expected {cluster_id}, but read {properties.cluster_id}"
+            )
+        if properties.node_id != node_id:
+            raise StartRefused(
+                f"Stored node id {properties.node_id} doesn't match previous node id {node_id} in {path}. If you moved "
+                "your data, make sure your configured node id matches. If you intend to create a new node, you should "
+                "remove all data in your data directories."
+            )
+        _check_directory_id(properties.directory_id, directory, owners)
+        found[directory] = properties
+    return found
+
+
+def _check_directory_id(directory_id: bytes | None, directory: str, owners: dict[bytes, str]) -> None:
+    if directory_id is None:
+        return
+    text = uuid.to_string(directory_id)
+    if directory_is_reserved(directory_id):
+        raise StartRefused(f"Invalid reserved directory ID {text} found in {directory}")
+    other = owners.setdefault(directory_id, directory)
+    if other != directory:
+        raise StartRefused(f"Duplicate directory ID {text} found. It was the ID of {other}, but also of {directory}")
+
+
+def is_empty(disk: Disk, directory: str, *, or_formatted: bool = False) -> bool:
+    """Whether a directory holds nothing but what an interrupted format may have left.
+
+    With ``or_formatted`` it may also hold what a complete format left, if no node was ever started there.
+    """
+    if disk.status(directory) is None:
+        return True
+    names = set(disk.list_directory(directory)) - _LEFT_BY_ANYBODY
+    if or_formatted:
+        names.discard("meta.properties")
+    if not names <= _LEFT_BY_AN_INTERRUPTED_FORMAT:
+        return False
+    log_path = metadata_log_path(directory)
+    left = set(disk.list_directory(log_path)) if disk.status(log_path) else set()
+    name = snapshot.snapshot_name(BOOTSTRAP_SNAPSHOT)
+    return left <= {name, name + snapshot.PARTIAL}
+
+
+def read_bootstrap_records(disk: Disk, metadata_directory: str) -> list[object]:
+    """The records of ``bootstrap.checkpoint``, or those of the newest features if there is none. Raises Malformed."""
+    try:
+        data = disk.read(f"{metadata_directory}/{snapshot.BOOTSTRAP}")
+    except FileNotFoundError:
+        return list(bootstrap_records({metadata_version.FEATURE_NAME: metadata_version.LATEST}))
+    return [
+        decode_record(record.value or b"")
+        for header, batch in read_checkpoint(data, snapshot.BOOTSTRAP)
+        if not header.is_control
+        for record in read_batch(batch, header)
+    ]
+
+
+# Doing it.
+
+
+def format_directories(
+    disk: Disk, formatting: Formatting, rng: Random, now_ms: int, *, ignore_formatted: bool = False
+) -> list[str]:
+    """Format the directories that are not formatted yet. Return what was done, line by line. Raises FormatRefused,
+    StartRefused, OSError."""
+    found = read_identities(disk, formatting.directories, formatting.node_id, formatting.cluster_id)
+    if found and not ignore_formatted:
+        raise FormatRefused(
+            f"Log directory {next(iter(found))} is already formatted. Use --ignore-formatted to ignore this directory "
+            "and format the others."
+        )
+    empty = [directory for directory in formatting.directories if directory not in found]
+    if not empty:
+        return ["All of the log directories are already formatted."]
+    lines = []
+    taken = {properties.directory_id for properties in found.values()}
+    for directory in sorted(empty, key=lambda directory: directory == formatting.metadata_directory):
+        kind = _kind(formatting, directory)
+        release = metadata_version.name_of(formatting.levels[metadata_version.FEATURE_NAME])
+        lines.append(f"Formatting {kind} {directory} with {metadata_version.FEATURE_NAME} {release}.")
+        directory_id = _directory_id(formatting, directory, taken, rng)
+        taken.add(directory_id)
+        _format(disk, formatting, directory, directory_id, now_ms)
+    return lines
+
+
+def _kind(formatting: Formatting, directory: str) -> str:
+    if directory != formatting.metadata_directory:
+        return "data directory"
+    if formatting.voters is None:
+        return "metadata directory"
+    voter = formatting.node_id in formatting.voters
+    return "dynamic metadata voter directory" if voter else "dynamic metadata directory"
+
+
+def _directory_id(formatting: Formatting, directory: str, taken: set[bytes | None], rng: Random) -> bytes:
+    if directory == formatting.metadata_directory and formatting.voters is not None:
+        me = formatting.voters.get(formatting.node_id)
+        if me is not None:
+            return me.directory_id
+    voters = (formatting.voters or {}).values()
+    return new_uuid(rng, taken | {voter.directory_id for voter in voters})
+
+
+def new_uuid(rng: Random, taken: "set[bytes | None] | frozenset[bytes | None]" = frozenset()) -> bytes:
+    """A random id that Kafka could have created and that is not in ``taken``."""
+    while True:
+        value = uuid.random_uuid(rng.randbytes(uuid.UUID_BYTES))
+        if uuid.usable(value) and value not in taken:
+            return value
+
+
+def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: bytes, now_ms: int) -> None:
+    make_directories(disk, directory)
+    records = [
+        Record(timestamp=now_ms, value=encode_record(record, 0)) for record in bootstrap_records(formatting.levels)
+    ]
+    batches = [
+        control_batch([snapshot_header(0)], 0, 0, now_ms),
+        build_batch(records, base_offset=1, partition_leader_epoch=0),
+        control_batch([snapshot_footer()], 1 + len(records), 0, now_ms),
+    ]
+    snapshot.write_batches(disk, f"{directory}/{snapshot.BOOTSTRAP}", batches)
+    if directory == formatting.metadata_directory and formatting.voters is not None:
+        header = [
+            snapshot_header(now_ms),
+            kraft_version(formatting.levels[KRAFT_VERSION]),
+            kraft_voters(formatting.voters),
+        ]
+        log_path = metadata_log_path(directory)
+        make_directories(disk, log_path)
+        footer = control_batch([snapshot_footer()], len(header), 0, now_ms)
+        snapshot.write(disk, log_path, BOOTSTRAP_SNAPSHOT, [control_batch(header, 0, 0, now_ms), footer])
+    meta_properties.write(disk, directory, MetaProperties(formatting.cluster_id, formatting.node_id, directory_id))
+
+
+def make_directories(disk: Disk, path: str) -> None:
+    """Make a directory and its missing parents, durably."""
+    if path and disk.status(path) is None:
+        parent = path.rpartition("/")[0]
+        make_directories(disk, parent)
+        disk.make_directory(path)
+        disk.synchronize_directory(parent or "/")

@@ -1,0 +1,242 @@
+"""One reign of this node's controller: from the commit of its epoch's first batch to the end of its leadership.
+
+It holds the state, journal, decisions and timers of one active controller. None of them outlives it: the next reign, on
+whatever node, begins from the committed image.
+
+Invariant: an answer leaves once the log has committed the records it depends on; requests that still wait when the
+reign ends are answered with NOT_CONTROLLER.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from kpybroker.controller.activation import bootstrap_level
+from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.controller import (
+    Activate,
+    Controller,
+    ElectPreferredLeaders,
+    ElectUncleanLeaders,
+    FenceStaleBrokers,
+    Idle,
+)
+from kpybroker.controller.error_responses import plain_error_response
+from kpybroker.controller.heartbeats import Session
+from kpybroker.controller.large_batch import LargeBatch
+from kpybroker.controller.state import ControllerRequest, ControllerState, Settings
+from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
+from kpybroker.metadata.image import InvalidMetadata, MetadataImage
+from kpybroker.metadata.image_records import record_version
+from kpybroker.quorum.committed import Committed
+from kpybroker.quorum.deaths import Deaths, Heard
+from kpybroker.quorum.decisions import Decisions
+from kpybroker.quorum.kraft_version import QuorumsVersion
+from kpybroker.quorum.shell import QuorumShell
+from kpybroker.raft.errors import NotLeader, RecordsTooLarge
+from kpywire import error_codes
+from kpywire.metadata_records import encode_record
+
+if TYPE_CHECKING:
+    from kpybroker.io.scheduler import Scheduler, Timer
+    from kpybroker.network.peer import Connect
+
+log = logging.getLogger("kpybroker.controller")
+
+Reply = Callable[[Any], object]
+
+
+class Timings(NamedTuple):
+    """The intervals at which the controller acts by itself; 0 is never."""
+
+    max_idle_interval_ms: int = 500
+    fence_interval_ms: int = 1_125
+    preferred_election_interval_ms: int = 300_000
+    unclean_election_interval_ms: int = 300_000
+
+
+DEFAULT_TIMINGS = Timings()
+
+
+class Call:
+    """A request and the function that takes its response."""
+
+    __slots__ = ("_api_version", "_reply", "_request")
+
+    def __init__(self, request: Any, api_version: int, reply: Reply) -> None:
+        self._request = request
+        self._api_version = api_version
+        self._reply = reply
+
+    def answer(self, message: Any) -> None:
+        """Send the response."""
+        self._reply(message)
+
+    def fail(self, error_code: int) -> None:
+        """Send a response that holds only this error."""
+        self._reply(plain_error_response(self._request, self._api_version, error_code))
+
+
+class ControllerParts(NamedTuple):
+    """The settings that every reign on this node begins with."""
+
+    settings: Settings
+    rules: ConfigRules
+    rng: Random
+    bootstrap_records: Sequence[Any]
+    """Written to an empty log."""
+    timings: Timings
+    connect: "Connect | None" = None
+    """A way to find out whether a silent broker's process still exists; None to never check."""
+
+
+class Reign:
+    """The active controller."""
+
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        shell: QuorumShell,
+        committed: Committed,
+        image: MetadataImage,
+        parts: ControllerParts,
+        broken: Callable[[Exception], object],
+    ) -> None:
+        """``image`` is the committed one; it is copied. ``broken`` is called with an error that must end the node."""
+        self._scheduler = scheduler
+        self._shell = shell
+        self._quorum = shell.quorum
+        self._committed = committed
+        self._controller_parts = parts
+        self._broken = broken
+        self.epoch = self._quorum.epoch
+        self.state = ControllerState(
+            image.copy(),
+            parts.settings,
+            parts.rules,
+            parts.rng,
+            lambda: self._quorum.next_offset,
+            QuorumsVersion(shell, scheduler.now_ms),
+            int(scheduler.monotonic_ms()),
+        )
+        controller = Controller(self.state)
+        self._journal = Journal(controller, self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report)
+        self._decisions = Decisions(scheduler, controller, self._decide, self._failed)
+        self._timers: dict[type, Timer] = {}
+        self._is_over = False
+        connect = parts.connect
+        self._deaths = None if connect is None else Deaths(connect, self._address, self.state.heartbeats, self._gone)
+
+    def begin(self, committed_offset: int) -> None:
+        """Accept requests. The image holds everything below ``committed_offset`` and nothing above it."""
+        self._journal.open(committed_offset, committed_offset)
+        self._decide(Activate(list(self._controller_parts.bootstrap_records)), int(self._scheduler.monotonic_ms()))
+        log.info("This node's controller is active in epoch %d", self.epoch)
+        timings = self._controller_parts.timings
+        for event, interval_ms in (
+            (FenceStaleBrokers(), timings.fence_interval_ms),
+            (Idle(), timings.max_idle_interval_ms),
+            (ElectPreferredLeaders(), timings.preferred_election_interval_ms),
+            (ElectUncleanLeaders(), timings.unclean_election_interval_ms),
+        ):
+            if interval_ms > 0:
+                self._repeat(event, interval_ms, self._quorum.next_offset)
+        if self._deaths is not None:  # what ended the last reign may have ended a broker too
+            for broker in list(self.state.image.brokers.values()):
+                if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
+                    self._deaths.look(Session(broker.id, broker.epoch))
+
+    def heard(self, session: Session, connection: Heard) -> None:
+        """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
+        if self._deaths is not None:
+            self._deaths.heard(session, connection)
+
+    def _address(self, broker_id: int) -> tuple[str, int] | None:
+        broker = self.state.image.brokers.get(broker_id)
+        name = self._controller_parts.settings.inter_broker_listener_name
+        point = None if broker is None else broker.listeners.get(name)
+        return None if point is None else (point.host, point.port)
+
+    def _gone(self, session: Session) -> None:
+        log.info("Broker %d is fenced: its process has ended, since its port is closed", session.broker_id)
+        self.state.heartbeats.end(session)
+        self._decide(FenceStaleBrokers(), int(self._scheduler.monotonic_ms()))
+
+    def submit(self, request: ControllerRequest) -> None:
+        """Have a request decided."""
+        self._decisions.ask(request)
+
+    def committed(self, next_offset: int) -> None:
+        """The log is committed and published up to this offset: answer the requests that waited for it."""
+        self._journal.committed(next_offset, int(self._scheduler.monotonic_ms()))
+
+    def end(self) -> None:
+        """End the reign: this node is no longer the leader."""
+        self._is_over = True
+        for timer in self._timers.values():
+            timer.cancel()
+        self._timers.clear()
+        if self._deaths is not None:
+            self._deaths.close()
+        self._journal.drop(error_codes.NOT_CONTROLLER)
+        self._decisions.close()
+
+    def _failed(self, error: Exception) -> None:
+        if not self._is_over:
+            self._broken(error)
+
+    def _decide(self, event: Any, now_ms: int, **options: Any) -> None:
+        """Feed the journal. If the outcome of a decision cannot be applied, it is not written either: the node
+        stops."""
+        try:
+            self._journal.submit(event, now_ms, **options)
+        except InvalidMetadata as error:
+            self._failed(error)
+
+    def _append(self, records: Sequence[Any], _producer: ProducerEpoch | None, _now_ms: int) -> tuple[int, int]:
+        batch = records[0]
+        now_ms = self._scheduler.now_ms()
+        if self._quorum.epoch != self.epoch:
+            raise AppendRefused(error_codes.NOT_CONTROLLER)
+        try:
+            if isinstance(batch, LargeBatch):
+                size_bytes = len(batch.section)
+                offsets = self._shell.append_section(batch.section, batch.records, now_ms)
+            else:
+                level = self._level_for(records)
+                encoded = [encode_record(record, record_version(record, level)) for record in records]
+                size_bytes = sum(map(len, encoded))
+                offsets = self._shell.append(encoded, now_ms)
+        except RecordsTooLarge:
+            raise BatchTooLarge from None
+        except NotLeader:
+            raise AppendRefused(error_codes.NOT_CONTROLLER) from None
+        self._committed.note_appended(*offsets, records, size_bytes, self.epoch)
+        self._committed.last_timestamp_ms = now_ms
+        return offsets
+
+    def _level_for(self, records: Sequence[Any]) -> int:
+        known = self.state.image.metadata_version
+        return known if known is not None else bootstrap_level(records)
+
+    def _repeat(self, event: Any, interval_ms: int, next_offset: int) -> None:
+        """Feed an event repeatedly; the idle one only if nothing was appended in between."""
+
+        def due() -> None:
+            now_ms = int(self._scheduler.monotonic_ms())
+            self._journal.expire(now_ms)
+            if not isinstance(event, Idle) or self._quorum.next_offset == next_offset:
+                self._decide(event, now_ms)
+            if not self._is_over:
+                self._repeat(event, interval_ms, self._quorum.next_offset)
+
+        self._timers[type(event)] = self._scheduler.call_later(interval_ms, due)
+
+
+def _report(failed: DecisionFailed) -> None:
+    # Its name only: a request may hold secrets, and whatever else somebody wants to see in this log.
+    event = getattr(failed.event, "message", failed.event)
+    log.error(
+        "The controller could not decide on a %s because of a defect", type(event).__name__, exc_info=failed.error
+    )

@@ -1,0 +1,1 @@
+"""The code that the handlers of several API keys share."""

@@ -1,0 +1,82 @@
+"""The broker as handlers see it: a few narrow protocols, which `kpybroker.broker` implements."""
+
+from collections.abc import Callable, Container, Mapping
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kpybroker.calls.call import Call
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.fetch.sessions import Sessions
+from kpybroker.hosting.markers import Markers
+from kpybroker.hosting.shards import Shards
+from kpybroker.hosting.transactions_elsewhere import TransactionsElsewhere
+from kpybroker.io.scheduler import Scheduler
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.network.nodes import Nodes
+from kpybroker.producer_ids import ProducerIds
+from kpybroker.replicas.in_sync import InSyncKeeper
+from kpybroker.replicas.leader_throttle import LeaderThrottle
+from kpybroker.replicas.moves import Moves
+from kpybroker.replicas.replicas import Replicas
+from kpybroker.serving.expected_topics import ExpectedTopics
+from kpybroker.serving.topic_answers import TopicAnswers
+
+if TYPE_CHECKING:
+    from kpybroker.raft.local_state import LocalState
+
+
+class Controller(Protocol):
+    """The way to the active controller, by the messages that a broker of a cluster sends over the network."""
+
+    @property
+    def controller_id(self) -> int:
+        """The id of the node whose controller is active; -1 when this node knows of none."""
+
+    @property
+    def kraft_version(self) -> int:
+        """The finalised level of ``kraft.version``, which the quorum stores beside the metadata."""
+
+    @property
+    def local_state(self) -> "LocalState":
+        """The state of this node in the quorum."""
+
+    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
+        """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop."""
+
+
+class Context(Protocol):
+    """The broker."""
+
+    node_id: int
+    config: BrokerConfig
+    scheduler: Scheduler
+    image: MetadataImage
+    replicas: Replicas
+    in_sync: InSyncKeeper
+    leader_throttle: LeaderThrottle
+    moves: Moves
+    fetch_sessions: Sessions
+    topic_answers: TopicAnswers
+    expected_topics: ExpectedTopics
+    controller: Controller
+    producer_ids: ProducerIds
+    groups: Shards
+    transactions: Shards
+    transactions_elsewhere: TransactionsElsewhere
+    markers: Markers
+    supported_features: Mapping[str, tuple[int, int]]
+    nodes: Nodes
+    """The other brokers."""
+    alive_brokers: Container[int]
+    """The brokers that are registered and not fenced."""
+
+    def is_listed(self, broker_id: int) -> bool:
+        """Whether Metadata lists a broker: it is alive, or has been away for less than a session."""
+
+    def random_alive_broker(self) -> int:
+        """The broker reported to clients as the controller: each broker forwards to it (KIP-590); -1 if none is
+        alive."""
+
+
+def is_asked_as_controller(broker: Context, call: Call) -> bool:
+    """Whether the request came by a listener of the node's controller, not of its broker."""
+    return call.listener_name in broker.config.controller_listener_names

@@ -1,0 +1,20 @@
+"""The forwarding of requests to the active controller."""
+
+from collections.abc import Callable
+from typing import Any
+
+from kpybroker.calls.call import Call
+from kpybroker.calls.pending import Pending
+from kpybroker.serving.context import Context
+
+
+def forward(broker: Context, request: Any, call: Call, complete: Callable[[Any], Any] | None = None) -> Pending:
+    """Send a request to the active controller in its own version. The answer is the response, after ``complete``."""
+    pending = Pending()
+
+    def answer(response: Any) -> None:
+        if not pending.resolved:
+            pending.resolve(response if complete is None else complete(response))
+
+    broker.controller.send(request, answer, api_version=call.api_version)
+    return pending

@@ -1,0 +1,68 @@
+"""The code that the handlers of groups share: the event that a request becomes, and Kafka's errors for it.
+
+(Kafka: ``GroupCoordinatorService``, ``CoordinatorOperationExceptionHelper``.)
+"""
+
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from typing import Any
+
+from kpybroker.calls.call import Call
+from kpybroker.groups.events import GroupRequest
+from kpybroker.groups.offsets.large_commit import LargeCommit
+from kpybroker.serving.context import Context
+from kpywire import error_codes
+
+_ANSWERED_AS = {
+    error_codes.NETWORK_EXCEPTION: error_codes.COORDINATOR_LOAD_IN_PROGRESS,
+    error_codes.UNKNOWN_TOPIC_OR_PARTITION: error_codes.COORDINATOR_NOT_AVAILABLE,
+    error_codes.NOT_ENOUGH_REPLICAS: error_codes.COORDINATOR_NOT_AVAILABLE,
+    error_codes.REQUEST_TIMED_OUT: error_codes.COORDINATOR_NOT_AVAILABLE,
+    error_codes.NOT_LEADER_OR_FOLLOWER: error_codes.NOT_COORDINATOR,
+    error_codes.KAFKA_STORAGE_ERROR: error_codes.NOT_COORDINATOR,
+    error_codes.MESSAGE_TOO_LARGE: error_codes.UNKNOWN_SERVER_ERROR,
+    error_codes.RECORD_LIST_TOO_LARGE: error_codes.UNKNOWN_SERVER_ERROR,
+    error_codes.INVALID_FETCH_SIZE: error_codes.UNKNOWN_SERVER_ERROR,
+}
+
+
+def coordinator_error(code: int) -> int:
+    """The error that a coordinator's client gets when the log below the coordinator reports ``code``."""
+    return _ANSWERED_AS.get(code, code)
+
+
+def group_request(
+    broker: Context, message: Any, call: Call, *, require_stable: bool = False, prepared: LargeCommit | None = None
+) -> Callable[[Any], GroupRequest]:
+    """Return a function that makes the event of a request from its ticket."""
+    timestamp_ms = broker.scheduler.now_ms()
+
+    def event(ticket: Any) -> GroupRequest:
+        return GroupRequest(
+            ticket,
+            message,
+            call.api_version,
+            timestamp_ms,
+            call.client_id or "",
+            java_address(call.client.host),
+            require_stable,
+            prepared,
+        )
+
+    return event
+
+
+def java_address(host: str) -> str:
+    """An address as Java's ``InetAddress.toString`` writes it: ``/127.0.0.1``, ``/0:0:0:0:0:0:0:1``."""
+    if ":" not in host:
+        return f"/{host}"
+    address = IPv6Address(host.partition("%")[0])
+    if address.ipv4_mapped is not None:
+        return f"/{address.ipv4_mapped}"
+    packed = address.packed
+    return "/" + ":".join(f"{packed[at] << 8 | packed[at + 1]:x}" for at in range(0, 16, 2))
+
+
+def commit_timeout_ms(broker: Context) -> int:
+    """The longest time that a write of the coordinator may wait to be committed."""
+    return int(broker.config["offsets.commit.timeout.ms"])

@@ -1,0 +1,51 @@
+"""Partitions that a Produce request names more than once (``KafkaApis.handleProduceRequest``).
+
+Kafka keeps refused and accepted batches in two maps by partition. So the last of the acceptable batches is appended;
+but if another batch of the partition was refused before it reached the log, that refusal is the answer. Only the checks
+of ``ProduceRequest`` itself count here: one batch, a known format, a codec of the version.
+"""
+
+from collections.abc import Sequence
+
+from kpybroker.errors import KafkaError
+from kpybroker.partition.validation import sole_batch
+from kpywire import error_codes
+from kpywire.produce import Partitions, TopicKey
+
+Topics = Sequence[tuple[TopicKey, Partitions]]
+Overruled = dict[tuple[TopicKey, int], KafkaError]
+"""The errors by topic and partition that are answered, whatever the result of the append is."""
+
+
+def one_of_each(topics: Topics, api_version: int) -> tuple[Topics, Overruled]:
+    """Each partition once, and the errors that replace the result of an append. Topics without any are left out."""
+    if len(topics) == 1 and len(dict(topics[0][1])) == len(topics[0][1]) > 0:
+        return topics, {}
+    by_topic: dict[TopicKey, dict[int, memoryview | None]] = {}
+    repeated: dict[tuple[TopicKey, int], list[memoryview | None]] = {}
+    for key, partitions in topics:
+        for index, records in partitions:
+            of_topic = by_topic.setdefault(key, {})
+            if index in of_topic:
+                repeated.setdefault((key, index), [of_topic[index]]).append(records)
+            of_topic[index] = records
+    overruled: Overruled = {}
+    for (key, index), batches in repeated.items():
+        errors = [_error_of(records, api_version) for records in batches]
+        accepted = [records for records, error in zip(batches, errors, strict=True) if error is None]
+        refused = [error for error in errors if error is not None]
+        if accepted and refused:
+            by_topic[key][index] = accepted[-1]
+            overruled[key, index] = refused[-1]
+    return [(key, list(of_topic.items())) for key, of_topic in by_topic.items()], overruled
+
+
+def _error_of(records: memoryview | None, api_version: int) -> KafkaError | None:
+    """The error for which a batch is refused before its partition is found; None if it is not."""
+    if records is None:
+        return KafkaError(error_codes.INVALID_RECORD)
+    try:
+        sole_batch(records, api_version)
+    except KafkaError as error:
+        return error
+    return None
