@@ -9,6 +9,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PYTEST := $(BIN)/python -m pytest
 SLOW := slow or java or spark
+# A busy machine may make one test late; what fails twice is a failure, and each rerun is counted in the summary.
+TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
@@ -19,17 +21,19 @@ BENCHED := build/bench-venv
 
 DATA ?= ./data
 LISTEN ?= 127.0.0.1:9092
+HTTP ?=
 TARGET ?= kpybroker
 PROGRAM ?= kpybroker
 SECONDS ?= 3600
 OPTIONS ?=
 SEEDS ?= 0-999
 UPGRADES ?= 5
+ROUNDS ?= 100
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
 
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
-# Hundreds of processes are started by tests, and without bytecode each of them compiles its modules anew.
+# Hundreds of processes are started by tests, and without bytecode each of them compiles its modules again.
 unexport PYTHONDONTWRITEBYTECODE
 
 ## Using it
@@ -39,8 +43,8 @@ help: ## show this list
 	@awk -F ':.*## ' '/^## / { print "\n" substr($$0, 4) } /^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: run
-run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:9092)
-	@exec $(BIN)/kpybroker start --data $(DATA) --listen $(LISTEN)
+run: $(VENV)/.runs ## set up and start the broker (DATA=./data LISTEN=127.0.0.1:9092 HTTP=127.0.0.1:9404)
+	@exec $(BIN)/kpybroker start --data $(DATA) --listen $(LISTEN) $(if $(HTTP),--http $(HTTP))
 
 .PHONY: demo
 demo: setup ## 336 776 real flights through kafka-python, the broker and Spark, checked against their CSV
@@ -59,19 +63,19 @@ setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and
 test: setup ## all tests: what continuous integration runs
 	$(MAKE) --no-print-directory lint
 	@mkdir -p build; rm -f $(LOGS)
-	@$(MAKE) --no-print-directory --keep-going --jobs=2 test-fast $(PARTS); failed=$$?; \
+	@$(MAKE) --no-print-directory --keep-going --jobs=3 test-fast $(PARTS); failed=$$?; \
 	cat $(LOGS); exit $$failed
 
 .PHONY: test-fast
 test-fast: setup ## the tests that take seconds and need no Java
-	$(PYTEST) tests -m "not ($(SLOW))"
+	$(TESTS) -m "not ($(SLOW))"
 
-# `test` runs these and the fast tests, two at a time, the longest first; each writes a log, printed when all are over.
+# `test` runs these and the fast tests, three at a time, the longest first; each writes a log, printed when all are over.
 
 .PHONY: $(PARTS)
 test-slow: setup
 	@echo "The slow tests run too: build/$@.log"
-	@exec $(PYTEST) tests -m "$(SLOW)" > build/$@.log 2>&1
+	@exec $(TESTS) -m "$(SLOW)" > build/$@.log 2>&1
 
 compat-java: setup
 	@echo "Clients in Java run too: build/$@.log"
@@ -121,11 +125,18 @@ wheel: setup ## a wheel with compiled modules, for this platform, in dist/ (need
 
 .PHONY: bench
 bench: setup $(BENCHED)/bin/kpybroker ## all rows: the compiled wheel beside Apache Kafka, in alternating rounds (hours; OPTIONS=--resume)
-	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker $(OPTIONS)
+	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --sides ceiling $(OPTIONS)
 
 .PHONY: bench-quick
 bench-quick: setup $(BENCHED)/bin/kpybroker ## a choice of rows in small rounds, in five minutes
 	$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --quick $(OPTIONS)
+
+.PHONY: readme-figures
+readme-figures: setup $(BENCHED)/bin/kpybroker ## play the rows that README.md shows, and write its table and pictures (half an hour, a quiet machine)
+	rm -rf build/bench/readme
+	-$(BIN)/python -m benchmarks --kpybroker $(BENCHED)/bin/kpybroker --minutes 30 $(OPTIONS) \
+	    --rows $$($(BIN)/python -m benchmarks.readme --rows) --output build/bench/readme
+	$(BIN)/python -m benchmarks.readme --take build/bench/readme
 
 .PHONY: budget
 budget: setup ## what a request costs in calls and memory, beside the budget that the tests hold
@@ -140,7 +151,7 @@ differential: setup ## random requests to Apache Kafka and kpybroker, other ones
 	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS)
 
 .PHONY: parity
-parity: setup ## record anew what Java's tools and Admin do on Apache Kafka and here; docs/parity.md says what differs
+parity: setup ## record again what Java's tools and Admin do on Apache Kafka and here; docs/parity.md says what differs
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target apache-kafka -m "not slow" || true
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target kpybroker -m "not slow" || true
 	$(MAKE) --no-print-directory tables
@@ -161,9 +172,13 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
 
+.PHONY: rounds
+rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover.rounds --program $(PROGRAM) --rounds $(ROUNDS)
+
 .PHONY: hostile
 hostile: setup $(BENCHED)/bin/kpybroker ## attack the compiled wheel for long, with other requests each time; what an honest client notices
-	$(PYTEST) tests/hostile --hostile-rounds 5 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
+	$(PYTEST) tests/hostile --hostile-rounds 20 --hostile-seed $$(date +%s) --hostile-kpybroker $(BENCHED)/bin/kpybroker
 	PYTHONPATH=.:compat-tests $(BIN)/python tests/hostile/figures.py --kpybroker $(BENCHED)/bin/kpybroker
 
 .PHONY: durability
@@ -176,6 +191,8 @@ transactions: setup ## many more random transactions: beside Kafka's coordinator
 
 .PHONY: sim
 sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, OPTIONS='--nodes 3 --trace')
+	$(PYTEST) tests/sim -o timeout=0 -k once_failed --kept-seeds 1
+	$(PYTEST) tests/raft tests/replication -o timeout=0 -k whatever_happens --more-seeds 5
 	$(BIN)/python -m tests.sim run --seeds=$(SEEDS) $(OPTIONS)
 
 .PHONY: sim-mutants
@@ -191,12 +208,14 @@ flips: setup ## thousands of flipped bits in every kind of file: kpybroker check
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
 
 .PHONY: tables
-tables: setup ## write the tables in docs/ that are made from the code
+tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures
 	$(BIN)/python -m kpybroker.support
 	$(BIN)/python -m kpybroker.config.document
 	$(BIN)/python -m kpybroker.metrics.document
 	$(BIN)/python -m kpybroker.cli.document
+	$(BIN)/python -m kpybroker.fairness.document
 	PYTHONPATH=.:compat-tests $(BIN)/python -m parity
+	$(BIN)/python -m benchmarks.readme
 
 .PHONY: clean
 clean: ## remove caches and what was built; .venv and data stay
@@ -206,6 +225,7 @@ clean: ## remove caches and what was built; .venv and data stay
 # What is measured: the compiled wheel of the present sources, in an environment of its own.
 
 $(BENCHED)/bin/kpybroker: $(SHIPPED) | $(VENV)/.tests
+	@echo "Compiling the wheel that is measured: some minutes"
 	rm -rf $(BENCHED)
 	$(BIN)/python -m venv $(BENCHED)
 	$(COMPILED) --outdir $(BENCHED)
@@ -223,9 +243,11 @@ $(BIN)/python:
 	echo "kpybroker needs Python 3.11 or newer, and none was found (make PYTHON=/path/to/python3 names one)." >&2; exit 1
 
 $(VENV)/.runs: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	@echo "Installing kpybroker and what it needs into $(VENV)"
+	@$(BIN)/python -m pip install --editable .
 	@touch $@
 
 $(VENV)/.tests: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable '.[test,demo]'
+	@echo "Installing what tests, demos and benchmarks need into $(VENV): some minutes, PySpark alone is 400 MB"
+	@$(BIN)/python -m pip install --editable '.[test,demo]'
 	@touch $(VENV)/.runs $@

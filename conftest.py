@@ -17,13 +17,15 @@ JDK = ("java", "javac")
 # A deadline asserts wall time, which a busy machine does not keep.
 UNTIMED = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.register_profile("searching", UNTIMED)
-settings.register_profile("repeatable", UNTIMED, derandomize=True)
+settings.register_profile("repeatable", UNTIMED, derandomize=True, max_examples=50)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "searching"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("hostile clients")
-    group.addoption("--hostile-rounds", type=int, default=1, help="how many ten thousand damaged requests of each API")
+    group.addoption(
+        "--hostile-rounds", type=int, default=1, help="the number of times 2 500 damaged requests of each API are sent"
+    )
     group.addoption("--hostile-kpybroker", metavar="PATH", help="the command to attack, of another environment")
     group.addoption("--hostile-seed", type=int, default=20_261_120, help="what generated attacks follow from")
     group = parser.getgroup("compaction")
@@ -33,9 +35,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption("--durability-cuts", type=int, default=5, help="at how many points a recorded disk is cut; 0: all")
     group = parser.getgroup("moving")
     group.addoption(
-        "--flips", type=int, default=60, help="how many flipped bits are looked for; a tenth is started with"
+        "--flips", type=int, default=60, help="how many flipped bits must be found; a tenth is started with"
     )
     group.addoption("--flip-seed", type=int, default=7, help="which ones")
+    group = parser.getgroup("transcripts")
+    group.addoption("--record-transcripts", action="store_true", help="write what the machines do into the stories")
+    group = parser.getgroup("simulation")
+    group.addoption("--more-seeds", type=int, default=1, help="the number of times as many seeds of each history")
+    group.addoption("--kept-seeds", type=int, default=3, help="every nth seed that once failed is played; 1: all")
     group = parser.getgroup("transactions")
     group.addoption("--transaction-seeds", type=int, default=40, help="how many simulations of transactions")
     group.addoption(
@@ -43,8 +50,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    marker = metafunc.definition.get_closest_marker("seeds")
+    if marker is not None:
+        first, count = marker.args
+        metafunc.parametrize("seed", range(first, first + count * metafunc.config.getoption("--more-seeds")))
+
+
 def missing_for_java() -> str | None:
-    """What the comparison with Apache Kafka lacks here, in one line."""
+    """The things that the comparison with Apache Kafka lacks here, in one line."""
     absent = [program for program in JDK if shutil.which(program) is None]
     if absent:
         return f"needs a JDK: {' and '.join(absent)} not found"
@@ -55,7 +69,7 @@ def missing_for_java() -> str | None:
 
 
 def missing_for_spark() -> str | None:
-    """What Spark lacks here, in one line."""
+    """The things that Spark lacks here, in one line."""
     if shutil.which("java") is None:
         return "needs Java: java not found"
     return None if importlib.util.find_spec("pyspark") else "needs PySpark, which the test extra installs"

@@ -1,4 +1,4 @@
-"""What the benchmarks' own frames say, read and written by kpywire."""
+"""The contents of the benchmarks' own frames, read and written by kpywire."""
 
 import struct
 from typing import Any

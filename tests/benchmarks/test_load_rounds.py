@@ -1,4 +1,4 @@
-"""Several rounds of load are told as one."""
+"""Several rounds of load are reported as one."""
 
 from benchmarks.raw.load import Load, together
 

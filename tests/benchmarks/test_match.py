@@ -31,7 +31,7 @@ class Idle:
 
 
 class Told(Pace):
-    """Is told how long the loop takes, time and again; calm when all is told."""
+    """Hears how long the loop takes, time and again; calm when it has heard all."""
 
     def __init__(self, *taken_s: float) -> None:
         super().__init__()
@@ -46,7 +46,7 @@ class Told(Pace):
 
 
 class Scripted(Row):
-    """Notes what is done, and fails on side B in the round that it is told."""
+    """Notes what is done, and fails on side B in a given round."""
 
     key = title = "scripted"
     figures = (RATE,)

@@ -1,4 +1,4 @@
-"""What comes out of a run: the table, the page, the kept rows; and what goes in from tools and ``/proc``."""
+"""The output of a run: the table, the page, the kept rows; and the input from tools and ``/proc``."""
 
 import json
 import os

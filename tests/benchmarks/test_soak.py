@@ -1,4 +1,4 @@
-"""What the soak calls growth, what it reads of a scrape, and a short soak itself."""
+"""The soak: what it calls growth, what it reads of a scrape, and a short soak itself."""
 
 import random
 import subprocess

@@ -1,24 +1,27 @@
 """A coordinator of a simple kind over real logs in memory, with time and metadata in the test's hands.
 
-The machine counts how often each key was written. What it is asked is told by the first word of an event.
+The machine counts how often each key was written. The first word of an event says what is asked.
 """
 
 import errno
 from random import Random
 from typing import Any, NamedTuple
 
+from kpybroker.calls.pending import Pending
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
-from kpybroker.hosting.coordinator import Coordinator
+from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.hosting.kind import Kind
+from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.journal import Effects, ProducerEpoch, TooLarge
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.partition.in_sync import Rules
 from kpybroker.replicas.directories import Directories, IdentifiedDirectory
+from kpybroker.replicas.neighbours import Neighbours
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
-from kpybroker.server.pending import Pending
 from kpystorage.directory import LogDirectory
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
@@ -27,6 +30,7 @@ from kpywire.metadata_records.partition_change_record import PartitionChangeReco
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
+from tests.replication.alone import alone
 
 TOPIC = "__consumer_offsets"
 TOPIC_ID = bytes(range(16))
@@ -68,6 +72,11 @@ class Counter:
     def decide(self, event: Any, now_ms: int) -> Effects:
         if isinstance(event, TooLarge):
             return Effects(replies=[(event.event[1], "too large")])
+        if isinstance(event, Loaded):
+            event = ("loaded", None, event.timestamp_ms)
+        elif isinstance(event, MetadataChanged):
+            grown = sorted(event.grown)
+            event = ("grown", None, grown, dict(event.topics)) if grown else ("deleted", None, event.deleted)
         what, ticket, *details = event
         if what == "put":
             count = Count(details[0], self.counts.get(details[0], 0) + 1)
@@ -100,7 +109,7 @@ class Counter:
         else:
             self.pending.setdefault(producer, []).append(record)
 
-    def apply_marker(self, producer: ProducerEpoch, commit: bool, _offset: int) -> None:
+    def apply_marker(self, producer: ProducerEpoch, _offset: int, *, commit: bool) -> None:
         for record in self.pending.pop(producer, []):
             if commit:
                 self.counts[record.key] = record.number
@@ -110,13 +119,21 @@ class Counter:
 
 
 def unused(_kind: Any) -> None:
-    """Nobody is told."""
+    """Nobody hears of it."""
 
 
 class World:
     """One node, one log directory, one coordinator."""
 
-    def __init__(self, disk: MemoryDisk | None = None, *, load_bytes: int = 1 << 20, start: bool = True) -> None:
+    def __init__(
+        self,
+        disk: MemoryDisk | None = None,
+        *,
+        load_bytes: int = 1 << 20,
+        start: bool = True,
+        neighbours: Neighbours | None = None,
+        follows_new_topics: bool = False,
+    ) -> None:
         self.scheduler = ManualScheduler()
         self.disk = disk or MemoryDisk()
         config = BrokerConfig.load(None, {})
@@ -130,24 +147,28 @@ class World:
         directories = Directories(
             [IdentifiedDirectory(self.directory, bytes(15) + b"\x77")], self.scheduler, self.halted.append
         )
-        self.replicas = Replicas(NODE, directories, self.scheduler, lambda overrides: effective(overrides, config))
+        self.replicas = Replicas(
+            NODE,
+            directories,
+            self.scheduler,
+            lambda overrides: effective(overrides, config),
+            Rules(30_000),
+            alone() if neighbours is None else neighbours,
+        )
         self.image = MetadataImage("cluster")
         self.machines: list[Counter] = []
         self.forgiving = False
         """Whether machines made from now on apply what those before could not."""
         self.kind = Kind(
-            topic=TOPIC,
             new_machine=self._new_machine,
             decode=decode,
-            loaded=lambda at_ms: ("loaded", None, at_ms),
             timers_due=lambda at_ms: ("timers", None, at_ms),
             periodic=lambda at_ms: ("periodic", None, at_ms),
-            period_ms=lambda: PERIOD_MS,
-            topics_deleted=lambda topics, _at_ms: ("deleted", None, topics),
             codec=lambda: 0,
             load_bytes=lambda: load_bytes,
+            follows_new_topics=follows_new_topics,
         )
-        self.coordinator = Coordinator(self.kind, self.scheduler, self.replicas)
+        self.coordinator = Shards(TOPIC, lambda: PERIOD_MS, lambda: self.kind, self.scheduler, self.replicas)
         if start:
             self.coordinator.start()
 
@@ -170,21 +191,12 @@ class World:
         self, partitions: int = 1, name: str = TOPIC, topic_id: bytes = TOPIC_ID, isr: tuple[int, ...] = (NODE,)
     ) -> None:
         """A topic that this node leads."""
-        made = [
-            PartitionRecord(
-                topic_id=topic_id,
-                partition_id=index,
-                replicas=[NODE, OTHER_NODE] if len(isr) > 1 else [NODE],
-                isr=list(isr),
-                removing_replicas=[],
-                adding_replicas=[],
-                leader=NODE,
-                leader_epoch=0,
-                partition_epoch=0,
-            )
-            for index in range(partitions)
-        ]
+        made = [_partition(topic_id, index, isr) for index in range(partitions)]
         self.tell(TopicRecord(name=name, topic_id=topic_id), *made)
+
+    def add_partition(self, topic_id: bytes, index: int) -> None:
+        """A topic grows."""
+        self.tell(_partition(topic_id, index, (NODE,)))
 
     def delete(self, topic_id: bytes = TOPIC_ID) -> None:
         self.tell(RemoveTopicRecord(topic_id=topic_id))
@@ -219,8 +231,22 @@ class World:
         return World(self.disk, **options)
 
 
+def _partition(topic_id: bytes, index: int, isr: tuple[int, ...]) -> PartitionRecord:
+    return PartitionRecord(
+        topic_id=topic_id,
+        partition_id=index,
+        replicas=[NODE, OTHER_NODE] if len(isr) > 1 else [NODE],
+        isr=list(isr),
+        removing_replicas=[],
+        adding_replicas=[],
+        leader=NODE,
+        leader_epoch=0,
+        partition_epoch=0,
+    )
+
+
 def resolved(answer: Any) -> Any:
-    """What a `Pending` came to."""
+    """The result of a `Pending`."""
     assert isinstance(answer, Pending)
     assert answer.resolved
     return answer.response

@@ -1,4 +1,4 @@
-"""Under which epoch a broker stopped cleanly: only all of its directories together can say so (KIP-966)."""
+"""The epoch under which a broker stopped cleanly: only all of its directories together can say so (KIP-966)."""
 
 import asyncio
 import shutil
@@ -7,9 +7,9 @@ from random import Random
 
 import pytest
 
+from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
-from kpybroker.storage_start import StoredNode, open_storage
 from kpystorage.real_disk import RealDisk
 from kpystorage.session import NO_BROKER_EPOCH
 

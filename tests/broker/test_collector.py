@@ -50,7 +50,7 @@ def collector(clocks: Clocks) -> Iterator[Collector]:
 
 
 def survivors(collections: int) -> list[list[int]]:
-    """Objects that live through so many young collections."""
+    """Objects that live through a number of young collections."""
     kept = []
     for _ in range(collections):
         kept += [[number] for number in range(YOUNG_OBJECTS + 1)]

@@ -1,4 +1,4 @@
-"""Who owes for a request that took long: not who was kept from the processor meanwhile."""
+"""A request that took long is charged to its own connection, not to one that was kept from the processor meanwhile."""
 
 from time import thread_time_ns
 from types import SimpleNamespace
@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from kpybroker.dispatch import WAITED_NS, Dispatcher
-from kpybroker.server.line import PIECE_NS
+from kpybroker.dispatching.dispatcher import WAITED_NS, Dispatcher
+from kpybroker.dispatching.traits import TRAITS
+from kpybroker.fairness.times import PIECE_NS
 
 PRODUCE = 0
 
@@ -24,10 +25,10 @@ PRODUCE = 0
 def test_a_request_is_paid_by_the_work_it_was(took_ns: int, computed_ns: int, owes: bool) -> None:
     costs: list[int] = []
     connection: Any = SimpleNamespace(
-        slow_key=-1,
+        slow_kind=None,
         costs=lambda ns, **_kind: costs.append(ns),
         server=SimpleNamespace(poller=SimpleNamespace(worked_ns=thread_time_ns() - computed_ns)),
     )
     Dispatcher(None, lambda _key: None, {})._took(connection, PRODUCE, took_ns)
     assert costs == ([took_ns] if owes else [])
-    assert connection.slow_key == PRODUCE
+    assert connection.slow_kind is TRAITS[PRODUCE]

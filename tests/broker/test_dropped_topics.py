@@ -14,7 +14,7 @@ OLD, NEW, NEWER = (bytes([number]) * 16 for number in (1, 2, 3))
 
 @pytest.fixture
 def world() -> World:
-    """Of a step that takes longer than a piece should, so a turn does one."""
+    """A world with a step that takes longer than a piece should, so a turn does one."""
     world = World()
     now_ns = iter(range(0, 1 << 60, 1_000_000))
     world.scheduler.in_pieces = Pieces(world.scheduler.call_soon, lambda: next(now_ns)).begin

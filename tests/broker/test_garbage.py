@@ -1,4 +1,4 @@
-"""What requests leave behind goes at once: a collector that has much to find stops the event loop while it does."""
+"""Garbage of requests goes at once: a collector that has much to find stops the event loop while it does."""
 
 import gc
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What clients of groups are told when the coordinator, or the log below it, cannot take their request."""
+"""The answers to clients of groups when the coordinator, or the log below it, cannot take their request."""
 
 from collections.abc import Generator
 from types import SimpleNamespace
@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from group_requests import committing, fetching, fetching_one, joining, syncing
+from kpybroker.calls.client import Client
+from kpybroker.calls.gathered import gathered
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.handlers import (
     delete_groups,
@@ -20,11 +24,9 @@ from kpybroker.handlers import (
     offset_fetch,
     sync_group,
 )
-from kpybroker.handlers.group_requests import gathered, java_address
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.topic import Partition, Topic
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import at_once
+from kpybroker.serving.group_requests import java_address
 from kpywire.codec import encode
 from kpywire.error_codes import (
     COORDINATOR_LOAD_IN_PROGRESS,
@@ -77,7 +79,7 @@ class Refusing:
 
 
 def answered(module: Any, request: Any, version: int, code: int) -> Any:
-    """What a handler answers when its coordinator says ``code``; it can be written in that version."""
+    """The answer of a handler whose coordinator says ``code``; it can be written in that version."""
     topic = Topic("t", TOPIC_ID)
     topic.partitions = {index: Partition([1], [1], 1) for index in range(3)}
     broker = SimpleNamespace(
@@ -86,9 +88,7 @@ def answered(module: Any, request: Any, version: int, code: int) -> Any:
         image=SimpleNamespace(topics={"t": topic}, topics_by_id={TOPIC_ID: topic}),
         groups=Refusing(code),
     )
-    call = SimpleNamespace(
-        api_version=version, client_id="c", connection=SimpleNamespace(client_host="127.0.0.1"), listener_name="L"
-    )
+    call = SimpleNamespace(api_version=version, client_id="c", client=Client("127.0.0.1", 1, "L"), listener_name="L")
     answer = module.handle(broker, request, call)
     if hasattr(answer, "send"):
         answer = at_once(answer)

@@ -1,20 +1,19 @@
 """Shards are loaded in slices, fed through their logs, and end with the leadership or the disk."""
 
 import logging
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hosting_world import NODE, OTHER_NODE, PERIOD_MS, TOPIC, TOPIC_ID, Count, World, resolved
 
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import at_once
+from kpybroker.hosting.hosted_shard import HostedShard
 from kpybroker.hosting.loading import RECORDS_PER_STEP
 from kpybroker.hosting.placement import java_hash, partition_for
-from kpybroker.hosting.shard import Shard
 from kpybroker.hosting.tickets import SLICE_MS
 from kpybroker.io.scheduler import Pieces
 from kpybroker.journal import ProducerEpoch
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import at_once
 from kpywire import error_codes
 from kpywire.batch import MAGIC_POSITION, parse_header
 from kpywire.control_record import control_batch, end_transaction
@@ -44,7 +43,7 @@ def count(key: str, number: int) -> Record:
 
 
 def stored(world: World, index: int = 0) -> list[tuple[bytes | None, bytes | None]]:
-    """What lies in a log."""
+    """The records of a log."""
     log = world.replica(index).led().log
     found = log.read(0, 1 << 20, log.end, min_one_batch=True)
     return [] if found is None else [(record.key, record.value) for record in read_records(found.read())]
@@ -146,7 +145,7 @@ def test_unknown_types_are_left_out_and_damage_is_said_once(caplog: pytest.LogCa
         world.scheduler.run()
     assert [world.ask("get", key) for key in ("k", "l")] == [2, 4]
     (line,) = [record.message for record in caplog.records]
-    assert line == f"{TOPIC}-0: left out 3, first a record at offset 2: a damaged key"
+    assert line == f"{TOPIC}-0: 3 damaged records were left out, the first is a record at offset 2: a damaged key"
     assert world.ask("put", "k") == 3
 
 
@@ -252,7 +251,7 @@ def test_a_defect_hurts_one_request(caplog: pytest.LogCaptureFixture) -> None:
     world = World()
     world.create()
     assert world.ask("break") == ("error", error_codes.UNKNOWN_SERVER_ERROR)
-    assert "kept __consumer_offsets-0 from deciding on a tuple" in caplog.text
+    assert "__consumer_offsets-0 could not decide on a tuple" in caplog.text
     assert world.ask("put", "k") == 1
 
 
@@ -264,7 +263,7 @@ def test_a_machine_that_cannot_apply_what_it_wrote_begins_anew(caplog: pytest.Lo
     world.forgiving = True
     assert world.ask("corrupt", "bad") == NOT_COORDINATOR
     assert resolved(parked) == NOT_COORDINATOR
-    assert "a defect: __consumer_offsets-0 begins anew from its log" in caplog.text
+    assert "__consumer_offsets-0 is loaded from its log again because of a defect" in caplog.text
     assert world.ask("get", "k") == LOADING
     world.scheduler.run()
     assert world.ask("get", "k") == 1
@@ -292,7 +291,7 @@ def test_an_answer_that_cannot_be_made_holds_up_nobody(caplog: pytest.LogCapture
     assert world.ask("release") == 2
     assert not parked[0].resolved
     assert resolved(parked[1]) == "released"
-    assert "an answer of a coordinator cannot be given" in caplog.text
+    assert "The answer of a coordinator could not be sent" in caplog.text
 
 
 def test_answers_wait_for_the_high_watermark() -> None:
@@ -494,42 +493,6 @@ def test_a_failed_directory_ends_its_shards() -> None:
     assert world.ask("get", "k") == NOT_COORDINATOR
 
 
-def test_shards_hear_of_deleted_topics_also_while_they_load() -> None:
-    world = World()
-    world.create()
-    world.ask("put", "k")
-    world = world.restart()
-    other = bytes(16 * [9])
-    world.create()
-    world.create(partitions=2, name="t", topic_id=other)
-    world.delete(other)
-    assert world.machine.seen == []
-    world.scheduler.run()
-    assert [event[0] for event in world.machine.seen] == ["loaded", "deleted"]
-    assert world.machine.seen[1] == ("deleted", None, {"t": [0, 1]})
-
-
-def test_a_shard_hears_of_a_deletion_before_anything_that_comes_after_it() -> None:
-    """Or what is committed for a new topic of the name would go with the old one."""
-    world = World()
-    world.create(partitions=3)
-    other = bytes(16 * [9])
-    world.create(partitions=2, name="t", topic_id=other)
-    world.scheduler.run()
-    works: list[Iterator[object]] = []
-    world.scheduler.in_pieces = works.append
-    world.delete(other)
-    told = ("deleted", None, {"t": [0, 1]})
-    assert not any(told in each.seen for each in world.machines)
-    world.ask("note", key="k")
-    asked = [each for each in world.machines if told in each.seen]
-    assert [[event[0] for event in each.seen][-2:] for each in asked] == [["deleted", "note"]]
-    for work in works:
-        for _ in work:
-            pass
-    assert [each.seen.count(told) for each in world.machines] == [1, 1, 1]
-
-
 def test_shards_that_wake_at_the_same_time_take_turns() -> None:
     """A sweep over all groups is many short decisions of every shard, which would come together in one turn."""
     world = World()
@@ -537,9 +500,9 @@ def test_shards_that_wake_at_the_same_time_take_turns() -> None:
     world.scheduler.run()
     now_ns = iter(range(0, 1 << 60, 1_000_000))
     world.scheduler.in_pieces = Pieces(world.scheduler.call_soon, lambda: next(now_ns)).begin
-    ran: list[Shard] = []
+    ran: list[HostedShard] = []
 
-    class Watched(Shard):
+    class Watched(HostedShard):
         def run_timers(self) -> None:
             ran.append(self)
 

@@ -146,7 +146,7 @@ def test_a_damaged_commit_is_left_out_and_the_others_are_there(
     finally:
         node.stop()
     (line,) = [record.message for record in caplog.records if "left out" in record.message]
-    assert line.startswith(f"{TOPIC}-0: left out 1, first a batch at offset 1")
+    assert line.startswith(f"{TOPIC}-0: 1 damaged records were left out, the first is a batch at offset 1")
 
 
 def test_a_commit_that_fits_into_no_batch_is_refused_and_nothing_else(tmp_path: Path) -> None:

@@ -37,7 +37,7 @@ SESSION_MS = 300_000
 
 
 class Seen(NamedTuple):
-    """What clients see of all groups."""
+    """The groups as clients see them."""
 
     offsets: dict[str, Found]
     states: dict[str, tuple[str, str]]

@@ -5,13 +5,14 @@ from typing import Any
 import pytest
 
 from kpybroker.io.scheduler import ManualScheduler
-from kpybroker.lifecycle import RETRY_MS, BrokerState, Lifecycle
+from kpybroker.lifecycle import RETRY_MS, BrokerState, Lifecycle, Times
 from kpywire import error_codes
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 
 INTERVAL_MS = 2000
 DIRECTORY_MS = 30_000
+PATIENCE_MS = 10 * RETRY_MS
 
 
 class Conversation:
@@ -29,7 +30,13 @@ class Conversation:
             broker_id=3, cluster_id="c", incarnation_id=bytes(16), listeners=[], features=[], rack=None, log_dirs=[]
         )
         self.lifecycle = Lifecycle(
-            self.scheduler, self.send, registration, INTERVAL_MS, lambda: 77, self, self.refusals.append, DIRECTORY_MS
+            self.scheduler,
+            self.send,
+            registration,
+            lambda: 77,
+            self,
+            self.refusals.append,
+            Times(INTERVAL_MS, PATIENCE_MS, DIRECTORY_MS),
         )
         self.lifecycle.start(self.on_unfenced)
 
@@ -100,7 +107,7 @@ def test_a_refused_registration_is_told_and_a_passing_one_tried_again() -> None:
 @pytest.mark.parametrize("registered", [True, False])
 def test_who_is_not_registered_in_time_gives_up_and_says_why(registered: bool) -> None:
     talk = Conversation()
-    talk.lifecycle.give_up_after(10 * RETRY_MS)
+    talk.lifecycle.limit()
     for _ in range(4):
         talk.answer(BrokerRegistrationResponse(error_code=error_codes.DUPLICATE_BROKER_REGISTRATION))
         talk.scheduler.advance(RETRY_MS)
@@ -190,7 +197,7 @@ def test_who_cannot_tell_that_a_directory_failed_gives_up() -> None:
     talk.scheduler.advance(DIRECTORY_MS / 2 - 1)
     assert talk.refusals == []
     talk.scheduler.advance(1)
-    assert talk.refusals == ["no controller could be told within 30 s that a log directory failed"]
+    assert talk.refusals == ["no controller learned within 30 s that a log directory failed"]
 
 
 @pytest.mark.parametrize("ends", ["told", "stopped"])

@@ -1,4 +1,4 @@
-"""Whose a log is that lost the id of its topic with the machine's power."""
+"""The owner of a log that lost the id of its topic with the machine's power."""
 
 from random import Random
 

@@ -37,7 +37,7 @@ def memory_path() -> Iterator[Path]:
 
 @contextmanager
 def limited_node(path: Path) -> Iterator[int]:
-    """The port of a node that may not open more than so many files; stopped cleanly."""
+    """The port of a node that has a limit of open files; stopped cleanly."""
     command = [sys.executable, "-c", START, "start", "--data", str(path), "--listen", "127.0.0.1:0", "--http", "off"]
     process = subprocess.Popen(
         command,

@@ -3,7 +3,7 @@
 from types import SimpleNamespace
 from typing import Any
 
-from kpybroker.hosting.marker_writer import RETRY_MS, MarkerWriter
+from kpybroker.hosting.marker_writer import RETRY_MS, MarkerWriter, Turns
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.journal import Send
 from kpybroker.partition.leader import Marker
@@ -44,14 +44,14 @@ class World:
     def __init__(self) -> None:
         self.scheduler = ManualScheduler()
         self.codes: dict[Partition, int] = {}
-        """What partitions answer that do not take their marker."""
+        """The errors of partitions that do not take their marker."""
         self.held: list[Any] = []
         """Answers that are not given yet, of partitions whose code is None."""
         self.holding: set[Partition] = set()
         self.written: list[tuple[Partition, Marker]] = []
         self.told: list[MarkersWritten] = []
         self.asked: list[tuple[int, Partition, Any]] = []
-        """What other nodes are to write: which, where, and whom to tell."""
+        """The markers that other nodes are to write: the node, the partition, and the callback."""
         self.topics = {"a": topic_of(HERE, HERE), "b": topic_of(HERE)}
         self.shard: Any = SimpleNamespace(epoch=7, is_over=False, has_enough_in_sync=True, submit=self._submit)
         image: Any = SimpleNamespace(topics=self.topics)
@@ -66,7 +66,7 @@ class World:
             self,  # type: ignore[arg-type]
             lambda: image,
             lambda: 30_000,
-            lambda: turn,
+            Turns(lambda: turn),
             node_id=HERE,
             elsewhere=elsewhere,
         )

@@ -21,7 +21,7 @@ A, B = ("a", 0), ("b", 1)
 
 
 class World:
-    """What nodes are sent, and what becomes of the markers."""
+    """The markers that nodes are sent, and what becomes of them."""
 
     def __init__(self) -> None:
         self.scheduler = ManualScheduler()

@@ -1,4 +1,4 @@
-"""Answers about topics are kept encoded: each is what encoding it anew gives, whatever changed meanwhile."""
+"""Answers about topics are kept encoded: each is what encoding it again gives, whatever changed meanwhile."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from running_node import RunningNode, start
 
+from kpybroker.calls.steps import at_once
 from kpybroker.handlers.metadata import STEP_ANSWERS, STEP_TOPICS, Topics
-from kpybroker.handlers.topic_answers import MOST_FORMS, TopicAnswers
-from kpybroker.server.slices import at_once
+from kpybroker.serving.topic_answers import MOST_FORMS, TopicAnswers
 from kpywire import error_codes
 from kpywire.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
@@ -61,9 +61,9 @@ def ask(client: RawClient, version: int, names: list[str] | None, *, operations:
 
 
 def counted_errors(node: RunningNode, api_key: int) -> dict[int, int]:
-    broker = node.node.broker
-    assert broker is not None
-    return node.call(lambda: dict(broker.dispatcher.counters[api_key].error_codes))
+    dispatcher = node.node.dispatcher
+    assert dispatcher is not None
+    return node.call(lambda: dict(dispatcher.counters[api_key].error_codes))
 
 
 def partitions_of(client: RawClient, version: int) -> dict[str, int]:

@@ -15,6 +15,7 @@ from kpystorage.disk import DescriptorsExhausted
 from kpystorage.memory_disk import MemoryDisk
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.topic_record import TopicRecord
+from tests.replication.alone import NoFetchers, alone
 
 PARTITIONS = 40
 ONE, TWO = (bytes([number]) * 16 for number in (1, 2))
@@ -22,7 +23,7 @@ FILES = sorted([names.PARTITION_METADATA, *(names.segment_file(0, each) for each
 
 
 class Thread:
-    """What is to be done beside the loop, done when the test says so."""
+    """The work beside the loop, done when the test says so."""
 
     def __init__(self, world: World) -> None:
         self.works: list[tuple[Callable[[], Any], Callable[..., object]]] = []
@@ -94,7 +95,7 @@ def test_who_needs_a_log_first_makes_it_and_what_the_thread_made_goes() -> None:
     assert world.directory.in_the_making == 0
 
 
-class Following:
+class Following(NoFetchers):
     """Stands for what fetches from other brokers."""
 
     def __init__(self) -> None:
@@ -108,10 +109,9 @@ class Following:
 
 
 def test_a_new_replica_is_fetched_even_if_somebody_looked_at_its_log_while_that_was_made() -> None:
-    world = World()
-    thread = Thread(world)
     fetchers = Following()
-    world.replicas.fetchers = fetchers  # type: ignore[assignment]
+    world = World(neighbours=alone()._replace(fetchers=fetchers))
+    thread = Thread(world)
     partition = PartitionRecord(
         topic_id=ONE, partition_id=0, replicas=[OTHER_NODE, NODE], isr=[OTHER_NODE], leader=OTHER_NODE
     )

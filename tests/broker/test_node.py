@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from running_node import BreakableDisk, RunningNode, start
 
-from kpybroker.controller.recovery import StartRefused
 from kpybroker.metadata.topic import directory_is_reserved
+from kpybroker.quorum.recovery import StartRefused
 from kpywire import api, error_codes
 from kpywire.batch import ATTRIBUTES_POSITION
 from kpywire.messages.api_versions import ApiVersionsRequest
@@ -274,7 +274,7 @@ def test_many_that_produce_at_once_to_a_failing_directory_are_not_told_that_it_w
 
 
 def produced(client: RawClient, partition: int) -> bool:
-    """Whether the client was told that its record is in the log."""
+    """Whether the client knows that its record is in the log."""
     try:
         return produce(client, "spread", b"meanwhile", partition) == error_codes.NONE
     except ConnectionError:

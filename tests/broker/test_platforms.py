@@ -1,4 +1,4 @@
-"""What only some platforms have is switched off, one by one: the broker serves and recovers all the same.
+"""Features of some platforms are switched off, one by one: the broker serves and recovers all the same.
 
 Every case produces, reads from the tail and from older segments, commits, ends like a killed process, and starts again.
 """
@@ -17,9 +17,9 @@ from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from running_node import RunningNode
 
-from kpybroker.server import outbox, poller, system_sockets
+from kpybroker.fairness.turn import NoWrites, Turn
+from kpybroker.server import page_cache, poller, system_sockets
 from kpybroker.server.poller import LoopPoller
-from kpybroker.server.turn import NoWrites, Turn
 from kpystorage import real_disk
 from kpystorage.log_slice import LogSlice
 from kpystorage.real_disk import RealDisk
@@ -44,7 +44,7 @@ def without_sendfile(patch: Patch) -> None:
 
 
 def without_nowait_reads(patch: Patch) -> None:
-    patch.setattr(outbox, "_NOWAIT", 0)
+    patch.setattr(page_cache, "_NOWAIT", 0)
 
 
 def with_nowait_reads_that_the_file_system_lacks(patch: Patch) -> None:
@@ -60,11 +60,11 @@ def without_boot_id(patch: Patch) -> None:
 
 
 def without_syncfs(patch: Patch) -> None:
-    patch.setattr(real_disk, "_syncfs", lambda: None)
+    patch.setattr(real_disk, "_library_call", lambda _name: None)
 
 
 def with_full_fsync(patch: Patch) -> None:
-    """As on macOS, on a file system that has it not: fsync has to do."""
+    """A file system of macOS that lacks the full fsync: the usual fsync has to do."""
     patch.setattr(real_disk, "_FULL_FSYNC", 0x7FFF)
 
 

@@ -1,4 +1,4 @@
-"""What the metadata say of a running broker: it comes back when it is unregistered, and tells its directories late."""
+"""The metadata about a running broker: it comes back when it is unregistered, and tells its directories late."""
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack

@@ -1,4 +1,4 @@
-"""A client that reads many partitions without a session is told the same as one that the broker sees first."""
+"""A client that reads many partitions without a session gets the same answer as one that the broker sees first."""
 
 import random
 import time
@@ -160,7 +160,7 @@ def test_nothing_is_watched_for_a_client_that_is_gone(node: RunningNode) -> None
     deadline = time.monotonic() + 10
     while node.call(watched):
         assert time.monotonic() < deadline
-    room = node.call(lambda: node.node.broker.fetch_sessions.standing_room.left)
+    room = node.call(lambda: node.node.broker.fetch_sessions.remembered_budget.left)
     assert room == 100_000
 
 

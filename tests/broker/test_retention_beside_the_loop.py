@@ -19,7 +19,7 @@ CONFIG = BrokerConfig.load(None, {})
 
 
 class Watched(MemoryDisk):
-    """A disk that says what was waited for, and has no descriptor left if it is told so."""
+    """A disk that says what was waited for, and has no descriptor left if a test wants that."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Who reads a partition is told of its changes once, until they have looked; who waits is told of every one."""
+"""A reader of a partition hears of its changes once, until it has looked; one that waits hears of every change."""
 
 from typing import Any
 
@@ -35,7 +35,7 @@ def test_a_reader_that_does_not_look_costs_the_next_change_nothing() -> None:
     assert all(list(entry.session.changed) == [entry] for entry in readers)
     assert not read.watchers
     look(readers[0])
-    assert list(read.watchers) == [readers[0]], "the next change is told to the one who has looked"
+    assert list(read.watchers) == [readers[0]], "the next change reaches the one who has looked"
     read.changed()
     assert list(readers[0].session.changed) == [readers[0]]
     assert len(read.told) == len(readers)

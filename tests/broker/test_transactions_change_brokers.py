@@ -28,7 +28,7 @@ pytestmark = [pytest.mark.java, pytest.mark.slow]
 
 
 def read(raw: RawClient) -> dict[str, Any]:
-    """What readers and administrators see, in both generations of readers."""
+    """The records that readers and administrators see, in both generations of readers."""
     found: dict[str, Any] = {}
     for topic in ("t", "u"):
         answer = fetch(raw, topic, committed=True)

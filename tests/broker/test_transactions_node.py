@@ -115,7 +115,7 @@ def test_a_parked_produce_is_given_up_with_its_connection(node: RunningNode, raw
 
 
 def test_old_clients_are_told_to_wait(node: RunningNode, raw: RawClient) -> None:
-    """What a version does not know is NOT_ENOUGH_REPLICAS, which every client retries without new metadata."""
+    """An error that a version does not know is NOT_ENOUGH_REPLICAS, which every client retries without new metadata."""
     producer = producer_of(raw)
     assert producer.add(("t", 0)) == {error_codes.NONE}
     assert producer.produce("t", b"first").error_code == error_codes.NONE
@@ -170,7 +170,7 @@ def test_a_decided_transaction_is_finished_after_a_restart(tmp_path: Path) -> No
             data = bytes(fetch(raw, "t", 1, committed=True).records or b"")
             (marker,) = read_batch(data, parse_header(data), 0)
             assert marker.key == b"\0\0\0\0"
-            assert marker.value > b"\0\0\0\0\0\0"  # the leader epoch of the coordinator, which began anew
+            assert marker.value > b"\0\0\0\0\0\0"  # the leader epoch of the coordinator, which started again
             assert producer.produce("t", b"w", version=ADDING).error_code == error_codes.NONE
     finally:
         node.stop()

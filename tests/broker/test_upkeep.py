@@ -1,9 +1,10 @@
-"""What happens to logs from time to time: they are flushed, and old segments go."""
+"""The upkeep of logs: they are flushed from time to time, and old segments are deleted."""
 
 import errno
 import shutil
 import socket
 from pathlib import Path
+from time import sleep
 
 import pytest
 from running_node import RunningNode, start
@@ -220,5 +221,79 @@ def test_a_flush_without_a_descriptor_is_done_when_there_is_one(tmp_path: Path) 
             wait_until(lambda: log.recovery_point == 1)
             assert disk.refusals == 0
             assert produce(client, "t", b"v") == error_codes.NONE
+    finally:
+        node.stop()
+
+
+def test_a_sealed_segment_is_flushed_at_the_roll_and_not_later(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    try:
+        with RawClient(node.port) as client:
+            small_segments(client, "quiet", **{"retention.ms": "-1"})
+            produce_old(client, "quiet")
+            produce_old(client, "quiet")  # begins the second segment, and nothing follows
+            log = replica_of(node, "quiet").log
+            assert log is not None
+            assert len(log.segments) == 2
+            wait_until(lambda: log.recovery_point >= 1)
+    finally:
+        node.stop()
+
+
+def test_a_roll_that_finds_a_flush_under_way_is_flushed_behind_it(tmp_path: Path) -> None:
+    node = start(tmp_path)
+    try:
+        with RawClient(node.port) as client:
+            small_segments(client, "quiet", **{"retention.ms": "-1"})
+            produce_old(client, "quiet")
+            log = replica_of(node, "quiet").log
+            assert log is not None
+            under_way = node.call(log.begin_flush)
+            produce_old(client, "quiet")
+            assert log in log.directory.rolled
+            sleep(0.3)  # the upkeep looks a few times
+            node.call(lambda: (under_way.run(), log.finish_flush(under_way)))
+            wait_until(lambda: log.recovery_point == 2)
+            assert not log.directory.rolled
+    finally:
+        node.stop()
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_what_a_process_that_died_left_is_flushed_in_time_though_nobody_uses_its_log(
+    tmp_path: Path, is_rolled: bool
+) -> None:
+    node = start(tmp_path)
+    with RawClient(node.port) as client:
+        small_segments(client, "quiet", **{"retention.ms": "-1", "flush.ms": "200000"})
+        produce_old(client, "quiet")
+        log = replica_of(node, "quiet").log
+        assert log is not None
+        if is_rolled:  # and died before the flush that belongs to it
+            node.call(lambda: (log.roll(OLD_MS), log.directory.rolled.clear()))
+        assert log.recovery_point == 0
+    node.call_async(node.node.abandon)
+    node.loop.call_soon_threadsafe(node.loop.stop)
+    node.thread.join(60)
+    node.loop.close()
+    node = RunningNode({"log.dirs": str(tmp_path)})
+    try:
+        assert replica_of(node, "quiet").log is None
+
+        def is_flushed() -> bool:
+            found = replica_of(node, "quiet").log
+            return found is not None and found.recovery_point == 1
+
+        wait_until(lambda: replica_of(node, "quiet").log is not None)
+        assert not is_flushed()
+        assert node.node.broker is not None
+        upkeep = node.node.broker.upkeep
+
+        def later() -> None:
+            for found in upkeep._dirty_since_ms:
+                upkeep._dirty_since_ms[found] -= 200_000
+
+        node.call(later)
+        wait_until(is_flushed)
     finally:
         node.stop()

@@ -40,7 +40,7 @@ def client(node: RunningNode) -> Iterator[RawClient]:
 
 @pytest.fixture
 def ends(client: RawClient) -> list[int]:
-    """Where each partition ends after one more record in every seventh."""
+    """The end of each partition after one more record in every seventh."""
     for index in range(0, PARTITIONS, 7):
         produce(client, index, b"of %d" % index)
     answer = fetch(client, [0] * PARTITIONS, REMEMBERED)
@@ -108,7 +108,7 @@ def test_a_reader_that_has_everything_waits_for_more(
 def test_news_that_come_while_it_is_read_are_not_missed(
     node: RunningNode, client: RawClient, ends: list[int], kind: str
 ) -> None:
-    """Whoever comes first: the record is in the answer, and nobody waits for another one."""
+    """In either order: the record is in the answer, and nobody waits for another one."""
     with RawClient(node.port) as producer:
         for number in range(30):
             client.send(request(ends, kind, max_wait_ms=LONG_MS), VERSION)

@@ -1,4 +1,4 @@
-"""A module in a process beside the loop: its answers, its death, its end when it is told or when nobody is left."""
+"""A module in a process beside the loop: its answers, its death, its end at a request or when nobody is left."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ while head := sys.stdin.buffer.read(4):
 
 
 class Told:
-    """What came back of one task."""
+    """The result of one task."""
 
     def __init__(self) -> None:
         self.answers: list[Any] = []

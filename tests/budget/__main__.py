@@ -40,7 +40,7 @@ def main(write: bool, functions: str | None) -> None:
 
 
 def shown(now: dict[str, float] | None, before: dict[str, float] | None) -> str:
-    """What it is, and what it was if that differs."""
+    """The figures, and what they were if that differs."""
     if now is None:
         return "not counted"
     count = sum(now.values())

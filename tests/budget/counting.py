@@ -22,21 +22,21 @@ from .scenarios import Scenario, conversation_with, scenarios
 SUBJECT = Path(__file__).with_name("subject.py")
 ROOT = SUBJECT.parents[2]
 TOLERANCE = 0.03
-"""By which part work may grow before it counts as grown."""
+"""The share by which work may grow before it counts as grown."""
 ROUNDS, TIMES = 12, 20
 UNCOUNTED = 30
 """Before anything is counted, so that what is made at the first use is there."""
 RARE = 0.15
-"""What is called in fewer requests belongs to the counting itself, once in each round."""
+"""The share of requests below which a call counts as part of the counting itself, once in each round."""
 MARK = "getppid"
-"""What the subject calls when it is told to mark, and never else."""
+"""The function that the subject calls to mark a request, and never else."""
 UNCOUNTED_CALLS = {"futex", "clock_gettime"}
 """Waits of other threads for the interpreter's lock, and looks at the processor's time where a request takes long."""
 TRACED = re.compile(r"^(?:\[pid +\d+\] )?(\w+)\(")
 PATIENCE_S = 20.0
 
 Work = dict[str, Any]
-"""Of one request: ``python`` and ``c`` calls by name, ``system`` calls by name or None, bytes of memory."""
+"""The work of one request: ``python`` and ``c`` calls by name, ``system`` calls by name or None, bytes of memory."""
 
 
 class Subject:
@@ -111,7 +111,7 @@ def counted(scenario: Scenario, subject: Subject, conversation: Conversation, wh
 
 
 def least(rounds: Sequence[Mapping[str, int]]) -> dict[str, int]:
-    """Of each function."""
+    """The least count of each function."""
     return {name: min(seen.get(name, 0) for seen in rounds) for name in rounds[0]}
 
 

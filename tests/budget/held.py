@@ -10,7 +10,7 @@ BUDGET = Path(__file__).with_name("budget.json")
 KINDS = {"python": "calls of Python functions", "c": "calls of C functions", "system": "system calls"}
 PEAK_SLACK_BYTES, PEAK_TOLERANCE = 2048, 0.10
 HELD_SLACK_BYTES, HELD_TOLERANCE = 64, 0.25
-"""What a request leaves behind is next to nothing, and a buffer may grow in any round."""
+"""The bounds of what a request leaves behind, which is next to nothing; a buffer may grow in any round."""
 GREW = 0.02
 MOST_NAMED = 12
 

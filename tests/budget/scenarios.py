@@ -18,7 +18,7 @@ SHORT_BYTES = 40_000
 PARTITIONS = 50
 TOPICS = 100
 TOLERANCES = {"produce of 100 records of 1 KB": 0.08, "fetch of 1 MB": 0.5, "metadata of all topics": 0.15}
-"""By which part work may grow where it depends on time: in how many pieces a large request comes or a large answer goes
+"""The share by which work may grow where it depends on time: in how many pieces a large request comes or a large answer
 out, as the peer writes and reads; how often a request that is worked on a millisecond at a time gives way."""
 
 
@@ -74,7 +74,7 @@ def fetch_of(conversation: Conversation, topic: str, size_bytes: int, batch: byt
 
 
 def fetch_of_nothing_new(conversation: Conversation) -> Scenario:
-    """Of a session of 50 partitions, which the request does not name any more."""
+    """A fetch of a session of 50 partitions, which the request does not name any more."""
 
     ((_, end), *_) = many.listed_offsets(conversation.ask(many.latest_offsets({"wide": PARTITIONS})))
 
@@ -99,7 +99,7 @@ def fetch_of_nothing_new(conversation: Conversation) -> Scenario:
 
 
 def heartbeat(conversation: Conversation) -> Scenario:
-    """Of the only member of a group."""
+    """A heartbeat of the only member of a group."""
     while grouping.error_of(conversation.ask(grouping.find_coordinator(GROUP))):
         time.sleep(0.02)
     member_id = ""

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture(scope="module")
 def work(tmp_path_factory: pytest.TempPathFactory) -> dict[str, counting.Work]:
-    """Of every scenario, all from one broker."""
+    """The work of every scenario, all from one broker."""
     origin = find_spec("kpywire.skim").origin or ""
     if not origin.endswith(".py"):
         pytest.skip(f"the budget is for the pure form, and {origin} is compiled")

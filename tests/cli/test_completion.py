@@ -1,4 +1,4 @@
-"""What stands behind Tab, without a cluster: names of configs, and silence where nobody answers."""
+"""The completion behind Tab, without a cluster: names of configs, and silence where nobody answers."""
 
 import socket
 import threading
@@ -11,7 +11,7 @@ from kpybroker.cli import completion, main
 
 
 def offered(command: str, argument: str, begun: str, **given: object) -> list[str]:
-    """What is offered for a parameter of a command, given what stands before it."""
+    """The completions of a parameter of a command, given what stands before it."""
     names = command.split()
     found: click.Command | None = main
     context = click.Context(main)

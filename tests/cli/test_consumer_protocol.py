@@ -1,4 +1,4 @@
-"""What members of a group tell each other, and how the leader shares out partitions."""
+"""The messages between members of a group, and how the leader shares out partitions."""
 
 from collections import Counter
 
@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.cli.client import Spot
-from kpybroker.cli.consumer_protocol import (
+from kpybroker.client.client import Spot
+from kpybroker.client.consumer_protocol import (
     assign_ranges,
     assigned_spots,
     assignment,

@@ -1,11 +1,11 @@
-"""What the doctor makes of facts: levels, and a remedy wherever something is wrong."""
+"""The doctor's diagnoses of facts: levels, and a remedy wherever something is wrong."""
 
 import pytest
 
 from kpybroker.cli import diagnoses
-from kpybroker.cli.cluster_requests import LogDirectory
 from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Address, Finding, PartitionHealth
 from kpybroker.cli.scrape import parse
+from kpybroker.client.cluster_requests import LogDirectory
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -109,10 +109,39 @@ def test_brokers_that_do_not_live_are_named() -> None:
 def test_a_group_that_rebalances_twice_in_a_row_is_stuck() -> None:
     before = {"a": "PreparingRebalance", "b": "PreparingRebalance", "c": "Stable"}
     after = {"a": "CompletingRebalance", "b": "Stable", "c": "PreparingRebalance"}
-    (finding,) = diagnoses.groups(before, after, 5)
+    (finding,) = diagnoses.groups([before, after], 5)
     assert finding.level == WARNING
     assert finding.message == "group a has been in state CompletingRebalance for at least 5 s"
-    assert levels(diagnoses.groups(before, {"c": "Stable"}, 0)) == [GOOD]
+    assert levels(diagnoses.groups([before, {"c": "Stable"}], 0)) == [GOOD]
+
+
+def test_a_group_that_begins_to_rebalance_again_and_again_has_no_rest() -> None:
+    calm, busy = {"a": "Stable"}, {"a": "PreparingRebalance"}
+    (finding,) = diagnoses.groups([calm, busy, calm, busy, calm], 5)
+    assert finding.level == WARNING
+    assert finding.message == "group a has begun to rebalance 2 times in 5 s"
+    assert levels(diagnoses.groups([calm, busy, busy, calm], 5)) == [GOOD]
+    assert levels(diagnoses.groups([busy], 0)) == [GOOD]
+
+
+def test_a_group_that_goes_through_generations_has_no_rest() -> None:
+    (finding,) = diagnoses.generations({"a": 1, "b": 7}, {"a": 5, "b": 8, "new": 9}, 5)
+    assert finding.level == WARNING
+    assert finding.message == "group a went through 4 rebalances in 5 s"
+
+
+def test_requests_for_metadata_are_too_many_from_one_client_or_in_all() -> None:
+    (one,) = diagnoses.metadata_load({("10.0.0.9", "app"): 2_500.0, ("10.0.0.8", ""): 1.0}, 2_501.0)
+    assert (one.level, one.message) == (WARNING, "the client 'app' at 10.0.0.9 asks for metadata 2500 times a second")
+    assert levels(diagnoses.metadata_load({}, 5_000)) == [WARNING]
+    assert levels(diagnoses.metadata_load({("a", "b"): 2.0}, 3.0)) == [GOOD]
+
+
+def test_damage_is_named_by_directory_or_counted() -> None:
+    (one,) = diagnoses.damage({("/data/", "t-0"): 2}, 7)
+    assert (one.level, one.message) == (PROBLEM, "readers of t-0 have met 2 damaged places in /data/t-0")
+    assert levels(diagnoses.damage({}, 7)) == [PROBLEM]
+    assert levels(diagnoses.damage({}, 0)) == [GOOD]
 
 
 def test_a_metrics_page_is_read_line_by_line() -> None:

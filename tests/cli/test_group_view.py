@@ -1,10 +1,10 @@
 """How groups are shown: what people read, and the keys that programs rely on."""
 
 from kpybroker.cli import group_view
-from kpybroker.cli.client import Spot
-from kpybroker.cli.group_requests import Group, Member
-from kpybroker.cli.lag import Lag
-from kpybroker.cli.resets import Reset
+from kpybroker.client.client import Spot
+from kpybroker.client.group_requests import Group, Member
+from kpybroker.client.lag import Lag
+from kpybroker.client.resets import Reset
 
 NOW_MS = 1_700_000_100_000
 READER = Member("m-1", "static", "app", "/10.0.0.1", (Spot("t", 0), Spot("t", 2)))

@@ -1,8 +1,10 @@
-"""What people get wrong on the command line, on a broker that runs: one line that names it, and nothing is changed."""
+"""Mistakes on the command line, on a broker that runs: one line names the mistake, and nothing is changed."""
 
 import json
 import socket
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from threading import Thread
 
 import pytest
 from click.testing import CliRunner, Result
@@ -28,9 +30,12 @@ def invoke(broker: Broker, *words: str) -> Result:
     [
         (
             ("configs", "describe", "-t", "orders", "retention.ms", "retention"),
-            "has no config retention (INVALID_CONFIG)",
+            "has no config retention; did you mean retention.ms",
         ),
-        (("configs", "describe", "--broker", "1", "log.retention"), "has no config log.retention (INVALID_CONFIG)"),
+        (
+            ("configs", "describe", "--broker", "1", "log.retention"),
+            "has no config log.retention; did you mean log.retention.ms",
+        ),
         (("cluster", "log-dirs", "--broker", "9"), "there is no broker 9 (BROKER_NOT_AVAILABLE)"),
         (("offsets", "committed", "nobody"), "group nobody does not exist (GROUP_ID_NOT_FOUND)"),
         (("groups", "remove-members", "nobody", "--member", "m"), "Error: m: "),
@@ -60,3 +65,100 @@ def test_a_metrics_page_that_was_named_and_cannot_be_read_is_a_finding(broker: B
     findings = {each["check"]: each for each in json.loads(result.stdout)}
     assert findings["metrics page"]["level"] == "unknown"
     assert address in findings["metrics page"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("topics", "describe", "ordrs"), 1, "topic ordrs does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("topics", "describe", "Orders"), 1, "topic Orders does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("consume", "order"), 1, "topic order does not exist; did you mean orders? (UNKNOWN_TOPIC"),
+        (("consume", "nothing-like-it"), 1, "topic nothing-like-it does not exist (UNKNOWN_TOPIC"),
+        (
+            ("configs", "alter", "-t", "orders", "retention.ms=1"),
+            2,
+            "unexpected 'retention.ms=1'; use --set retention.ms=1",
+        ),
+        (("configs", "alter", "-t", "orders"), 2, "nothing to alter: use --set KEY=VALUE"),
+        (("topic", "list"), 2, "No such command 'topic'. Did you mean 'topics'?"),
+    ],
+)
+def test_an_obvious_slip_is_answered_with_what_was_meant(
+    broker: Broker, words: tuple[str, ...], code: int, said: str
+) -> None:
+    result = invoke(broker, *words)
+    assert result.exit_code == code
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("cluster", "-b", "x:1"), "-b stands behind the command: kpybroker cluster describe -b"),
+        (("cluster", "-b", "x:1", "log-dirs"), "-b stands behind the command: kpybroker cluster log-dirs -b"),
+        (("-b", "x:1", "topics", "list"), "-b stands behind the command: kpybroker topics list -b"),
+        (("-b", "x:1", "consume", "t"), "-b stands behind the command: kpybroker consume -b"),
+        (("--nonsense", "topics", "list"), "No such option '--nonsense'."),
+        (("start", "--brokers", "0"), "0 is not in the range x>=1"),
+    ],
+)
+def test_an_option_that_stands_too_early_is_told_its_place(words: tuple[str, ...], said: str) -> None:
+    result = CliRunner().invoke(main, list(words), prog_name="kpybroker")
+    assert result.exit_code == 2
+    assert said in result.stderr
+
+
+def test_without_a_name_all_topics_are_described(broker: Broker) -> None:
+    assert [each["name"] for each in json.loads(invoke(broker, "topics", "describe", "--json").stdout)] == ["orders"]
+    with Broker() as empty:
+        assert invoke(empty, "topics", "describe", "--json").stdout == "[]\n"
+        assert "No topics." in invoke(empty, "topics", "describe").stderr
+
+
+def test_a_topic_that_the_broker_makes_for_a_slip_is_said(broker: Broker) -> None:
+    result = CliRunner().invoke(main, ["produce", "oders", "-b", broker.bootstrap_servers], input="x\n")
+    broker.delete_topic("oders")
+    assert result.exit_code == 0
+    assert "Topic oders did not exist; the broker has created it; did you mean orders?" in result.stderr
+
+
+def test_an_empty_key_and_a_delimiter_that_no_line_has_are_said_once() -> None:
+    with Broker() as running:
+        running.create_topic("t")
+        words = ["produce", "t", "-b", running.bootstrap_servers]
+        empty = CliRunner().invoke(main, [*words, "-K="], input="==\n=x\n")
+        doubled = CliRunner().invoke(main, [*words, "-K=="], input="a=1\nb=2\n")
+        null = CliRunner().invoke(main, [*words, "-K=", "-Z"], input="==\n")
+        assert [each.key for each in running.records("t")] == [b"", b"", None, None, None]
+    assert empty.stderr.count("Line 1 has an empty key, which is a key like any other; -Z makes it null.") == 1
+    assert empty.stderr.count("empty key") == 1
+    assert "No line has the delimiter '==', so none has a key of its own. To have '=', say -K=" in doubled.stderr
+    assert null.stderr == "1 record to t\n"
+
+
+class _Closing(BaseHTTPRequestHandler):
+    def do_HEAD(self) -> None:
+        self.send_response(200)
+        self.end_headers()
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def handle_one_request(self) -> None:
+        self.raw_requestline = self.rfile.peek(1)[:1]  # type: ignore[attr-defined]
+        if self.raw_requestline != b"H":
+            self.close_connection = True
+            return
+        super().handle_one_request()
+
+
+def test_a_web_server_that_only_hangs_up_is_recognised() -> None:
+    """It answers as a broker's second port does."""
+    with HTTPServer(("127.0.0.1", 0), _Closing) as server:
+        thread = Thread(target=server.serve_forever)
+        thread.start()
+        result = CliRunner().invoke(main, ["topics", "list", "-b", f"127.0.0.1:{server.server_port}"])
+        server.shutdown()
+        thread.join()
+    assert result.exit_code == 3
+    assert "speaks HTTP, not Kafka's protocol" in result.stderr

@@ -1,12 +1,12 @@
-"""Where resets put a group's offsets, and the texts that say so."""
+"""The offsets to which resets move a group, and the texts that say so."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kpybroker.cli import resets
-from kpybroker.cli.client import Spot
-from kpybroker.cli.resets import LogRange, Reset
+from kpybroker.client import resets
+from kpybroker.client.client import Spot
+from kpybroker.client.resets import LogRange, Reset
 
 A, B = Spot("a", 0), Spot("b", 7)
 LOGS = {A: LogRange(10, 20), B: LogRange(0, 0)}

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
 from kpybroker.node import Node
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpystorage.real_disk import Descriptors, RealDisk
 from oracle import free_port
 
@@ -43,7 +43,7 @@ class RunningCluster:
         self.thread.start()
 
     def config(self, node_id: int) -> BrokerConfig:
-        """What a node is configured with."""
+        """The configuration of a node."""
         roles = self._roles[node_id]
         broker_port, controller_port = self.ports[node_id]
         listeners = []
@@ -137,12 +137,12 @@ class RunningCluster:
         return ",".join(f"127.0.0.1:{port}" for node, (port, _) in self.ports.items() if "broker" in self._roles[node])
 
     def partition(self, topic: str, index: int = 0) -> Any:
-        """What the newest metadata that any node has say of a partition."""
+        """The state of a partition in the newest metadata that any node has."""
         newest = max([node.image for node in self.nodes.values()], key=lambda image: image.next_offset)
         return newest.topics[topic].partitions[index]
 
     def wait_for_isr(self, topic: str, size: int, index: int = 0) -> Any:
-        """Wait until a partition has so many in-sync replicas, and a leader."""
+        """Wait until a partition has ``size`` in-sync replicas, and a leader."""
 
         def has() -> Any:
             partition = self.partition(topic, index)

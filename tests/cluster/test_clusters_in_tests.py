@@ -1,4 +1,4 @@
-"""What `kpybroker.testing.Cluster` promises: nodes that are really killed, held and started again, and nothing left."""
+"""`kpybroker.testing.Cluster`: nodes are really killed, held and started again, and nothing is left."""
 
 import os
 import socket

@@ -14,7 +14,7 @@ from confluent_kafka.cimpl import NewTopic
 from running_cluster import CLUSTER_ID, COMBINED, RunningCluster
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpystorage.real_disk import Descriptors, RealDisk
 
 pytestmark = pytest.mark.slow
@@ -40,7 +40,7 @@ class ClusterOfManyDirectories(RunningCluster):
         self.format_those_that_are_not(node_id)
 
     def format_those_that_are_not(self, node_id: int) -> None:
-        """As `kpybroker format --ignore-formatted` does."""
+        """Format them as `kpybroker format --ignore-formatted` does."""
         directories = self.directories(node_id)
         levels = choose_levels(None, {}, dynamic_quorum=False)
         formatting = Formatting(CLUSTER_ID, node_id, directories, directories[0], levels, None)
@@ -48,7 +48,7 @@ class ClusterOfManyDirectories(RunningCluster):
         format_directories(RealDisk(Descriptors(16)), formatting, random.Random(now_ms), now_ms, ignore_formatted=True)
 
     def ends(self, node_id: int, topic: str) -> dict[int, int]:
-        """Where the logs of a topic's partitions end that a node has."""
+        """The ends of the logs of a topic's partitions that a node has."""
         replicas = self.nodes[node_id].broker.replicas.topics[topic].replicas  # type: ignore[union-attr]
         return {index: each.role.log.log_end_offset for index, each in replicas.items()}
 

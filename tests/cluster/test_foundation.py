@@ -8,10 +8,10 @@ import pytest
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import Address
-from kpybroker.controller.formatter import format_directories
 from kpybroker.local_cluster import foundation
 from kpybroker.local_cluster.foundation import FoundationRefused, found
 from kpybroker.local_cluster.layout import Node
+from kpybroker.quorum.formatter import format_directories
 
 PORTS = range(9092, 9099)
 CONTROLLER_PORTS = (10092, 10093, 10094)
@@ -101,7 +101,7 @@ def test_an_interrupted_foundation_begins_anew(tmp_path: Path, monkeypatch: pyte
             raise OSError("no space left") from None
 
     monkeypatch.setattr(foundation, "format_directories", fails_at_the_third)
-    with pytest.raises(OSError, match="no space left"):
+    with pytest.raises(FoundationRefused, match="cannot be used: no space left"):
         lay(tmp_path, 3)
     monkeypatch.undo()
     assert len({meta(node)["cluster.id"] for node in lay(tmp_path, 3)}) == 1

@@ -131,12 +131,12 @@ def test_no_node_outlives_who_started_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "line"),
     [
-        (("--brokers", "0"), "--brokers 0 at port 9092: there are not enough ports."),
+        (("--brokers", "0"), "Invalid value for '--brokers': 0 is not in the range x>=1."),
         (("--brokers", "3", "--port", "65000"), "there are not enough ports."),
         (("--brokers", "3", "--override", "listeners=PLAINTEXT://:1"), "--brokers decides about listeners itself."),
         (("--brokers", "3", "--listen", "here"), "here is not HOST:PORT"),
         (("--brokers", "3", "--listen", "here:1", "--port", "2"), "Give one of --listen and --port."),
-        (("--brokers", "3", "--http", "127.0.0.1:1"), "Of a cluster, --http takes off only"),
+        (("--brokers", "3", "--http", "127.0.0.1:1"), "With --brokers, --http can only be off"),
         (
             ("--brokers", "3", "--override", "log.segment.bytes=1"),
             "Invalid value 1 for configuration log.segment.bytes",

@@ -1,4 +1,4 @@
-"""Three nodes of one cluster: topics with three replicas, whoever fails."""
+"""Three nodes of one cluster: topics with three replicas, whichever node fails."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,7 +42,7 @@ class Writer:
         self._producer = Producer({**base, **settings})
 
     def write(self, count: int) -> None:
-        """Begin to write so many."""
+        """Begin to write records."""
         for number in range(self._next, self._next + count):
 
             def done(error: Any, _message: Any, number: int = number) -> None:
@@ -90,7 +90,7 @@ def test_what_is_written_is_on_all_three_byte_for_byte(cluster: RunningCluster) 
 
 
 def logs_now(cluster: RunningCluster, topic: str) -> list[bytes]:
-    """As `logs`, on the loop."""
+    """The same as `logs`, on the loop."""
     found = []
     for node in cluster.nodes.values():
         assert node.broker is not None

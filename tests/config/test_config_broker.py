@@ -206,6 +206,44 @@ class TestRefusals:
         assert "not available yet" in message or "not understood" in message
 
     @pytest.mark.parametrize(
+        ("settings", "name"),
+        [
+            ({"listeners": "SASL_SSL://127.0.0.1:9092"}, "listeners: SASL_SSL://127.0.0.1:9092"),
+            ({"listener.security.protocol.map": "PLAINTEXT:SSL,CONTROLLER:PLAINTEXT"}, "listeners: PLAINTEXT://"),
+            ({"listener.name.plaintext.ssl.client.auth": "required"}, "listener.name.plaintext.ssl.client.auth:"),
+            ({"listener.name.nosuch.sasl.enabled.mechanisms": "PLAIN"}, "listener.name.nosuch.sasl.enabled."),
+            ({"sasl.enabled.mechanism": "PLAIN"}, "sasl.enabled.mechanism:"),
+            ({"super.users": "User:admin", "ssl.client.auth": "required"}, "super.users:"),
+        ],
+    )
+    def test_what_would_lock_a_listener_is_refused_by_its_name(self, settings, name):
+        assert refusal(**settings).startswith(name)
+
+    @pytest.mark.parametrize(
+        ("name", "value"),
+        [
+            ("ssl.client.auth", "required"),
+            ("ssl.keystore.location", "/no/such.jks"),
+            ("ssl.keystore.password", "not shown"),
+            ("ssl.endpoint.identification.algorithm", ""),
+            ("sasl.enabled.mechanisms", "PLAIN"),
+            ("sasl.jaas.config", "not shown"),
+            ("sasl.mechanism.inter.broker.protocol", "PLAIN"),
+            ("connections.max.reauth.ms", "1000"),
+        ],
+    )
+    def test_what_locks_nothing_on_kafka_either_is_a_warning_that_says_who_gets_in(self, name, value):
+        config = BrokerConfig.load(None, {name: value, "listeners": "PLAINTEXT://127.0.0.1:9092"})
+        warning = (
+            "every listener is PLAINTEXT, open to every client that reaches it; without effect, as on Apache Kafka: "
+            f"{name}"
+        )
+        assert config.warnings == [warning]
+
+    def test_keys_without_a_listener_that_reads_them_are_checked_all_the_same(self):
+        assert "ssl.client.auth" in refusal(**{"ssl.client.auth": "maybe"})
+
+    @pytest.mark.parametrize(
         "settings",
         [
             {"security.inter.broker.protocol": "PLAINTEXT"},
@@ -244,10 +282,6 @@ class TestRefusals:
             ({"port": "9092"}, "port is no longer a config; its place was taken by listeners"),
             ({"metric.reporters": "org.example.Reporter"}, "metric.reporters: org.example.Reporter is a Java class"),
             ({"replica.selector.class": "org.example.Selector"}, "replica.selector.class: org.example.Selector is not"),
-            (
-                {"ssl.keystore.location": "/x"},
-                "without effect, since every listener is PLAINTEXT: ssl.keystore.location",
-            ),
             ({"share.coordinator.state.topic.num.partitions": "1"}, "without effect yet: share.coordinator.state"),
         ],
     )

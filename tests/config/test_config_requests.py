@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from kpybroker.calls.steps import at_once
 from kpybroker.config import alter, client_metrics, describe, group, topic
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
-from kpybroker.server.slices import at_once
 from kpywire.messages import alter_configs as legacy
 from kpywire.messages import create_topics
 from kpywire.messages import incremental_alter_configs as incremental
@@ -58,7 +58,7 @@ class Ours:
         self.config = self.base.with_dynamic(self.configs_of(BROKER, ""), self.configs_of(BROKER, "1"))
 
     def refusal(self, resource_type: int, name: str, operations: list[tuple[int, str, str | None]]) -> tuple:
-        """What this broker, and behind it the rules of the resource, say to one IncrementalAlterConfigs."""
+        """The answer of this broker, and behind it of the rules of the resource, to one IncrementalAlterConfigs."""
         request = incremental_request((resource_type, name, operations), validate_only=True)
         error = at_once(alter.settle_incremental(request, self)).get(0)
         if error is None and resource_type in (TOPIC, GROUP, CLIENT_METRICS):
@@ -157,7 +157,7 @@ def kafka() -> Iterator[tuple[ApacheKafka, RawClient, Ours]]:
 
 
 def both(kafka, *resources, documentation: bool = False) -> tuple[list, list]:
-    """What Kafka and what we answer; Kafka may still be applying what was just altered."""
+    """Kafka's answer and ours; Kafka may still be applying what was just altered."""
     _, client, ours = kafka
     request = describe_request(*resources, documentation=documentation)
     answered = comparable(at_once(describe.respond(request, ours)).results)

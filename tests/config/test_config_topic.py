@@ -1,4 +1,4 @@
-"""What a topic works with: its own configs, those of the broker it is on, Kafka's defaults."""
+"""The configuration of a topic: its own configs, those of the broker it is on, Kafka's defaults."""
 
 import pytest
 

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.calls.steps import at_once
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import (
     ConfigError,
@@ -19,7 +20,6 @@ from kpybroker.config.definition import (
     to_text,
 )
 from kpybroker.config.topic_configs import TOPIC_CONFIGS
-from kpybroker.server.slices import at_once
 from oracle.configs import ask
 
 STANDALONE = {

@@ -1,4 +1,4 @@
-"""What is stored of a node's configuration holds for all its roles, and is worked out once."""
+"""The stored configuration of a node holds for all its roles, and is worked out once."""
 
 from typing import Any
 

@@ -117,7 +117,7 @@ class ControllerWorld:
         return response
 
     def records_of(self, message: Any, version: int | None = None) -> list[Any]:
-        """What a request writes; it is applied."""
+        """The records that a request writes; they are applied."""
         before = len(self.log)
         self.send(message, version)
         return self.log[before:]

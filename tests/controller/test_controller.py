@@ -140,7 +140,7 @@ def test_the_metadata_log_has_no_transactional_producers() -> None:
     with pytest.raises(InvalidMetadata):
         controller.apply(NoOpRecord(), 0, ProducerEpoch(5, 1))
     with pytest.raises(InvalidMetadata):
-        controller.apply_marker(ProducerEpoch(5, 1), True, 0)
+        controller.apply_marker(ProducerEpoch(5, 1), 0, commit=True)
 
 
 def test_an_event_nobody_knows_is_a_defect() -> None:

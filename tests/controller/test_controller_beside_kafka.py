@@ -46,7 +46,7 @@ IDS: Final = (1, 2, 3, 4, 5)
 UNKNOWN_ID: Final = 9
 SESSION_MS: Final = 9_000
 LEVELS: Final = (30, 30, 30, 17, 9)
-"""Of ``metadata.version``: the last one, with log directories, without them."""
+"""The levels of ``metadata.version``: the last one, with log directories, without them."""
 
 
 @pytest.fixture(scope="module")
@@ -267,7 +267,7 @@ class Twins:
         if rng.random() < (0.4 if partition.is_reassigning else 0.1):
             replicas = None
         elif not set(partition.adding_replicas) <= set(replicas or ()):
-            # Kafka goes on to wait for a replica that nobody wants any more, unless others are wanted besides.
+            # Kafka goes on to wait for a replica that nobody wants any more, unless others are wanted as well.
             replicas = [*partition.adding_replicas, *replicas] if replicas else None
         wanted = [ReassignablePartition(partition_index=index, replicas=replicas)]
         self.ask(

@@ -56,7 +56,7 @@ def test_defaults_stand_for_minus_one() -> None:
 
 
 def test_what_a_sum_that_overflows_lets_pass_is_bounded_by_what_a_batch_holds(world: ControllerWorld) -> None:
-    """As in Kafka, whose sum of partitions has 32 bits. It costs no more than the largest topic there may be."""
+    """The sum of partitions has 32 bits, as in Kafka. It costs no more than the largest topic there may be."""
     huge = [topic_request(name, 2**31 - 1, 1) for name in ("one", "other")]
     message = CreateTopicsRequest(topics=huge, timeout_ms=1_000, validate_only=False)
     steps = create_topics(world.state, ControllerRequest(None, message, 7), 0)

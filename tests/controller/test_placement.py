@@ -1,4 +1,4 @@
-"""Where replicas go: on different brokers, over all racks, evenly, never led by a fenced broker."""
+"""The placement of replicas: on different brokers, over all racks, evenly, never led by a fenced broker."""
 
 from collections import Counter
 from random import Random

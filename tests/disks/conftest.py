@@ -1,4 +1,4 @@
-"""What these tests share with those of storage and of the broker."""
+"""The fixtures that these tests share with those of storage and of the broker."""
 
 import sys
 from pathlib import Path

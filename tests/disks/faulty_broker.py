@@ -40,7 +40,7 @@ class FaultyBroker(KpyBroker):
         return [*self.prefix, *super().command()]
 
     def said(self) -> str:
-        """What it has written to its log."""
+        """The text that it has written to its log."""
         return self.output.read_text()
 
     def connect(self) -> RawClient:

@@ -1,7 +1,7 @@
 """A partition that moves between two directories of a disk that may die at any call, while it is written.
 
 The model knows every batch that was handed over and how much of it was promised to last. The metadata are those of a
-controller that never loses anything; where a replica lies it notes a while after it was told.
+controller that never loses anything; where a replica lies it notes a while after the news.
 """
 
 from collections.abc import Sequence
@@ -17,9 +17,11 @@ from kpybroker.config.topic import effective
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.partition.in_sync import Rules
 from kpybroker.replicas.assignments import Assignments
 from kpybroker.replicas.directories import Directories, IdentifiedDirectory
 from kpybroker.replicas.moves import Moves
+from kpybroker.replicas.neighbours import Neighbours
 from kpybroker.replicas.replicas import Replicas
 from kpystorage import names
 from kpystorage.directory import LogDirectory
@@ -34,6 +36,7 @@ from kpywire.metadata_records.partition_change_record import PartitionChangeReco
 from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.remove_topic_record import RemoveTopicRecord
 from kpywire.metadata_records.topic_record import TopicRecord
+from tests.replication.alone import NoFetchers
 
 NODE = 1
 TOPIC, TOPIC_ID = "t", bytes(range(16))
@@ -123,9 +126,16 @@ class Life:
             opened.append(IdentifiedDirectory(directory, IDS[path]))
         unusable = [path for path in (ONE, TWO) if path not in paths]
         self.directories = Directories(opened, self.scheduler, self.halted.append, unusable)
-        self.replicas = Replicas(NODE, self.directories, self.scheduler, lambda given: effective(given, config))
-        self.replicas.assignments = Assignments(self.scheduler, self._controller_asked, NODE, lambda: 1)
-        self.moves = self.replicas.moves = Moves(self.replicas, lambda: config)
+        assignments = Assignments(self.scheduler, self._controller_asked, NODE, lambda: 1)
+        self.moves = Moves(NODE, self.directories, self.scheduler, assignments, lambda: config)
+        self.replicas = Replicas(
+            NODE,
+            self.directories,
+            self.scheduler,
+            lambda given: effective(given, config),
+            Rules(30_000),
+            Neighbours(assignments, self.moves, NoFetchers()),
+        )
 
     def begin(self) -> None:
         """Read the metadata, and lead in a new epoch, as after every registration."""
@@ -170,7 +180,7 @@ class MovingWorld:
         self.disk = blank_disk(seed + 1, ONE, TWO)
         self.model = Model()
         self.deleted_below = 0
-        """What DeleteRecords has promised never to show again."""
+        """The offset below which DeleteRecords has promised never to show anything again."""
         self.controller = Controller()
         self.life: Life
         self.moves = 0
@@ -207,7 +217,7 @@ class MovingWorld:
             self.deleted_below = start
         elif choice < 0.9:
             self.moves += 1
-            life.moves.move(TOPIC, 0, self.rng.choice([ONE, TWO]))
+            life.moves.move(life.replicas, TOPIC, 0, self.rng.choice([ONE, TWO]))
         life.scheduler.advance(self.rng.choice([0, 1, 30, 200]))
 
     def append(self, life: Life) -> None:

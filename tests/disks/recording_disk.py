@@ -1,6 +1,6 @@
-"""A disk in memory that keeps a list of all that changed it, and what was told to clients meanwhile.
+"""A disk in memory that keeps a list of all that changed it, and what clients learned meanwhile.
 
-`cut` makes of the first so many entries the disk as it was then, to die as the machine or only the process would.
+`cut` makes the disk as it was after a number of entries, to die as the machine or only the process would.
 """
 
 from random import Random
@@ -23,7 +23,7 @@ class RecordingDisk(MemoryDisk):
         self.entries: list[Entry] = []
 
     def promise(self, *fact: Any) -> None:
-        """A client has been told something."""
+        """A client has learned something."""
         self.entries.append(("promise", fact))
 
     def rename_entries(self, folder: Folder, changes: dict[str, Inode | Folder | None]) -> None:
@@ -48,6 +48,10 @@ class RecordingDisk(MemoryDisk):
 
     def boot_id(self) -> str:
         return "boot 1"
+
+    def mount_id(self, path: str) -> str:
+        del path
+        return "mount 1"
 
 
 def cut(entries: list[Entry], count: int, seed: int) -> tuple[SimDisk, list[Any]]:

@@ -36,7 +36,7 @@ class DeletingWorld:
         self.promised: dict[tuple[bytes, int], tuple[int, int]] = {}
         """By topic id and partition: the log start and the end that a power failure leaves."""
         self.moved: dict[tuple[bytes, int], int] = {}
-        """Where log starts were moved to, perhaps in vain."""
+        """The offsets to which log starts were moved, perhaps without effect."""
         self.life: Life
 
     def run(self) -> None:

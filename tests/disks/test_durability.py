@@ -1,4 +1,4 @@
-"""What a whole broker promised survives, wherever its disk is cut: the cells of docs/durability.md.
+"""The promises of a whole broker survive, wherever its disk is cut: the cells of docs/durability.md.
 
 A real workload is recorded once: topics, records, group offsets, transactions, deletions. Then the record of writes and
 syncs is cut at many points, the broker starts on what is left, and everything promised by then has to be there. After
@@ -179,11 +179,11 @@ CHECKS: dict[str, Callable[..., None]] = {
     "deleted": is_deleted,
 }
 METADATA = ("topic", "config", "deleted", "start")
-"""What is synced before it is acknowledged, whatever the settings."""
+"""The changes that are synced before they are acknowledged, whatever the settings."""
 
 
 def cuts(entries: list[Entry], request: pytest.FixtureRequest) -> list[int]:
-    """So many points as asked for, spread over the record; its end is one of them."""
+    """The number of points that was asked for, spread over the record; its end is one of them."""
     asked = int(request.config.getoption("--durability-cuts"))
     count = min(asked, len(entries)) if asked else len(entries)
     return [len(entries) * (number + 1) // count for number in range(count)]

@@ -64,7 +64,7 @@ def check_after_failure(world: MovingWorld, life: Life, failed: str) -> None:
     check_kept(world.model, log, world.model.acknowledged_end)
     check_derived(log)
     with pytest.raises(KafkaError) as refusal:
-        life.moves.move(TOPIC, 0, failed)
+        life.moves.move(life.replicas, TOPIC, 0, failed)
     assert refusal.value.code == error_codes.KAFKA_STORAGE_ERROR
 
 
@@ -74,7 +74,7 @@ def test_a_topic_that_is_deleted_while_it_moves_leaves_nothing() -> None:
     life = world.life
     for milliseconds in range(0, 60, 5):
         there = {ONE: TWO, TWO: ONE}[life.log.directory.path]
-        life.moves.move(TOPIC, 0, there)
+        life.moves.move(life.replicas, TOPIC, 0, there)
         life.scheduler.advance(milliseconds)
         if milliseconds < 55:
             life.settle()
@@ -90,13 +90,13 @@ def test_a_copy_whose_log_is_gone_counts_if_it_had_caught_up(caplog: pytest.LogC
     world.run()
     world.append(world.life)
     life = world.life
-    life.moves.move(TOPIC, 0, TWO)
+    life.moves.move(life.replicas, TOPIC, 0, TWO)
     while world.controller.assigned == IDS[ONE]:
         life.scheduler.advance(1)
     with caplog.at_level(logging.WARNING):
         alone = Life(world.disk.after_process_death(), world.controller, paths=(TWO,))
         alone.begin()
-    assert "records of that moment may be missing" in caplog.text
+    assert "the last records may be missing" in caplog.text
     check_kept(world.model, alone.log, world.model.acknowledged_end)
 
 
@@ -104,11 +104,11 @@ def test_a_copy_whose_log_is_gone_waits_for_it_if_it_had_not_caught_up(caplog: p
     world = MovingWorld(6, 0)
     world.run()
     world.append(world.life)
-    world.life.moves.move(TOPIC, 0, TWO)
+    world.life.moves.move(world.life.replicas, TOPIC, 0, TWO)
     with caplog.at_level(logging.ERROR):
         alone = Life(world.disk.after_process_death(), world.controller, paths=(TWO,))
         alone.begin()
-    assert "what it was copied from is not there" in caplog.text
+    assert "the log that it was copied from is missing" in caplog.text
     with pytest.raises(KafkaError) as refusal:
         _ = alone.log
     assert refusal.value.code == error_codes.KAFKA_STORAGE_ERROR
@@ -127,7 +127,7 @@ def test_damage_in_a_log_ends_its_move_and_is_said(caplog: pytest.LogCaptureFixt
     file = life.log.active.log
     file.pwrite(bytes([file.pread(1, 70)[0] ^ 1]), 70)
     with caplog.at_level(logging.ERROR):
-        life.moves.move(TOPIC, 0, TWO)
+        life.moves.move(life.replicas, TOPIC, 0, TWO)
         life.settle()
     assert "has another CRC than it declares" in caplog.text
     assert life.log.directory.path == ONE
@@ -140,7 +140,7 @@ def test_a_disk_that_is_full_ends_the_move_and_leaves_the_log_where_it_was() -> 
     world.run()
     world.append(world.life)
     life = world.life
-    life.moves.move(TOPIC, 0, TWO)
+    life.moves.move(life.replicas, TOPIC, 0, TWO)
     world.disk.failure = lambda: OSError(errno.ENOSPC, "No space left on device")
     world.disk.fail_at = world.disk.calls + 1
     life.settle()
@@ -177,7 +177,7 @@ def test_no_step_of_a_move_copies_many_batches_also_where_the_log_grew_while_the
     append, step = Move._append, Move.step
     monkeypatch.setattr(Move, "_append", counted)
     monkeypatch.setattr(Move, "step", one_step)
-    life.moves.move(TOPIC, 0, TWO)
+    life.moves.move(life.replicas, TOPIC, 0, TWO)
     life.settle()
     assert grown
     assert life.log.directory.path == TWO

@@ -41,8 +41,7 @@ def sessions(slots: int = 10) -> Sessions:
 
 def test_a_request_without_a_session_keeps_none() -> None:
     cache = sessions()
-    session, incremental = cache.begin(fetch(0, -1, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
-    assert not incremental
+    session = cache.begin(fetch(0, -1, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
     assert session.id == NO_SESSION
     assert [(e.index, e.fetch_offset) for e in session.entries.values()] == [(0, 5), (1, 6)]
     assert not cache.sessions
@@ -50,17 +49,16 @@ def test_a_request_without_a_session_keeps_none() -> None:
 
 def test_a_kept_session_goes_on_by_its_epochs() -> None:
     cache = sessions()
-    first, _ = cache.begin(fetch(0, 0, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, {0: 5, 1: 6}), uses_ids=False, is_follower=False, now_ms=0)
     assert first.id in cache.sessions
-    again, incremental = cache.begin(fetch(first.id, 1, {1: 9}), uses_ids=False, is_follower=False, now_ms=1)
-    assert incremental
+    again = cache.resume(fetch(first.id, 1, {1: 9}), uses_ids=False, now_ms=1)
     assert again is first
     assert [e.fetch_offset for e in first.entries.values()] == [5, 9]
     for wrong in (1, 3):
         with pytest.raises(KafkaError) as error:
-            cache.begin(fetch(first.id, wrong, {}), uses_ids=False, is_follower=False, now_ms=2)
+            cache.resume(fetch(first.id, wrong, {}), uses_ids=False, now_ms=2)
         assert error.value.code == error_codes.INVALID_FETCH_SESSION_EPOCH
-    cache.begin(fetch(first.id, 2, {}), uses_ids=False, is_follower=False, now_ms=3)
+    cache.resume(fetch(first.id, 2, {}), uses_ids=False, now_ms=3)
 
 
 def test_the_epoch_after_the_last_one_is_one() -> None:
@@ -72,30 +70,30 @@ def test_the_epoch_after_the_last_one_is_one() -> None:
 
 def test_an_unknown_session_is_refused() -> None:
     with pytest.raises(KafkaError) as error:
-        sessions().begin(fetch(77, 1, {}), uses_ids=False, is_follower=False, now_ms=0)
+        sessions().resume(fetch(77, 1, {}), uses_ids=False, now_ms=0)
     assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND
 
 
 def test_a_session_does_not_change_between_names_and_ids() -> None:
     cache = sessions()
-    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
     with pytest.raises(KafkaError) as error:
-        cache.begin(fetch(first.id, 1, {}), uses_ids=True, is_follower=False, now_ms=0)
+        cache.resume(fetch(first.id, 1, {}), uses_ids=True, now_ms=0)
     assert error.value.code == error_codes.FETCH_SESSION_TOPIC_ID_ERROR
 
 
 def test_forgetting_the_last_partition_ends_the_session() -> None:
     cache = sessions()
-    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
     session_id = first.id
-    again, _ = cache.begin(fetch(session_id, 1, {}, forgotten=(0,)), uses_ids=False, is_follower=False, now_ms=0)
+    again = cache.resume(fetch(session_id, 1, {}, forgotten=(0,)), uses_ids=False, now_ms=0)
     assert again.id == NO_SESSION
     assert session_id not in cache.sessions
 
 
 def test_a_full_request_closes_the_session_it_names() -> None:
     cache = sessions()
-    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
     session_id = first.id
     cache.begin(fetch(session_id, -1, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
     assert not cache.sessions
@@ -103,15 +101,15 @@ def test_a_full_request_closes_the_session_it_names() -> None:
 
 def test_without_room_a_client_gets_no_session() -> None:
     cache = sessions(slots=2)
-    kept = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)[0] for _ in range(3)]
+    kept = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0) for _ in range(3)]
     assert [session.id != NO_SESSION for session in kept] == [True, True, False]
 
 
 def test_an_idle_session_makes_room_after_two_minutes() -> None:
     cache = sessions(slots=1)
-    first, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=0)
     later = EVICTION_MS + 1
-    second, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=later)
+    second = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=later)
     assert list(cache.sessions.values()) == [second]
     assert first.entries == {}
     assert cache.evictions == 1
@@ -132,7 +130,7 @@ def test_a_session_of_many_partitions_begins_in_steps_as_it_would_at_once(epoch:
                 session = end.value
                 break
             assert not cache.sessions, "nobody sees a part of it"
-        whole, _ = other.begin(request, uses_ids=False, is_follower=False, now_ms=5)
+        whole = other.begin(request, uses_ids=False, is_follower=False, now_ms=5)
         assert list(session.entries) == list(whole.entries) == [("t", number) for number in many]
         assert [each.fetch_offset for each in session.changed] == list(many.values())
         assert (session.id, cache.partitions) == (whole.id, other.partitions)
@@ -146,7 +144,7 @@ def packed_again(request: FetchRequest) -> FetchRequest:
 
 
 def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request() -> None:
-    """Who fills it keeps nobody waiting with that, and who came first still goes first."""
+    """A client that fills it keeps nobody waiting with that, and the first to come still goes first."""
     looked_at: list[int] = []
 
     class Seen(dict[int, Session]):
@@ -157,9 +155,9 @@ def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request()
 
     cache = sessions(slots=50)
     cache.sessions = Seen()
-    first, *_ = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=n)[0] for n in range(50)]
+    first, *_ = [cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=n) for n in range(50)]
     for _ in range(2):
-        looked_at.clear()  # once a minute all are looked at
+        looked_at.clear()  # once a minute all are checked
         cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=EVICTION_MS)
     assert len(cache.sessions) == 50
     assert looked_at == [first.id]
@@ -169,9 +167,9 @@ def test_a_cache_full_of_young_sessions_is_not_looked_through_for_each_request()
 
 def test_sessions_that_nobody_continues_are_let_go_even_where_there_is_room() -> None:
     cache = sessions(slots=10)
-    abandoned, _ = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=1)
-    used, _ = cache.begin(fetch(0, 0, {1: 0}), uses_ids=False, is_follower=False, now_ms=1)
-    cache.begin(fetch(used.id, 1, {}), uses_ids=False, is_follower=False, now_ms=ABANDONED_MS)
+    abandoned = cache.begin(fetch(0, 0, {0: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    used = cache.begin(fetch(0, 0, {1: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    cache.resume(fetch(used.id, 1, {}), uses_ids=False, now_ms=ABANDONED_MS)
     cache.begin(fetch(0, 0, {2: 0}), uses_ids=False, is_follower=False, now_ms=ABANDONED_MS + SWEEP_MS)
     assert abandoned.id not in cache.sessions
     assert used.id in cache.sessions
@@ -182,26 +180,26 @@ def test_sessions_with_too_many_partitions_together_are_not_kept(monkeypatch: py
     monkeypatch.setattr(sessions_module, "MOST_PARTITIONS", 100)
     cache = sessions()
     sixty = dict.fromkeys(range(60), 0)
-    first, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
+    first = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
     assert first.id != NO_SESSION
-    second, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
+    second = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=0)
     assert second.id == NO_SESSION
     assert len(second.entries) == 60, "it is served all the same"
     with pytest.raises(KafkaError) as error:
-        cache.begin(fetch(first.id, 1, dict.fromkeys(range(60, 110), 0)), uses_ids=False, is_follower=False, now_ms=1)
+        cache.resume(fetch(first.id, 1, dict.fromkeys(range(60, 110), 0)), uses_ids=False, now_ms=1)
     assert error.value.code == error_codes.FETCH_SESSION_ID_NOT_FOUND
     assert cache.partitions == 0
-    third, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=2)
-    fourth, _ = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=3 + EVICTION_MS)
+    third = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=2)
+    fourth = cache.begin(fetch(0, 0, sixty), uses_ids=False, is_follower=False, now_ms=3 + EVICTION_MS)
     assert third.id not in cache.sessions, "who is idle for long makes room"
     assert fourth.id in cache.sessions
-    cache.begin(fetch(fourth.id, 1, {}, forgotten=tuple(range(59))), uses_ids=False, is_follower=False, now_ms=4)
+    cache.resume(fetch(fourth.id, 1, {}, forgotten=tuple(range(59))), uses_ids=False, now_ms=4)
     assert cache.partitions == 1
 
 
 def test_only_what_changed_is_due_and_what_had_data_goes_behind() -> None:
     cache = sessions()
-    session, _ = cache.begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    session = cache.begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
     entries = list(session.entries.values())
     for entry in entries:
         entry.replica = FakeReplica()
@@ -236,7 +234,7 @@ def test_a_closed_session_watches_nothing() -> None:
 
 
 def test_what_had_no_room_stays_due_ahead_of_what_was_answered() -> None:
-    session, _ = sessions().begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
+    session = sessions().begin(fetch(0, 0, {0: 0, 1: 0, 2: 0}), uses_ids=False, is_follower=False, now_ms=0)
     answered, held_back, read_out = session.entries.values()
     held_back.held_back = True
     session.answered(answered, high_watermark=9, log_start_offset=0, more=True)
@@ -247,14 +245,14 @@ def test_what_had_no_room_stays_due_ahead_of_what_was_answered() -> None:
 
 def test_a_session_may_begin_with_nothing_to_read() -> None:
     cache = sessions()
-    session, _ = cache.begin(fetch(0, 0, {}), uses_ids=False, is_follower=False, now_ms=0)
+    session = cache.begin(fetch(0, 0, {}), uses_ids=False, is_follower=False, now_ms=0)
     assert session.id in cache.sessions
-    again, _ = cache.begin(fetch(session.id, 1, {3: 0}), uses_ids=False, is_follower=False, now_ms=1)
+    again = cache.resume(fetch(session.id, 1, {3: 0}), uses_ids=False, now_ms=1)
     assert [entry.index for entry in again.entries.values()] == [3]
 
 
 def test_what_a_request_adds_and_forgets_is_forgotten() -> None:
     cache = sessions()
-    session, _ = cache.begin(fetch(0, 0, {0: 5}), uses_ids=False, is_follower=False, now_ms=0)
-    cache.begin(fetch(session.id, 1, {1: 0}, forgotten=(1,)), uses_ids=False, is_follower=False, now_ms=1)
+    session = cache.begin(fetch(0, 0, {0: 5}), uses_ids=False, is_follower=False, now_ms=0)
+    cache.resume(fetch(session.id, 1, {1: 0}, forgotten=(1,)), uses_ids=False, now_ms=1)
     assert [entry.index for entry in session.entries.values()] == [0]

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from random import Random
 from typing import Any, NamedTuple
 
+from kpybroker.coordination.events import Loaded, MetadataChanged
+from kpybroker.groups.classic.classic_group import ClassicGroup
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpybroker.groups.events import (
     DeleteGroup,
@@ -11,8 +13,6 @@ from kpybroker.groups.events import (
     ExpireOffsets,
     GroupRequest,
     ListGroups,
-    Loaded,
-    PartitionsDeleted,
     TimersDue,
 )
 from kpybroker.groups.record import FORMAT, Record
@@ -44,7 +44,7 @@ REBALANCE_MS = 60_000
 
 
 class Entry(NamedTuple):
-    """What stands at one offset of the log: a record, or the marker that ends a producer's transaction."""
+    """The entry at one offset of the log: a record, or the marker that ends a producer's transaction."""
 
     record: Record | None
     producer: ProducerEpoch | None = None
@@ -79,7 +79,7 @@ class Ticket:
 
 
 def subscription(*topics: str) -> bytes:
-    """What a consumer joins with."""
+    """The metadata that a consumer joins with."""
     return b"\0\0" + encode(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
@@ -112,7 +112,7 @@ class GroupWorld:
             if record is not None:
                 self.journal.replay(reread(record), offset, producer)
             elif producer is not None:
-                self.journal.mark(producer, commit, offset)
+                self.journal.mark(producer, offset, commit=commit)
         self.journal.open(len(log), len(log))
         self.submit(Loaded(self.now_ms))
 
@@ -143,6 +143,21 @@ class GroupWorld:
     @property
     def groups(self) -> dict[str, Any]:
         return self.coordinator.shard.groups
+
+    def awake(self, group_id: str) -> ClassicGroup | None:
+        """The group's members, if it is a classic one and awake."""
+        group = self.groups.get(group_id)
+        return group.membership if group is not None and isinstance(group.membership, ClassicGroup) else None
+
+    def classic(self, group_id: str) -> ClassicGroup:
+        """A classic group that is awake."""
+        found = self.awake(group_id)
+        assert found is not None
+        return found
+
+    def deleted(self, partitions: Mapping[str, Sequence[int]]) -> MetadataChanged:
+        """The event that topics with these partitions were deleted."""
+        return MetadataChanged({}, (), partitions, self.now_ms)
 
     def submit(self, event: Any, ticket: Ticket | None = None, key: str | None = None) -> None:
         self.journal.submit(event, self.now_ms, ticket=ticket, key=key)
@@ -382,17 +397,17 @@ class GroupWorld:
         self.finish_sweeps()
 
     def delete_partitions(self, partitions: dict[str, Sequence[int]]) -> None:
-        self.submit(PartitionsDeleted(partitions, self.now_ms))
+        self.submit(self.deleted(partitions))
         self.finish_sweeps()
 
     def finish_sweeps(self) -> None:
-        while self.coordinator.shard.sweeps:
+        while self.coordinator.shard.sweeps.waiting:
             self.submit(TimersDue(self.now_ms))
 
     def end_transaction(self, producer_id: int, commit: bool) -> None:
         producer = ProducerEpoch(producer_id, 0)
         self.log.append(Entry(None, producer, commit))
-        self.journal.mark(producer, commit, len(self.log) - 1)
+        self.journal.mark(producer, len(self.log) - 1, commit=commit)
         self.commit_log()
 
     def stable_group(self, size: int, **options: Any) -> list[str]:

@@ -24,7 +24,7 @@ class KafkaShard(AskedOracle):
 
 
 class Outcome:
-    """What Kafka answered to one step, and how its group is afterwards."""
+    """The answer of Kafka to one step, and how its group is afterwards."""
 
     def __init__(self, line: str) -> None:
         self.answers: dict[int, bytes] = {}
@@ -72,7 +72,7 @@ def normal(message: Any) -> Any:
 
 
 def canonical(records: Sequence[tuple[bytes, bytes | None]]) -> list[str]:
-    """What was written, without an order. Kafka forgets a position once for each transaction that has it pending."""
+    """The written records, without an order. Kafka forgets a position once for each transaction that has it pending."""
     found = set()
     for key_bytes, value_bytes in records:
         key = FORMAT.decode_key(key_bytes)

@@ -13,9 +13,9 @@ import pytest
 from group_world import GroupWorld, Ticket, subscription
 from kafka_shard import KafkaShard, Outcome, canonical, normal, wrapped
 
-from kpybroker.groups import classic_group
-from kpybroker.groups.classic_group import State
-from kpybroker.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, ListGroups, PartitionsDeleted, TimersDue
+from kpybroker.groups.classic import classic_group
+from kpybroker.groups.classic.classic_group import State
+from kpybroker.groups.events import DeleteGroup, DescribeGroup, ExpireOffsets, ListGroups, TimersDue
 from kpywire import api, error_codes
 from kpywire.codec import decode, encode
 from kpywire.messages.delete_groups import DeleteGroupsRequest
@@ -79,7 +79,7 @@ class Twins:
         self.steps: list[str] = []
 
     def choose(self, candidates: Iterable[str]) -> str:
-        """What Kafka chooses: its leader, if it is a choice, or the protocol that its hash table has first."""
+        """The choice of Kafka: its leader, if it is a choice, or the protocol that its hash table has first."""
         among = list(candidates)
         if self.theirs.leader_id in among:
             return self.theirs.leader_id
@@ -143,8 +143,7 @@ class Twins:
         assert ours == theirs, f"{self.history()}\nours: {ours}\ntheirs: {theirs}"
         written = [record.encoded() for record in self.ours.records[known:]]
         assert canonical(written) == canonical(self.theirs.records), self.history()
-        group = self.ours.groups.get(GROUP)
-        classic = group and group.classic
+        classic = self.ours.awake(GROUP)
         ids = {*classic.members, *classic.pending_members} if classic else set()
         if classic or not self.theirs.member_ids:
             assert ids == set(self.theirs.member_ids), self.history()
@@ -154,7 +153,7 @@ class Twins:
 
 
 def java_bucket(name: str) -> int:
-    """Where a string is in a small ``HashMap``."""
+    """The bucket of a string in a small ``HashMap``."""
     hashed = 0
     for character in name:
         hashed = (31 * hashed + ord(character)) & 0xFFFF_FFFF
@@ -170,8 +169,7 @@ class History:
 
     @property
     def classic(self) -> classic_group.ClassicGroup | None:
-        group = self.twins.ours.groups.get(GROUP)
-        return group.classic if group else None
+        return self.twins.ours.awake(GROUP)
 
     def step(self) -> None:
         name, _ = self.rng.choices(*zip(*((each, each[1]) for each in STEP_WEIGHTS), strict=True))[0]
@@ -386,7 +384,7 @@ class History:
 
     def delete_topics(self) -> None:
         topic = self.rng.choice(TOPICS)
-        self.twins.event(PartitionsDeleted({topic: range(3)}, self.twins.ours.now_ms), "topics", topic)
+        self.twins.event(self.twins.ours.deleted({topic: range(3)}), "topics", topic)
 
     def restart(self) -> None:
         twins = self.twins

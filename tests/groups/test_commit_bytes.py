@@ -1,4 +1,4 @@
-"""What the short way of writing commits writes, beside the general encoder, and what reads it back."""
+"""The short way of writing commits, beside the general encoder, and how they are read back."""
 
 from hypothesis import given
 from hypothesis import strategies as st

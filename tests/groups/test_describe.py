@@ -1,4 +1,4 @@
-"""What DescribeGroups and ListGroups show."""
+"""The answers of DescribeGroups and ListGroups."""
 
 import pytest
 from group_world import GroupWorld, subscription

@@ -1,9 +1,8 @@
-"""What is forgotten: by age, by deletion, and with its topic."""
+"""Offsets that are forgotten: by age, by deletion, and with their topic."""
 
 import pytest
 from group_world import GroupWorld, subscription
 
-from kpybroker.groups.events import PartitionsDeleted
 from kpybroker.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey, GroupMetadataValue
@@ -93,7 +92,7 @@ def test_looking_for_what_expires_wakes_no_empty_group() -> None:
     world.leave((member_id, None))
     world.restart()
     world.expire()
-    assert world.groups["g"].classic is None
+    assert world.awake("g") is None
 
 
 def test_a_client_may_say_when_its_offsets_expire() -> None:
@@ -214,12 +213,12 @@ def test_topics_that_come_and_go_quickly_are_forgotten_together() -> None:
     world = GroupWorld()
     for group_id in ("g", "h"):
         world.commit({T0: 1, ("t", 1): 1, U0: 2}, group_id=group_id)
-    sweeps = world.coordinator.shard.sweeps
+    sweeps = world.coordinator.shard.sweeps.waiting
     for number in range(50):
-        world.submit(PartitionsDeleted({"t": [0]}, world.now_ms))
-        world.submit(PartitionsDeleted({"u": [0]}, world.now_ms))
+        world.submit(world.deleted({"t": [0]}))
+        world.submit(world.deleted({"u": [0]}))
         world.commit({("t", 1): number}, group_id="came later")
-        world.submit(PartitionsDeleted({"t": [1]}, world.now_ms))
+        world.submit(world.deleted({"t": [1]}))
         assert len(sweeps) <= 2, "the one that may have begun, and the next"
     world.commit({U0: 3}, group_id="h")
     world.finish_sweeps()
@@ -230,8 +229,8 @@ def test_topics_that_come_and_go_quickly_are_forgotten_together() -> None:
 def test_a_deleted_topic_that_nobody_has_read_costs_nothing() -> None:
     world = GroupWorld()
     world.commit({T0: 1})
-    world.submit(PartitionsDeleted({"u": range(10_000)}, world.now_ms))
-    assert not world.coordinator.shard.sweeps
+    world.submit(world.deleted({"u": range(10_000)}))
+    assert not world.coordinator.shard.sweeps.waiting
     world.delete_partitions({"t": [0]})
     world.commit_in_transaction(7, {U0: 3})
     world.delete_partitions({"u": [0]})
@@ -243,7 +242,7 @@ def test_offsets_of_a_topic_that_came_back_meanwhile_stay() -> None:
     world = GroupWorld()
     world.commit({T0: 1}, group_id="a")
     world.commit({T0: 1}, group_id="b")
-    world.submit(PartitionsDeleted({"t": [0]}, world.now_ms))
+    world.submit(world.deleted({"t": [0]}))
     world.commit({T0: 9}, group_id="b")
     world.finish_sweeps()
     assert world.fetch(group_id="a") == {}

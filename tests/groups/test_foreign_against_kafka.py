@@ -1,4 +1,4 @@
-"""What a classic client hears of groups of other kinds is what Apache Kafka tells it."""
+"""A classic client hears of groups of other kinds what Apache Kafka answers."""
 
 import pytest
 from group_world import GroupWorld

@@ -3,7 +3,7 @@
 import pytest
 from group_world import GroupWorld
 
-from kpybroker.groups.foreign import SESSION_TIMEOUT_MS
+from kpybroker.groups.foreign.foreign_group import SESSION_TIMEOUT_MS
 from kpybroker.groups.record import Record
 from kpywire import error_codes
 from kpywire.group_records.consumer_group_member_metadata import (
@@ -89,6 +89,21 @@ def test_a_classic_member_takes_over_when_its_members_have_gone() -> None:
     world.restart()
     assert world.listed() == {"g": ("classic", "Stable", "consumer")}
     assert world.fetch() == {("t", 0): 5}
+
+
+def test_a_group_gives_way_only_with_its_tombstones_in_the_log() -> None:
+    world = loaded(CONSUMER, OFFSET)
+    world.refuses_appends = True
+    assert world.join("").response == error_codes.KAFKA_STORAGE_ERROR
+    assert world.listed() == {"g": ("consumer", "Empty", "consumer")}
+    assert world.join("stranger").error == error_codes.UNKNOWN_MEMBER_ID
+    world.refuses_appends = False
+    member_id, _ = world.new_member()
+    assert world.listed()["g"][0] == "classic"
+    assert member_id in world.classic("g").members
+    assert world.fetch() == {("t", 0): 5}
+    world.restart()
+    assert world.listed() == {"g": ("classic", "Empty", "")}
 
 
 @pytest.mark.parametrize("record", [CONSUMER, STREAMS])

@@ -1,9 +1,9 @@
-"""Who gets into a group, and when a generation begins."""
+"""Members that get into a group, and the beginning of a generation."""
 
 import pytest
 from group_world import START_MS, GroupWorld, subscription
 
-from kpybroker.groups.join import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_KEPT
+from kpybroker.groups.classic.join import NEW_MEMBER_JOIN_TIMEOUT_MS, PENDING_MEMBERS_KEPT
 from kpywire import error_codes
 from kpywire.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 
@@ -33,7 +33,7 @@ def test_old_clients_are_let_in_without_a_second_request(version: int) -> None:
 def test_a_join_of_the_first_version_rebalances_within_its_session_timeout() -> None:
     world = GroupWorld()
     world.join(version=0, session_ms=7_000)
-    assert world.groups["g"].classic.rebalance_timeout_ms == 7_000
+    assert world.classic("g").rebalance_timeout_ms == 7_000
 
 
 def test_a_group_is_recorded_when_somebody_comes() -> None:
@@ -101,7 +101,7 @@ def test_the_wait_for_more_members_ends_with_the_rebalance_timeout() -> None:
     assert not first.is_answered
     world.advance(1_000)
     assert first.response.generation_id == 1
-    assert len(world.groups["g"].classic.members) == 7
+    assert len(world.classic("g").members) == 7
 
 
 def test_without_a_delay_the_first_generation_begins_at_once() -> None:
@@ -160,7 +160,7 @@ def test_a_member_that_joins_makes_the_others_join_again() -> None:
     rejoined = [world.join(first), world.join(second)]
     assert {each.response.generation_id for each in (*rejoined, ticket)} == {2}
     assert {each.response.leader for each in rejoined} == {first}
-    assert third in world.groups["g"].classic.members
+    assert third in world.classic("g").members
 
 
 def test_a_follower_that_joins_again_unchanged_disturbs_nobody() -> None:
@@ -210,7 +210,7 @@ def test_another_leads_when_the_leader_does_not_come() -> None:
     rejoined = world.join(follower, session_ms=100_000, protocols={"range": b"other"})
     world.advance(60_000)
     assert rejoined.response.leader == follower
-    assert leader not in world.groups["g"].classic.members
+    assert leader not in world.classic("g").members
 
 
 def test_a_rebalance_waits_for_ids_that_were_given_out_until_their_session_ends() -> None:
@@ -237,7 +237,7 @@ def test_ids_that_nobody_uses_are_bounded() -> None:
     first = world.join().response.member_id
     for _ in range(PENDING_MEMBERS_KEPT):
         last = world.join().response.member_id
-    assert len(world.groups["g"].classic.pending_members) == PENDING_MEMBERS_KEPT
+    assert len(world.classic("g").pending_members) == PENDING_MEMBERS_KEPT
     assert world.join(first).error == error_codes.UNKNOWN_MEMBER_ID
     assert not world.join(last).is_answered
 
@@ -280,7 +280,7 @@ def test_a_member_that_waits_for_its_first_generation_for_too_long_is_out() -> N
     _, ticket = world.new_member(session_ms=1_800_000, rebalance_ms=1_800_000)
     world.advance(NEW_MEMBER_JOIN_TIMEOUT_MS)
     assert ticket.error == error_codes.UNKNOWN_MEMBER_ID
-    assert list(world.groups["g"].classic.members) == members
+    assert list(world.classic("g").members) == members
 
 
 def test_opaque_protocol_types_are_as_good_as_consumers() -> None:

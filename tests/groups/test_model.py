@@ -17,7 +17,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from kpybroker.groups.classic_group import ClassicGroup, State
+from kpybroker.groups.classic.classic_group import ClassicGroup, State
 from kpybroker.groups.coordinator import GroupCoordinator
 from kpywire import error_codes
 
@@ -124,11 +124,11 @@ class Members(RuleBasedStateMachine):
     @rule(group_id=st.sampled_from(GROUPS), waits_ms=st.sampled_from((0, 6_000)), leader_first=st.booleans())
     def settle(self, group_id: str, waits_ms: int, leader_first: bool) -> None:
         """All who are there do what they should, in this order."""
-        group = self.world.groups.get(group_id)
-        if group is None or group.classic is None:
+        classic = self.world.awake(group_id)
+        if classic is None:
             return
-        instances = {member_id: instance_id for instance_id, member_id in group.classic.static_members.items()}
-        ids = (*group.classic.members, *group.classic.pending_members)
+        instances = {member_id: instance_id for instance_id, member_id in classic.static_members.items()}
+        ids = (*classic.members, *classic.pending_members)
         tickets = [
             (each, self.world.join(each, group_id=group_id, instance_id=instances.get(each), rebalance_ms=60_000))
             for each in ids
@@ -214,9 +214,10 @@ class Members(RuleBasedStateMachine):
         self.world.restart()
 
     def classics(self) -> Iterator[ClassicGroup]:
-        for group in self.world.groups.values():
-            if group.classic is not None:
-                yield group.classic
+        for group_id in self.world.groups:
+            classic = self.world.awake(group_id)
+            if classic is not None:
+                yield classic
 
     @invariant()
     def every_request_is_answered_at_most_once(self) -> None:
@@ -225,11 +226,11 @@ class Members(RuleBasedStateMachine):
     @invariant()
     def generations_never_go_back(self) -> None:
         for classic in self.classics():
-            recorded = self.world.groups[classic.group_id].recorded
+            recorded = classic.recorded
             assert recorded is None or classic.generation_id >= recorded.generation
         for group_id in GROUPS:
             group = self.world.groups.get(group_id)
-            classic = group.classic if group else None
+            classic = self.world.awake(group_id)
             self.generations[group_id] = classic.generation_id if classic else 0
             if group is None:
                 self.sent.clear()
@@ -241,7 +242,8 @@ class Members(RuleBasedStateMachine):
         self.syncs = [each for each in self.syncs if not each[3].is_answered]
         given = [each for each in answered if not isinstance(each[3].response, int) and not each[3].error]
         for group_id, generation_id, _, _, assignments in given:
-            if assignments:
+            # What was answered before came of a first request of the leader, which may have assigned nothing.
+            if assignments and (group_id, generation_id) not in self.assigned:
                 self.sent.setdefault((group_id, generation_id), assignments)
         for group_id, generation_id, member_id, ticket, _ in given:
             assignment = ticket.response.assignment
@@ -303,7 +305,7 @@ class Members(RuleBasedStateMachine):
 
 def durable(coordinator: GroupCoordinator) -> dict[str, object]:
     found: dict[str, object] = {
-        group_id: (group.recorded, group.offsets, group.pending)
+        group_id: (getattr(group.membership, "recorded", None), group.offsets, group.pending)
         for group_id, group in coordinator.shard.groups.items()
         if not group.is_unknown
     }

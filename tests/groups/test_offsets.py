@@ -96,7 +96,7 @@ def test_everybody_may_commit_for_an_empty_group() -> None:
     world.leave((member_id, None))
     assert world.commit({T0: 1}) == {error_codes.NONE}
     world.restart()
-    assert world.commit({T0: 2}, "whoever") == {error_codes.NONE}
+    assert world.commit({T0: 2}, "anybody") == {error_codes.NONE}
     assert world.fetch() == {T0: 2}
 
 

@@ -56,11 +56,11 @@ def test_many_groups_are_woken_in_slices(monkeypatch: pytest.MonkeyPatch) -> Non
     for number in range(600):
         world.stable_group(1, group_id=f"g{number}", session_ms=1_800_000)
     world.restart()
-    sweep = world.coordinator.shard.sweeps[0]
+    sweep = world.coordinator.shard.sweeps.waiting[0]
     lengths = []
-    while sweep.group_ids:
+    while sweep.keys:
         world.advance(1)
-        lengths.append(len(sweep.group_ids))
+        lengths.append(len(sweep.keys))
     assert lengths == [100, 0]
 
 

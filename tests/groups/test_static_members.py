@@ -94,7 +94,7 @@ def test_a_restart_that_changes_the_protocol_makes_everybody_join() -> None:
     ids = static_group(world, "i", "j", protocols=both)
     leader, follower = list(ids)
     only_sticky = {"sticky": subscription("t")}
-    assert world.groups["g"].classic.protocol_name == "range"
+    assert world.classic("g").protocol_name == "range"
     assert not world.join(instance_id=follower, protocols=only_sticky).is_answered
     assert world.heartbeat(ids[leader], 1, instance_id=leader) == error_codes.REBALANCE_IN_PROGRESS
 
@@ -118,7 +118,7 @@ def test_a_restart_before_its_sync_is_waited_for_under_the_new_id() -> None:
     world.sync(leader_id, 1, {}, instance_id=leader)
     new_id = world.join(instance_id=follower).response.member_id
     assert world.sync(new_id, 1, instance_id=follower).error == error_codes.NONE
-    assert world.groups["g"].classic.pending_sync == set()
+    assert world.classic("g").pending_sync == set()
 
 
 def test_a_static_member_stays_when_it_does_not_rejoin_until_its_session_ends() -> None:
@@ -151,4 +151,4 @@ def test_an_empty_instance_id_is_an_instance_id() -> None:
     static_group(world, "")
     assert world.leave(("", None)) == [error_codes.UNKNOWN_MEMBER_ID]
     assert world.leave(("", "")) == [error_codes.NONE]
-    assert world.groups["g"].classic.static_members == {}
+    assert world.classic("g").static_members == {}

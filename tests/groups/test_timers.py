@@ -7,7 +7,7 @@ from kpybroker.groups.timers import Timer, Timers
 
 
 def nothing() -> None:
-    """What these timers do."""
+    """The call that these timers make."""
 
 
 def due(timers: Timers, now_ms: int) -> list[Timer]:

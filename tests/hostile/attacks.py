@@ -31,7 +31,7 @@ def going_on(until_s: float) -> bool:
 
 
 def damaged_requests(port: int, until_s: float) -> None:
-    """Those of the tests, of all APIs in turn."""
+    """Send the damaged requests of the tests, of all APIs in turn."""
     topic = f"mutations-{os.getpid()}"  # the broker may have been attacked before
     with Attacker(port) as client:
         topic_id = create_topic(client, topic)
@@ -124,7 +124,7 @@ SWOLLEN = {
 
 
 def swollen_requests(count: int, connections: int) -> Attack:
-    """Requests of so many elements, of those APIs that have to do something for each."""
+    """Requests with a given number of elements, of those APIs that have to do something for each."""
 
     def attack(port: int, until_s: float) -> None:
         frames = []

@@ -43,7 +43,7 @@ class Bystander:
         self._thread.start()
 
     def take_failure(self) -> BaseException | None:
-        """What went wrong, if anything did; it begins anew then, so that the next test is judged by itself."""
+        """The failure, if there was one; it starts again then, so that the next test is judged by itself."""
         failure, self.failure = self.failure, None
         if failure is not None:
             self._thread.join()
@@ -52,7 +52,7 @@ class Bystander:
         return failure
 
     def rest(self) -> None:
-        """Until `go_on` take only so many turns that the connection does not idle."""
+        """Take only as many turns as keep the connection from idling, until `go_on`."""
         self._at_work.clear()
 
     def go_on(self) -> None:

@@ -41,7 +41,7 @@ def advertised(port: int) -> list[tuple[int, int]]:
 
 
 def ordinary(key: int, version: int, topic: str, topic_id: bytes) -> Specimen:
-    """What an ordinary client might send; where topics go by ids, of the topic that there is."""
+    """A request that an ordinary client might send; a topic that goes by its id is the one that there is."""
     request = plausible(key, version, topic)
     if request is None:  # nobody has written one, but one can be made
         request = random_message(api.request_class(key), version, Random(version), size=1)
@@ -53,7 +53,7 @@ def arbitrary(key: int, version: int, rng: Random) -> Specimen:
     """A request that can be decoded, and whose fields hold edges of their types and odd texts."""
     request = random_message(api.request_class(key), version, rng)
     if key == api.UNREGISTER_BROKER:
-        request.broker_id |= NOBODY  # the broker itself would leave, as it is told, and its clients with it
+        request.broker_id |= NOBODY  # the broker itself would leave, as it is asked to, and its clients with it
     return Specimen(key, version, _header(key, version) + encode(request, version))
 
 

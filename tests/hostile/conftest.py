@@ -34,7 +34,7 @@ def rounds(request: pytest.FixtureRequest) -> int:
 
 @pytest.fixture(scope="session")
 def seed(request: pytest.FixtureRequest) -> int:
-    """What all generated input follows from."""
+    """The seed of all generated input."""
     return int(request.config.getoption("--hostile-seed"))
 
 

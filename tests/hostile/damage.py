@@ -48,7 +48,7 @@ class Damaged(NamedTuple):
 
     @property
     def frame(self) -> bytes:
-        """What goes into the socket."""
+        """The bytes that go into the socket."""
         payload = self.payload
         size = len(payload) if self.frame_size is None else self.frame_size
         return struct.pack(">i", size) + payload

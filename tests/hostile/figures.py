@@ -1,4 +1,4 @@
-"""What an honest client notices of each attack: ``make hostile`` prints the table.
+"""The effect of each attack on an honest client: ``make hostile`` prints the table.
 
 The client produces, reads back and asks for metadata without a pause; the attacker is a process of its own with a low
 priority, so that the figures are about the broker, not about who gets the processor. Calm and attack take turns, since
@@ -34,7 +34,7 @@ RULE = "-" * 105
 def measure(
     broker: WatchedBroker, seconds: float, attack: str | None, attacked: WatchedBroker | None = None
 ) -> tuple[float, float, float]:
-    """p50, p99 and the worst turn of the client in ms, in so many seconds; another broker may be the one attacked."""
+    """p50, p99 and the worst turn of the client in ms, in ``seconds``; another broker may be the one attacked."""
     attacker = None
     if attack is not None:
         port = str((attacked or broker).port)
@@ -123,7 +123,7 @@ def table(broker: WatchedBroker, other: WatchedBroker | None, seconds: float, ro
 
 
 def medians(rounds: list[tuple[float, float, float]]) -> tuple[float, float, float]:
-    """Of each figure that of the middle round."""
+    """The figures of the middle round, each by itself."""
     p50, p99, worst = (statistics.median(figure) for figure in zip(*rounds, strict=True))
     return p50, p99, worst
 

@@ -184,7 +184,7 @@ STORMS: dict[str, tuple[Storm, int]] = {
 }
 """By name, with how many connections it takes."""
 WAIT_S = 0.5
-"""Who is not answered by then leaves, and comes again: a member waits for others, half a frame for its rest."""
+"""A client without an answer by then leaves, and comes again: a member waits for others, half a frame for its rest."""
 
 
 class _Sender:

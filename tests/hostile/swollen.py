@@ -15,7 +15,7 @@ DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 
 
 class Array(NamedTuple):
-    """Where an array is in a request: names of fields from the top, the last one is the array."""
+    """The place of an array in a request: names of fields from the top, the last one is the array."""
 
     path: tuple[str, ...]
 
@@ -37,12 +37,12 @@ def arrays(cls: type, version: int) -> Iterator[Array]:
 
 
 class Filling(NamedTuple):
-    """What elements are filled with. ``name`` stands in elements above the swollen array; ``kind`` in bytes of it."""
+    """The values of elements. ``name`` stands in elements above the swollen array; ``kind`` in bytes of it."""
 
     name: str
     distinct: bool
     number: int = 0
-    """Where a number is asked for that is no index: key types, resource types, operations."""
+    """The value of a number that is no index: key types, resource types, operations."""
 
 
 def swollen(key: int, version: int, array: Array, count: int, filling: Filling) -> bytes:

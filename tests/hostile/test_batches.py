@@ -132,7 +132,7 @@ def test_damaged_compressed_sections_are_refused_or_readable(attacker: Attacker,
 
 
 def gzip_of_zeros(count: int) -> bytes:
-    """As small as it gets without ever holding the zeros."""
+    """The zeros as small as they get, without ever holding them."""
     deflater = zlib.compressobj(9, zlib.DEFLATED, 31)
     parts = [deflater.compress(bytes(MIB)) for _ in range(count // MIB)]
     return b"".join(parts) + deflater.flush()

@@ -14,8 +14,8 @@ from kpywire import api
 from kpywire.messages.metadata import MetadataRequest
 
 TOPIC = "cardinality"
-FRAME_BYTES = 200_000
-"""Of each request and round."""
+FRAME_BYTES = 50_000
+"""The bytes of each request and round."""
 KINDS = (0, 2, 4, 32)
 """Resource types among others: topics, brokers, groups."""
 
@@ -27,7 +27,7 @@ def _topic(broker: WatchedBroker) -> None:
 
 
 def widest(key: int, version: int, array: Array, filling: Filling, size: int) -> bytes:
-    """A request of about so many bytes."""
+    """A request of about this number of bytes."""
     hundred, none = (len(swollen(key, version, array, count, filling)) for count in (100, 0))
     return swollen(key, version, array, max(1, 100 * size // max(100, hundred - none)), filling)
 

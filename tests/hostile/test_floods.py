@@ -31,7 +31,7 @@ def connections(broker: WatchedBroker, count: int) -> list[socket.socket]:
 
 
 def connections_begun(broker: WatchedBroker, count: int) -> list[socket.socket]:
-    """As `connections`, whether or not somebody accepts them."""
+    """The same as `connections`, whether or not somebody accepts them."""
     begun = []
     for _ in range(count):
         sock = socket.socket()

@@ -1,4 +1,4 @@
-"""What comes in frames that are none, or lie about their size, or are cut into crumbs; and what the log says of it."""
+"""Frames that are none, or lie about their size, or are cut into crumbs; and what the log says of them."""
 
 import os
 import re

@@ -31,13 +31,13 @@ from raw_client import api_key_of
 
 StartBroker = Callable[..., WatchedBroker]
 MIB = 1024 * 1024
-MANY = 20_000
+MANY = 5_000
 """Groups and members in a round."""
 PARTITIONS = 100_000
 JOIN, SYNC, COMMIT, FETCH = 5, 3, 8, 8
 SESSION_MS = 6_000
 SOCKETFUL = 500
-"""So many requests are sent before their answers are read."""
+"""The number of requests that are sent before their answers are read."""
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -1,4 +1,4 @@
-"""Ten thousand damaged requests of every API, at all its versions: refused, or answered, and nothing else.
+"""Thousands of damaged requests of every API, at all its versions: refused, or answered, and nothing else.
 
 What fails is made smaller and printed with the seed that made it: ``--hostile-seed`` makes the same requests again.
 """
@@ -18,8 +18,8 @@ from kpybroker.handlers import served_versions
 from kpywire import api
 
 TOPIC = "mutations"
-REQUESTS = 10_000
-"""Of each API and round."""
+REQUESTS = 2_500
+"""The requests of each API and round."""
 MOST_LINES = 100
 """In the log, of thousands of offences."""
 

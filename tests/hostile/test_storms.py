@@ -10,7 +10,7 @@ from watched import PATIENCE_S, WatchedBroker
 from kpywire import error_codes
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
-REQUESTS = 60
+REQUESTS = 15
 
 
 @pytest.fixture(scope="module")

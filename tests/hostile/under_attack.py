@@ -22,7 +22,7 @@ class UnderAttack(NamedTuple):
 
     @contextmanager
     def holds(self) -> Iterator[None]:
-        """What must hold when the attack inside is over."""
+        """Check the rules that must hold when the attack inside is over."""
         broker, bystander = self
         assert broker.is_alive, "an earlier test ended the broker"
         turns, log_position = bystander.turns, broker.log_position()

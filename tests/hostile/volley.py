@@ -161,7 +161,7 @@ class Volley:
             every(recent)
 
     def _group(self, requests: Iterator[Damaged], again: deque[Damaged]) -> list[Damaged]:
-        """What goes out together: requests that are likely to end their connection go alone."""
+        """The requests that go out together: those that are likely to end their connection go alone."""
         group: list[Damaged] = []
         while len(group) < self.pipelined:
             request = again.popleft() if again else next(requests, None)

@@ -127,7 +127,7 @@ class Counter:
         self.offsets[record] = offset
         self.producers.append(producer)
 
-    def apply_marker(self, producer: ProducerEpoch, commit: bool, offset: int) -> None:
+    def apply_marker(self, producer: ProducerEpoch, offset: int, *, commit: bool) -> None:
         self.markers.append((producer, commit, offset))
 
     def state(self) -> object:
@@ -248,6 +248,15 @@ def test_what_a_new_leader_replayed_above_the_high_watermark_stays_hidden() -> N
     assert not slip.is_closed
     world.commit(3)
     assert slip.answers == [("b", 1)]
+
+
+def test_whoever_a_refused_append_would_have_answered_gets_its_error() -> None:
+    world = World().open()
+    slip = Slip(world)
+    world.submit(Park(slip))
+    world.broken = error_codes.KAFKA_STORAGE_ERROR
+    world.submit(Release("a"))
+    assert slip.errors == [error_codes.KAFKA_STORAGE_ERROR]
 
 
 def test_inputs_before_the_journal_opens_are_refused() -> None:
@@ -382,11 +391,11 @@ def test_what_a_marker_makes_visible_waits_for_it() -> None:
     world = World()
     producer = ProducerEpoch(5, 1)
     world.log.append("marker")
-    world.journal.mark(producer, True, 0)
+    world.journal.mark(producer, 0, commit=True)
     world.journal.open(1, 1)
     assert world.get("a").answers == [("a", 0)]
     world.log.append("marker")
-    world.journal.mark(producer, False, 1)
+    world.journal.mark(producer, 1, commit=False)
     slip = world.get("a")
     assert not slip.is_closed
     world.commit()

@@ -1,4 +1,4 @@
-"""What subscribers of the committed metadata are told, and when."""
+"""The notifications of subscribers of the committed metadata, and their moments."""
 
 from typing import Any
 

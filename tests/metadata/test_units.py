@@ -3,11 +3,11 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.calls.steps import at_once
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.metadata.topic import Partition
 from kpybroker.metadata.units import units_of
-from kpybroker.server.slices import at_once
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
 from kpywire.metadata_records.config_record import ConfigRecord
 from kpywire.metadata_records.end_transaction_record import EndTransactionRecord
@@ -56,7 +56,7 @@ def configs(name, count):
 
 def partitions(name, first, count):
     return [
-        Partition([1], [1], 1, directories=[b"d" * 16]).to_record(topic_id(name), first + n, LEVEL, False)
+        Partition([1], [1], 1, directories=[b"d" * 16]).to_record(topic_id(name), first + n, LEVEL, elr_enabled=False)
         for n in range(count)
     ]
 

@@ -11,7 +11,7 @@ from typing import Any
 from prometheus_client.parser import text_string_to_metric_families
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.dispatch import Intercept
+from kpybroker.dispatching.served import Intercept
 from kpybroker.node import Node
 from kpybroker.testing.clock import ControlledScheduler
 from kpystorage.memory_disk import MemoryDisk
@@ -51,7 +51,7 @@ class Scrape:
                 series[labels] = sample.value
 
     def value(self, name: str, **labels: str) -> float:
-        """Of the one series that has exactly these labels."""
+        """The value of the one series that has exactly these labels."""
         return self.samples[name][tuple(sorted(labels.items()))]
 
     def labelled(self, name: str, label: str) -> dict[str, float]:
@@ -125,7 +125,7 @@ class ScrapedNode:
 def fetch_of(
     topic: str, offset: int, *, wait_ms: int = 0, session_epoch: int = NO_SESSION, max_bytes: int = 1 << 20
 ) -> FetchRequest:
-    """Of partition 0, for version 12."""
+    """A fetch of partition 0, for version 12."""
     wanted = FetchPartition(partition=0, fetch_offset=offset, partition_max_bytes=max_bytes)
     return FetchRequest(
         max_wait_ms=wait_ms,

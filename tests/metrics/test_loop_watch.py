@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from scraped_node import ScrapedNode
 
-from kpybroker.dispatch import SLOW_NS
+from kpybroker.dispatching.dispatcher import SLOW_NS
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.metrics.loop_watch import EVERY_MS, LoopWatch
 from kpybroker.metrics.window import quantiles_ms

@@ -1,4 +1,4 @@
-"""Where metrics are served when the usual port is taken, and when they cannot be told."""
+"""The port of metrics when the usual one is taken, and the line when there are no metrics."""
 
 import asyncio
 import socket
@@ -9,9 +9,10 @@ from scraped_node import scraped_node
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
-from kpybroker.controller.recovery import StartRefused
+from kpybroker.http.server import HttpServer
 from kpybroker.metrics import monitoring
-from kpybroker.metrics.http import HttpServer
+from kpybroker.metrics.pages import Pages
+from kpybroker.quorum.recovery import StartRefused
 from oracle import has_ipv6_loopback
 
 
@@ -51,7 +52,7 @@ def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
         raise RuntimeError("broken")
 
     async def ask(path: str) -> bytes:
-        server = HttpServer(lambda: None, broken)
+        server = HttpServer(Pages(lambda: None, broken).routes)
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())

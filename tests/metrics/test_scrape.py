@@ -1,4 +1,4 @@
-"""What a scrape shows of a node that served a few requests, and that documents and dashboards name nothing else."""
+"""A scrape of a node that served a few requests; documents and dashboards name nothing else."""
 
 import json
 import re
@@ -14,6 +14,7 @@ from kpybroker.metrics.partitions import REPLICAS_PER_SLICE, PartitionTables
 from kpybroker.metrics.table import DIALECTS
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
+from kpywire.messages.metadata import MetadataRequest
 from raw_client import RawClient
 from raw_requests import append, batch_of, create, deletion, produce, wait_until_gone
 
@@ -267,3 +268,11 @@ def test_what_the_dashboard_writes_beside_its_lines_is_a_label(scrape: Scrape) -
     text = (REPOSITORY / "docker" / "monitoring" / "kpybroker.json").read_text(encoding="utf-8")
     used = {name for series in scrape.samples.values() for labels in series for name, _ in labels}
     assert set(re.findall(r"\{\{(\w+)\}\}", text)) <= used | ADDED_BY_PROMETHEUS
+
+
+def test_requests_for_metadata_are_counted_by_client(node: ScrapedNode) -> None:
+    before = node.scrape().labelled("kpybroker_client_metadata_requests_total", "client_id").get("asks", 0)
+    with RawClient(node.port, client_id="asks") as client:
+        for _ in range(3):
+            client.call(MetadataRequest(topics=[]), 12)
+    assert node.scrape().labelled("kpybroker_client_metadata_requests_total", "client_id")["asks"] - before == 3

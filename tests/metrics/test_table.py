@@ -71,5 +71,5 @@ def test_a_long_table_comes_in_pieces() -> None:
     writer = Writer(("strimzi",), {})
     pieces = list(writer.pieces(TOPICS.with_rows(rows)))
     assert max(piece.count("\n") for piece in pieces) == LINES_PER_PIECE
-    # As many again to write the labels of so many rows.
+    # As many again to write the labels of that many rows.
     assert len(pieces) >= 20

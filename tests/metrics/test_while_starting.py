@@ -1,4 +1,4 @@
-"""What the second port says of a node that does not serve clients yet: a supervisor has no reason to kill it."""
+"""The second port of a node that does not serve clients yet: a supervisor has no reason to kill it."""
 
 import asyncio
 import random
@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
 from kpybroker.node import Node
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpybroker.testing import Broker
 from kpystorage.disk import Disk
 from kpystorage.real_disk import Descriptors, RealDisk
@@ -25,7 +25,7 @@ from waiting import eventually
 
 PATIENCE_S = 60
 MARKS = (".kpybroker_session", ".kafka_cleanshutdown")
-"""By which a data directory says how its last writer ended."""
+"""The files by which a data directory says how its last writer ended."""
 CLUSTER_ID = "a3B5YnJva2VyLW9yYWNsZQ"
 RECOVERS_FOR_EVER = """
 import threading, kpybroker.node

@@ -33,7 +33,7 @@ class Contents(NamedTuple):
     batches: dict[Place, bytes]
     """The bytes of all batches, markers too: with offsets, epochs, timestamps, producers, codecs."""
     latest: dict[bytes | None, tuple[int, int, bytes | None]]
-    """Of the compacted topic: (offset, timestamp, value) by key."""
+    """The newest records of the compacted topic: (offset, timestamp, value) by key."""
     aborted: dict[Place, list[tuple[int, int]]]
     producers: dict[Place, list[tuple[int, ...]]]
     configs: dict[tuple[int, str], dict[str, str | None]]
@@ -63,7 +63,7 @@ def look(port: int) -> Contents:
 
 
 def differences(before: Contents, after: Contents) -> list[str]:
-    """What is not as it was, each a line."""
+    """The differences from before, each a line."""
     lines = []
     for kind, was, now in zip(Contents._fields, before, after, strict=True):
         lines += [
@@ -104,7 +104,7 @@ def _read(raw: RawClient, place: Place, bounds: tuple[int, int, int]) -> bytes:
 
 
 def fetch(raw: RawClient, place: Place, offset: int, isolation_level: int) -> Any:
-    """What one partition answers."""
+    """The answer of one partition."""
     wanted = FetchPartition(partition=place[1], fetch_offset=offset, partition_max_bytes=MOST_BYTES)
     topics = [FetchTopic(topic=place[0], partitions=[wanted])]
     request = FetchRequest(max_wait_ms=0, min_bytes=1, isolation_level=isolation_level, topics=topics)

@@ -30,7 +30,7 @@ TOPICS = {
 
 
 def create_topics(port: int) -> None:
-    """What every later call writes into."""
+    """Create the topics that every later call writes into."""
     with RawClient(port) as raw:
         wanted = [topic_named(name, count, configs=dict(configs)) for name, (count, configs) in TOPICS.items()]
         for answer in raw.call(CreateTopicsRequest(topics=wanted, timeout_ms=30_000), 7).topics:

@@ -54,4 +54,5 @@ def wait_for_log_start(data: Path, seen: Contents) -> None:
 def check(data: Path) -> None:
     """Nothing is wrong with the directory."""
     found = check_directories([str(data)], lambda _: None, lambda _: None)
-    assert not [each for each in found.findings if each.level == DAMAGE]
+    damage = [each for each in found.findings if each.level == DAMAGE]
+    assert not damage, damage

@@ -36,7 +36,7 @@ MEANINGLESS = {
     ),
     "how far a log was compacted": (r"cleaner-offset-checkpoint", rb"\S+ \d+ \d+"),
 }
-"""Where a bit can change so that nobody can tell, or nobody cares: what the line says, the files, the line."""
+"""The places where a bit can change unnoticed or without effect: the name of the line, the files, the line."""
 
 
 class PatientBroker(KpyBroker):

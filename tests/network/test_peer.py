@@ -31,7 +31,7 @@ TIMEOUT_MS = 1000.0
 
 
 class PlayedLink:
-    """What a peer sends is kept; the test answers."""
+    """A link that keeps what a peer sends; the test answers."""
 
     def __init__(self, opened: Callable[[], object], taken: Callable[[bytes], object], lost: Callable[[str], object]):
         self.opened, self.taken, self.lost = opened, taken, lost
@@ -221,7 +221,7 @@ def test_connections_to_where_no_broker_listens_any_more_end() -> None:
     played = Played()
     ports = {1: 9093, 2: 9094}
     image: Any = SimpleNamespace(brokers={})
-    nodes = Nodes(lambda: image, "INTERNAL", Peers(played.scheduler, played.connect, "me", TIMEOUT_MS))
+    nodes = Nodes(image, "INTERNAL", Peers(played.scheduler, played.connect, "me", TIMEOUT_MS))
 
     def ask(node_id: int) -> None:
         image.brokers = {

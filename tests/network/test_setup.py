@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
+from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
 from kpybroker.io.scheduler import ManualScheduler
 from kpybroker.network.setup import SPREAD, TimedConnect
 from kpybroker.node import Node
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
 from kpystorage.memory_disk import MemoryDisk
 
 PATIENCE_S = 60
@@ -20,7 +21,7 @@ SOON_MS, LATEST_MS = int(FIRST_MS * (1 - SPREAD)) - 1, int(FIRST_MS * (1 + SPREA
 
 
 class PlayedLink:
-    """What becomes of it is up to the test."""
+    """A link whose fate is up to the test."""
 
     def __init__(self, opened: Callable[[], object], lost: Callable[[str], object]) -> None:
         self.opened, self.lost = opened, lost
@@ -154,7 +155,9 @@ def test_a_node_gives_up_connections_by_its_config() -> None:
         return made[-1]
 
     async def run() -> None:
-        node = Node(BrokerConfig.load(None, settings), asyncio.get_running_loop(), print, connect=make)
+        node = Node(
+            BrokerConfig.load(None, settings), asyncio.get_running_loop(), print, simulated=Simulated(connect=make)
+        )
         starting = asyncio.ensure_future(node.start(disk))
         try:
             await asyncio.wait_for(again.wait(), PATIENCE_S)

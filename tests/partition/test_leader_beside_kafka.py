@@ -7,7 +7,7 @@ import pytest
 from test_leader_in_sync import EPOCHS, LAG_MS, append, broker, open_leader
 
 from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import IsrChange, Rules
+from kpybroker.partition.in_sync import IsrChange, PartitionState, Rules
 from kpywire import error_codes
 from oracle.asked import AskedOracle
 
@@ -154,7 +154,7 @@ class Twins:
         if self.leader.in_sync.pending is not None and partition_epoch == self.leader.partition_epoch:
             return
         isr = self.granted[partition_epoch]
-        self.leader.update(self.leader_epoch, partition_epoch, (1, 2, 3), isr, self.now_ms)
+        self.leader.update(PartitionState(self.leader_epoch, partition_epoch, (1, 2, 3), isr), self.now_ms)
         self.say("learn", self.leader_epoch, partition_epoch, ",".join(map(str, isr)))
 
 

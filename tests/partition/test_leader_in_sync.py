@@ -1,4 +1,4 @@
-"""Who is in sync, by what a leader sees: the rules of Kafka's ``Partition`` and ``Replica``, and what always holds."""
+"""The in-sync set as a leader sees it: the rules of Kafka's ``Partition`` and ``Replica``, and what always holds."""
 
 from collections.abc import Callable
 from random import Random
@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kpybroker.errors import KafkaError
-from kpybroker.partition.in_sync import FetchClock, IsrChange, Rules
+from kpybroker.partition.in_sync import FetchClock, IsrChange, PartitionState, Rules
 from kpybroker.partition.leader import Leader, Noted
 from kpybroker.partition.validation import ValidationConfig
 from kpystorage.directory import LogDirectory
@@ -31,13 +31,13 @@ def broker(epoch: int, *, fenced: bool = False, shuts_down: bool = False) -> Any
 
 
 def open_leader(rules: Rules, isr: tuple[int, ...] = (1, 2, 3), *, min_isr: int = 1) -> Leader:
-    """Of an empty partition with replicas 1, 2 and 3; this node is 1 and the clock at 0."""
+    """The leader of an empty partition with replicas 1, 2 and 3; this node is 1 and the clock at 0."""
     disk = MemoryDisk()
     disk.make_directory("/data")
     directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, LogConfig())
     directory.open(WALL_MS)
     log = directory.create_log("t", 0, bytes(15) + b"\x01", LogConfig(), WALL_MS).open()
-    return Leader(log, 1, 0, 0, [1, 2, 3], isr, 0, rules=rules, min_isr=min_isr)
+    return Leader(log, 1, PartitionState(0, 0, [1, 2, 3], isr), 0, rules=rules, min_isr=min_isr)
 
 
 @pytest.fixture
@@ -195,7 +195,7 @@ def test_a_later_life_of_a_broker_does_not_come_in_by_a_proposal_of_an_earlier_o
 def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
     leader = open_leader(rules, (1,))
     append(leader, 5)
-    leader.update(1, 1, [1, 2, 3], [1, 2], 0)
+    leader.update(PartitionState(1, 1, [1, 2, 3], [1, 2]), 0)
     leader.high_watermark = leader.log.position_of(0)
     assert fetch(leader, 3, 4, 0).change is None
     assert fetch(leader, 3, 5, 0).change is not None
@@ -204,7 +204,7 @@ def test_the_start_of_the_leaders_epoch_has_to_be_reached(rules: Rules) -> None:
 @pytest.mark.parametrize(
     "now",
     [None, broker(13, fenced=True), broker(13, shuts_down=True), broker(14)],
-    ids=["gone", "fenced", "down", "anew"],
+    ids=["gone", "fenced", "down", "started again"],
 )
 def test_who_may_not_join_by_the_metadata_is_not_proposed(rules: Rules, now: Any) -> None:
     leader = open_leader(rules, (1, 2))
@@ -279,11 +279,11 @@ def test_the_metadata_end_a_proposal_and_late_answers_say_nothing(rules: Rules) 
     leader = open_leader(rules)
     change = leader.shrink_in_sync(LAG_MS + 1)
     assert change is not None
-    leader.update(0, 1, [1, 2, 3], [1, 3], LAG_MS + 2)
+    leader.update(PartitionState(0, 1, [1, 2, 3], [1, 3]), LAG_MS + 2)
     assert (leader.isr, leader.partition_epoch, leader.in_sync.pending) == ((1, 3), 1, None)
     assert not leader.isr_granted(change, 0, 1, (1,), LAG_MS + 3)
     assert not leader.isr_refused(change, error_codes.UNKNOWN_SERVER_ERROR, LAG_MS + 3)
-    leader.update(0, 0, [1, 2, 3], [1, 2, 3], LAG_MS + 4)
+    leader.update(PartitionState(0, 0, [1, 2, 3], [1, 2, 3]), LAG_MS + 4)
     assert leader.isr == (1, 3), "older than what is known"
 
 
@@ -299,7 +299,7 @@ def test_a_term_goes_on_over_epochs_and_followers_keep_where_they_are(rules: Rul
     leader = open_leader(rules, (1, 2))
     append(leader, 2)
     fetch(leader, 2, 1, 0)
-    leader.update(1, 1, [1, 2], [1, 2], 500)
+    leader.update(PartitionState(1, 1, [1, 2], [1, 2]), 500)
     assert (leader.term, leader.epoch, leader.epoch_start_offset) == (0, 1, 2)
     assert leader.high_watermark.offset == 1
     assert leader.shrink_in_sync(500 + LAG_MS) is None
@@ -399,14 +399,14 @@ class Partition(RuleBasedStateMachine):
 
     @rule(behind=st.integers(0, 2), new_epoch=st.booleans())
     def the_metadata_come(self, behind: int, new_epoch: bool) -> None:
-        """What is committed, or an older state of it; a broker may have been elected again."""
+        """Apply the committed metadata, or an older state of them; a broker may have been elected again."""
         if new_epoch:
             self.leader_epoch += 1
             self.granted.append(self.granted[-1])
             behind = 0
         partition_epoch = max(len(self.granted) - 1 - behind, 0)
         isr = self.granted[partition_epoch]
-        self.leader.update(self.leader_epoch, partition_epoch, (1, 2, 3), isr, self.now_ms)
+        self.leader.update(PartitionState(self.leader_epoch, partition_epoch, (1, 2, 3), isr), self.now_ms)
 
     def _ask(self, change: IsrChange | None) -> None:
         if change is not None:
@@ -436,7 +436,7 @@ TestPartition = Partition.TestCase
 
 
 def live(machine: Any, rng: Random, steps: int) -> None:
-    """So many events, of which those are frequent that lead anywhere."""
+    """A number of events; those that lead anywhere are frequent."""
     machine.begins(isr=rng.choice([(1,), (1, 2), (1, 2, 3)]))
     events: list[tuple[int, Callable[[], None]]] = [
         (4, lambda: machine.produce(records=1)),
@@ -473,11 +473,11 @@ def test_nobody_waits_for_a_replica_whose_log_directory_failed(rules: Rules) -> 
     for node_id in (1, 2):
         rules.brokers[node_id].can_use = lambda _directory: True
     leader = open_leader(rules)
-    leader.update(0, 1, [1, 2, 3], [1, 2, 3], 0.0, places)
+    leader.update(PartitionState(0, 1, [1, 2, 3], [1, 2, 3], places), 0.0)
     for node_id in (2, 3):
         fetch(leader, node_id, 0, 1.0)
     end = append(leader)
-    leader.update(0, 2, [1, 2, 3], [1, 2], 2.0, places)
+    leader.update(PartitionState(0, 2, [1, 2, 3], [1, 2], places), 2.0)
     fetch(leader, 2, end, 3.0)
     assert leader.high_watermark.offset == 0, "the third lives, and was caught up: it may be about to join again"
     rules.brokers = {**rules.brokers, 3: uses(b"d")}

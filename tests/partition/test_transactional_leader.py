@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kpybroker.errors import KafkaError
+from kpybroker.partition.in_sync import PartitionState
 from kpybroker.partition.leader import Leader, Marker
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.partition.validation import ValidationConfig
@@ -35,13 +36,13 @@ CONFIG = ValidationConfig()
 
 @contextmanager
 def new_leader(config: LogConfig = LogConfig()) -> Iterator[Leader]:  # noqa: B008  it never changes
-    """Of a partition without records, whose only replica is this one."""
+    """The leader of a partition without records, whose only replica is this one."""
     disk = MemoryDisk()
     disk.make_directory("/data")
     directory = LogDirectory("/data", disk, Random(1), lambda _failure: None, config)
     directory.open(NOW_MS)
     log = directory.create_log("t", 0, bytes(15) + b"\x01", config, NOW_MS)
-    yield Leader(log.open(), 1, 0, 0, [1], [1], 0)
+    yield Leader(log.open(), 1, PartitionState(0, 0, [1], [1]), 0)
     directory.close()
 
 
@@ -81,7 +82,7 @@ def end(leader: Leader, epoch: int = 0, *, commit: bool = True, coordinator_epoc
 
 
 def ends(leader: Leader) -> tuple[int, int]:
-    """Where readers of committed records, and of all, have to stop."""
+    """The offsets where readers of committed records, and of all, have to stop."""
     return leader.end_for(READ_COMMITTED).offset, leader.end_for(READ_UNCOMMITTED).offset
 
 
@@ -211,7 +212,7 @@ def test_a_coordinator_writes_without_sequences(leader: Leader) -> None:
 def test_a_marker_counts_when_all_replicas_have_it(leader: Leader) -> None:
     verify(leader)
     append(leader, 0)
-    leader.update(0, 1, [1, 2], [1, 2], 0)
+    leader.update(PartitionState(0, 1, [1, 2], [1, 2]), 0)
     follower = leader.check_follower(2, -1, knows_epoch=True)
     leader.note_fetch(follower, -1, leader.log.log_end_offset, 0, 0)
     end(leader)

@@ -334,7 +334,7 @@ def is_compressed(batch: bytes) -> bool:
 
 
 def assert_same_batch(case: Case, ours: bytes, kafka: bytes, where: str) -> None:
-    """The same bytes; of a batch that was compressed anew, the same header and records."""
+    """The same bytes; of a batch that was compressed again, the same header and records."""
     header, expected = parse_header(ours), parse_header(kafka)
     if parse_header(case.batch).codec == expected.codec:
         assert ours == kafka, where

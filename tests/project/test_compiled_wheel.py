@@ -21,26 +21,22 @@ pytestmark = [
 
 TESTS_OF_COMPILED_MODULES = (
     "wire/test_skim.py",
-    "wire/test_produce.py",
     "wire/test_varint.py",
     "fetch",
     "groups",
     "partition/test_validation.py",
     "journal",
-    "metadata",
     "server",
     "storage/test_cleaner.py",
     "storage/test_control_batches.py",
-    "storage/test_crashes.py",
     "storage/test_gathering.py",
     "storage/test_indexes.py",
     "storage/test_leader_epochs.py",
     "storage/test_log_directory.py",
-    "storage/test_recovery_of_damage.py",
     "transactions",
 )
 BESIDE_TESTS = ("groups", "journal", "metadata", "wire", "server", "storage", "transactions", "transactions/simulation")
-"""Where these tests import from."""
+"""The folders that these tests import from."""
 PLANTS_DEFECTS = "tests/transactions/simulation/test_simulation_finds_defects.py"
 """Which compiled code does not let anybody do."""
 PROTOCOL_SUITES = (

@@ -24,7 +24,7 @@ from oracle.process import die_with_parent
 READY = "Kafka Server started"
 DOCKER = ROOT / "docker"
 PLACES = {"kafka": "etc/kafka/docker", "confluent": "etc/confluent/docker", "bin": "opt/kafka/bin"}
-"""Where the image has the folders of docker/."""
+"""The places where the image has the folders of docker/."""
 
 
 def free_address() -> str:

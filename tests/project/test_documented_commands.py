@@ -12,13 +12,13 @@ from kpybroker.cli import main
 WRITTEN = "docs/cli.md"
 """It is made from the commands."""
 DOCUMENTS = [path for path in project_files() if path.suffix == ".md" and str(path.relative_to(ROOT)) != WRITTEN]
-FENCE = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
-IN_FENCE = re.compile(r"(?:^|\| )kpybroker (.+)$", re.MULTILINE)
+FENCE = re.compile(r"^```(?:sh|console)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+IN_FENCE = re.compile(r"(?:^|^\$ |\| )kpybroker (.+)$", re.MULTILINE)
 IN_TABLE = re.compile(r"^\|.*?`kpybroker ([^`\[]+)`", re.MULTILINE)
 
 
 def command_lines() -> list[str]:
-    """Those of shell examples and of tables; what stands in prose may be a part of one."""
+    """The command lines of shell examples and of tables; what stands in prose may be a part of one."""
     found: set[str] = set()
     for path in DOCUMENTS:
         text = path.read_text()

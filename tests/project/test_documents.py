@@ -1,4 +1,4 @@
-"""What the documents say is there is there, and what is made from the code is up to date."""
+"""The claims of the documents: what they name is there, and what is made from the code is up to date."""
 
 import re
 import tomllib
@@ -11,11 +11,12 @@ from sources import ROOT, SHIPPED, project_files, python_files, relative
 from kpybroker import kips, support
 from kpybroker.cli import document as commands
 from kpybroker.config import document as configs
+from kpybroker.fairness import document as fairness
 from kpybroker.handlers import SERVED
 from kpywire.api import API_KEYS
 
 DOCUMENTS = [path for path in project_files() if path.suffix == ".md"]
-LINK = re.compile(r"\[[^\]]*\]\(([^)\s]+)\)")
+LINK = re.compile(r"(?:\[[^\]]*\]\(|\b(?:src|srcset)=\")([^)\s\"]+)[)\"]")
 CODE = re.compile(r"`([^`\n]+)`")
 HEADING = re.compile(r"^#{1,6} +(.+)$", re.MULTILINE)
 FENCE = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
@@ -26,7 +27,7 @@ by_name = pytest.mark.parametrize("document", DOCUMENTS, ids=relative)
 
 
 def anchors(text: str) -> set[str]:
-    """Of every heading, as GitHub makes them."""
+    """The anchors of every heading, as GitHub makes them."""
     plain = (re.sub(r"[^\w\- ]", "", heading.lower()) for heading in HEADING.findall(FENCE.sub("", text)))
     return {heading.strip().replace(" ", "-") for heading in plain}
 
@@ -88,14 +89,14 @@ def names_of(requirements: list[str]) -> set[str]:
 
 def test_the_readme_gives_a_reason_for_every_dependency() -> None:
     extras = project()["optional-dependencies"]
-    wanted = names_of(project()["dependencies"] + extras["test"] + extras["demo"])
+    wanted = names_of(project()["dependencies"] + [name for extra in extras.values() for name in extra])
     rows = re.findall(r"^\|((?: `[\w-]+`,?)+) \|", (ROOT / "README.md").read_text(), re.MULTILINE)
     explained = {name for row in rows for name in re.findall(r"`([\w-]+)`", row)}
     assert wanted == wanted & explained
 
 
 def test_every_dependency_is_imported() -> None:
-    """What nobody imports need not be installed."""
+    """A package that nobody imports need not be installed."""
     imports = set()
     for path in python_files(*SHIPPED):
         imports |= set(re.findall(r"^\s*(?:import|from) (\w+)", path.read_text(), re.MULTILINE))
@@ -109,6 +110,10 @@ def test_the_support_table_is_what_the_code_serves() -> None:
 
 def test_the_config_table_is_what_the_code_honours() -> None:
     assert (ROOT / "docs" / "configs.md").read_text() == configs.document(), "run: make tables"
+
+
+def test_the_page_of_fairness_has_its_constants() -> None:
+    assert (ROOT / "docs" / "fairness.md").read_text() == fairness.document(), "run: make tables"
 
 
 def test_the_page_of_the_command_line_is_what_the_commands_say() -> None:

@@ -8,8 +8,8 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from examples.flights.__main__ import verdict
 from examples.flights.dataset import DAY_MS, Flight, Sums, by_day, flights
+from examples.flights.demo import verdict
 
 NEW_YEAR_MS = 1_356_998_400_000
 

@@ -1,4 +1,4 @@
-"""What is built is what works: wheel and sdist, each in a clean environment that does not see the checkout."""
+"""The built packages work: wheel and sdist, each in a clean environment that does not see the checkout."""
 
 import sys
 import tarfile

@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 from sources import ROOT
 
-from examples.payments.__main__ import verdict
 from examples.payments.baskets import Total, Totals, basket, expected
+from examples.payments.demo import verdict
 
 RIGHT = {"ada": Total(payments=2, cents=30), "grace": Total(payments=1, cents=5)}
 

@@ -5,6 +5,7 @@ import re
 import socket
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,6 +15,13 @@ from sources import ROOT
 TEXT = (ROOT / "README.md").read_text()
 DEFAULT = "127.0.0.1:9092"
 PROGRAMS = Path(sys.executable).parent
+VARIES = (
+    (re.compile(r"\bid [\w-]{22}\b"), "id ID"),
+    (re.compile(r"\b\d+ (?:ms|s)\b"), "TIME"),
+    (re.compile(r"[ \t]+"), " "),
+)
+"""The parts that differ from run to run: ids, times, and the widths that follow from them."""
+EXTRA = re.compile(r"`pip install 'kpybroker\[(\w+)\]'`")
 
 
 def blocks(language: str) -> list[str]:
@@ -43,24 +51,66 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         process.communicate(timeout=20)
 
 
-def run(command: list[str], address: str) -> str:
+def run(command: list[str], address: str, *, all_of_it: bool = False) -> str:
+    """Run it and return its output; ``all_of_it``: with the errors and notes that a person sees too."""
     environment = {
         **os.environ,
         "PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}",
         "KPYBROKER_BOOTSTRAP_SERVER": address,
     }
-    finished = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
+    errors = subprocess.STDOUT if all_of_it else subprocess.PIPE
+    finished = subprocess.run(
+        command, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True, timeout=60, check=False
+    )
+    assert finished.returncode == 0, f"{finished.stdout}{finished.stderr or ''}"
     return finished.stdout
 
 
-def test_the_first_day_in_a_shell_and_in_python(address: str) -> None:
-    said = run(["sh", "-euc", block_with("sh", "topics create")], address)
-    assert re.search(r"^hello\[\d\]@0 ada=hello world source=readme$", said, re.MULTILINE)
+def steps() -> list[tuple[str, str]]:
+    """The commands of the tour, each with what the README shows below it."""
+    told = "".join(blocks("console"))
+    return [
+        (step.partition("\n")[0], step.partition("\n")[2]) for step in re.split(r"^\$ ", told, flags=re.MULTILINE)[1:]
+    ]
+
+
+def steady(said: str) -> list[str]:
+    for pattern, instead in VARIES:
+        said = pattern.sub(instead, said)
+    return [line.strip() for line in said.splitlines()]
+
+
+def test_the_tour_prints_what_the_readme_shows_and_python_reads_it(address: str) -> None:
+    assert len(steps()) > 5
+    for command, shown in steps():
+        assert steady(run(["sh", "-euc", command], address, all_of_it=True)) == steady(shown), command
     script = block_with("python", "KafkaProducer").replace(DEFAULT, address)
     said = run([sys.executable, "-c", script], address)
     assert "b'ada' b'hello world'" in said
     assert "b'grace' b'hello too'" in said
+
+
+def test_an_output_that_is_not_shown_so_is_a_difference() -> None:
+    shown = steps()[3][1]
+    assert (
+        steady(shown) == steady(re.sub(r"id [\w-]{22}", "id 5L6g3nShT-eMCtK--X86sw", shown)) != steady(shown[:-2] + "2")
+    )
+    assert steady("lag 0\n0  3 s  -") == steady("lag 0\n0  12 ms    -") != steady("lag 1\n0  3 s  -")
+
+
+@pytest.mark.parametrize(
+    ("example", "modules"),
+    [("KafkaProducer", {"kafka"}), ("def test_something", {"pytest"}), ("SparkSession", {"pyspark"})],
+)
+def test_the_extra_that_is_named_above_an_example_installs_what_it_needs(example: str, modules: set[str]) -> None:
+    before = TEXT[: TEXT.index(block_with("python", example))]
+    extra = EXTRA.findall(before)[-1]
+    with open(ROOT / "pyproject.toml", "rb") as file:
+        wanted = tomllib.load(file)["project"]["optional-dependencies"][extra]
+    names = {re.split(r"[<>=]", requirement)[0] for requirement in wanted}
+    assert modules <= {{"kafka-python": "kafka"}.get(name, name) for name in names}
+    imported = set(re.findall(r"^(?:from|import) (\w+)", block_with("python", example), re.MULTILINE))
+    assert imported <= modules
 
 
 def test_the_spark_example_is_python_and_names_the_connector_of_our_spark() -> None:
@@ -95,5 +145,5 @@ def test_what_a_started_broker_says_to_paste_works(tmp_path: Path) -> None:
 
 def test_the_example_of_the_storage_package_runs() -> None:
     text = (ROOT / "storage" / "README.md").read_text()
-    (block,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-    run([sys.executable, "-c", block], DEFAULT)
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    run([sys.executable, "-c", "".join(blocks)], DEFAULT)

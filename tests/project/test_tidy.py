@@ -10,6 +10,7 @@ import pytest
 from sources import ROOT, SHIPPED, project_files, python_files, relative, text_files, tree_of
 
 from kpybroker import handlers
+from kpybroker.handlers import forwarded, quorum
 from kpywire.api import API_KEYS
 
 FILE_LINES = 600
@@ -23,7 +24,8 @@ MACHINE = re.compile(
 LEFTOVERS = re.compile(r"\b(?:TODO|FIXME|XXX|HACK)\b|[Nn]ot implemented|NotImplementedError|breakpoint\(\)")
 BLOB_BYTES = 512 * 1024
 PURE = (
-    *("kpybroker/controller", "kpybroker/errors.py", "kpybroker/fetch", "kpybroker/groups", "kpybroker/journal.py"),
+    *("kpybroker/controller", "kpybroker/coordination", "kpybroker/errors.py", "kpybroker/fetch"),
+    *("kpybroker/groups", "kpybroker/journal.py"),
     *(
         "kpybroker/metadata",
         "kpybroker/partition",
@@ -33,6 +35,14 @@ PURE = (
         "storage/kpystorage",
     ),
 )
+DECIDES = (
+    *("kpybroker/controller", "kpybroker/coordination", "kpybroker/errors.py", "kpybroker/fetch"),
+    *("kpybroker/groups", "kpybroker/journal.py"),
+    *("kpybroker/metadata", "kpybroker/partition", "kpybroker/raft", "kpybroker/replicas/fetcher.py"),
+    "kpybroker/transactions",
+)
+OUTSIDE = tuple(f"kpybroker.{name}" for name in ("io", "server", "network", "fairness", "quorum", "hosting", "node"))
+STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}
 LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
@@ -108,7 +118,7 @@ def test_every_public_function_of_a_shipped_handler_package_says_what_it_does() 
 
 
 def lines_with(pattern: re.Pattern[str]) -> list[str]:
-    """Where it stands in the project, this file aside."""
+    """The lines of the project with this pattern, this file aside."""
     return [
         f"{relative(path)}:{number}: {line.strip()}"
         for path in text_files()
@@ -165,6 +175,26 @@ def test_pure_packages_are_given_their_random_numbers() -> None:
     assert not found
 
 
+@pytest.mark.parametrize("path", python_files(*DECIDES), ids=relative)
+def test_what_decides_does_not_even_name_a_type_of_the_world_outside(path: Path) -> None:
+    """Import contracts look at imports at run time; this looks at those for type checkers, too."""
+    imported = set()
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.ImportFrom):
+            imported.add(node.module or "")
+        elif isinstance(node, ast.Import):
+            imported |= {alias.name for alias in node.names}
+    assert not {module for module in imported if module.startswith(OUTSIDE) or module in STANDARD_OUTSIDE}
+
+
+@pytest.mark.parametrize("path", python_files("kpybroker/server", "kpybroker/fairness"), ids=relative)
+def test_connections_and_fairness_know_requests_by_their_trait_and_no_api_key(path: Path) -> None:
+    names = {node.id for node in ast.walk(tree_of(path)) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree_of(path)) if isinstance(node, ast.Attribute)}
+    keys = {entry.module for entry in API_KEYS.values()}
+    assert not {name for name in names if name.lower() in keys or "api_key" in name.lower()}
+
+
 def test_every_shipped_module_is_used() -> None:
     """By another one, by name at run time, as a program, or as a stand-in that tests put in place of a real part."""
     graph = grimp.build_graph(*(Path(package).name for package in SHIPPED), cache_dir=None)
@@ -181,18 +211,22 @@ def test_every_shipped_module_is_used() -> None:
 
 
 def test_every_handler_module_is_served() -> None:
-    """What a served API's module is called, everything else in the package is used by one."""
+    """Each module is the home of a served API, or is used by one."""
     graph = grimp.build_graph("kpybroker", cache_dir=None)
     modules = {module.rpartition(".")[2] for module in graph.find_children("kpybroker.handlers")}
     used = {name for name in modules if graph.find_modules_that_directly_import(f"kpybroker.handlers.{name}")}
-    assert set(handlers.SERVED) <= modules
-    assert modules - set(handlers.SERVED) <= used
+    homes = {handlers.home_of(name) for name in handlers.SERVED}
+    assert homes <= modules
+    assert modules - homes <= used
 
 
 @pytest.mark.parametrize("name", handlers.SERVED)
 def test_a_handler_says_at_its_top_which_versions_it_serves(name: str) -> None:
     entry = next(each for each in API_KEYS.values() if each.module == name)
-    text = ast.get_docstring(tree_of(ROOT / "kpybroker" / "handlers" / f"{name}.py")) or ""
+    text = {**forwarded.FORWARDED, **quorum.QUORUM}.get(name) or ast.get_docstring(
+        tree_of(ROOT / "kpybroker" / "handlers" / f"{name}.py")
+    )
+    assert text
     first, last = entry.min_version, entry.max_version
     versions = f"version {first}" if first == last else f"versions {first}-{last}"
     assert text.startswith(f"{entry.name} ({entry.key}), {versions}")

@@ -13,16 +13,18 @@ from typing import Any, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories
-from kpybroker.controller.host import ControllerHost, Identity, Timings
-from kpybroker.controller.metadata_log import MetadataLog
-from kpybroker.controller.snapshotting import SnapshotPolicy
 from kpybroker.controller.state import Settings
 from kpybroker.io.scheduler import Pieces
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.peer import Link
 from kpybroker.network.peers import Peers
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
+from kpybroker.quorum.membership import Membership
+from kpybroker.quorum.metadata_log import MetadataLog
+from kpybroker.quorum.reign import ControllerParts
+from kpybroker.quorum.snapshotting import SnapshotPolicy
 from kpybroker.raft.timing import Timing
 from kpybroker.raft.voters import Voter, VoterEndpoint, voter_set
 from kpybroker.server.outgoing import NobodyListens
@@ -55,7 +57,7 @@ class Faults(NamedTuple):
     """How bad the world is. Probabilities per message or per event."""
 
     loss: float = 0.0
-    """Of a connection, at each frame."""
+    """The chance that a connection is lost, at each frame."""
     most_delay_ms: float = 5.0
     crash: float = 0.0
     blackout: float = 0.0
@@ -134,7 +136,7 @@ class Alarm:
 
 
 class Wire:
-    """One connection: frames in order, each request answered before the next is looked at, as Kafka's servers do."""
+    """One connection: frames in order, each request answered before the next is read, as Kafka's servers do."""
 
     def __init__(
         self, world: "HostCluster", sender: "Node", receiver: "Node", taken: Callable[[bytes], object], lost: Any
@@ -222,7 +224,7 @@ class Node:
         self.static = static
         self.incarnation = 0
         self.clock_skew_ms = 0
-        self.host: ControllerHost | None = None
+        self.host: QuorumHost | None = None
         self.has_caught_up = False
         self.directory: LogDirectory | None = None
         self.published_offset = -1
@@ -245,21 +247,23 @@ class Node:
         log = MetadataLog(directory, LogConfig(segment_bytes=1_500), scheduler.now_ms())
         voter = Voter(self.id, world.directory_ids[self.id], (world.endpoint(self.id),))
         is_controller = self.id in world.controllers
-        self.host = ControllerHost(
+        identity = Identity(CLUSTER_ID, voter, self.static, world.bootstrap, "CONTROLLER", is_controller)
+        self.host = QuorumHost(
             scheduler,
             log,
-            Identity(CLUSTER_ID, voter, self.static, world.bootstrap, "CONTROLLER", is_controller),
-            Settings(self.id, configured_voters=tuple([voter.id for voter in self.static])),
-            BrokerConfigRules(config),
-            world.rng,
-            peers=Peers(scheduler, self.connect, f"node-{self.id}", REQUEST_TIMEOUT_MS),
-            timing=TIMING,
-            timings=Timings(500, 0, 0, 0),
-            bootstrap_records=world.bootstrap_records,
-            snapshot_policy=POLICY,
-            failed=lambda line: world.fail(f"node {self.id}: {line}"),
+            identity,
+            ControllerParts(
+                Settings(self.id, configured_voters=tuple([voter.id for voter in self.static])),
+                BrokerConfigRules(config),
+                world.rng,
+                world.bootstrap_records,
+                Timings(500, 0, 0, 0),
+            ),
+            QuorumConfig(TIMING, 0, POLICY),
+            Peers(scheduler, self.connect, f"node-{self.id}", REQUEST_TIMEOUT_MS),
+            lambda line: world.fail(f"node {self.id}: {line}"),
         )
-        self.host.register_through(world.ask_controller)
+        Membership(scheduler, self.host, identity, world.ask_controller, world.rng)
         self.host.subscribe(self.published)
         self.host.start(self.caught_up)
 
@@ -326,7 +330,7 @@ class HostCluster:
         self.bootstrap = [("node", 1), ("node", 2)] if dynamic else []
         self.failures: list[str] = []
         self.noted: list[str] = []
-        """What recovery found."""
+        """The notes of recovery."""
         self.wires: list[Wire] = []
         self.cut_off: set[frozenset[int]] = set()
         self.acknowledged: set[int] = set()
@@ -355,8 +359,8 @@ class HostCluster:
         self.faults = faults or Faults()
 
     def format(self, disk: SimDisk, node_id: int, levels: Any, voters: Any) -> None:
-        from kpybroker.controller.first_start import identify
-        from kpybroker.controller.formatter import read_bootstrap_records
+        from kpybroker.quorum.first_start import identify
+        from kpybroker.quorum.formatter import read_bootstrap_records
 
         format_directories(disk, Formatting(CLUSTER_ID, node_id, [PATH], PATH, levels, voters), self.rng, WALL_MS)
         identity = identify(self.config(node_id), disk, [PATH], PATH, self.rng, WALL_MS)
@@ -433,7 +437,7 @@ class HostCluster:
         return frozenset((one.id, other.id)) in self.cut_off
 
     def heal(self) -> None:
-        """No more faults; whoever is down comes back."""
+        """No more faults; nodes that are down come back."""
         self.faults = Faults()
         self.cut_off.clear()
 
@@ -451,7 +455,7 @@ class HostCluster:
             if node.host is not None and node.host.is_active:
                 self._register(node.host)
 
-    def _register(self, host: ControllerHost) -> None:
+    def _register(self, host: QuorumHost) -> None:
         number = self.asked = next(self._registered)
 
         def answered(response: Any) -> None:
@@ -497,7 +501,7 @@ class HostCluster:
             elif len(voters) > 2:
                 self.remove_voter(node.host, self.rng.choice(sorted(voters)))
 
-    def add_voter(self, host: ControllerHost, node_id: int) -> list[Any]:
+    def add_voter(self, host: QuorumHost, node_id: int) -> list[Any]:
         """Ask for it; the list gets the answer."""
         answers: list[Any] = []
         here = self.endpoint(node_id)
@@ -511,7 +515,7 @@ class HostCluster:
         host.send(request, answers.append)
         return answers
 
-    def remove_voter(self, host: ControllerHost, node_id: int) -> list[Any]:
+    def remove_voter(self, host: QuorumHost, node_id: int) -> list[Any]:
         """Ask for it; the list gets the answer."""
         answers: list[Any] = []
         request = RemoveRaftVoterRequest(

@@ -84,13 +84,13 @@ class StoredBatch(NamedTuple):
 
 
 class Disk:
-    """What a node has written, and how much of it would survive a crash."""
+    """The writes of a node, and how much of them would survive a crash."""
 
     def __init__(self) -> None:
         self.election = ElectionState()
         self.log: list[StoredBatch] = []
         self.voters: list[tuple[int, Voters]] = []
-        """Those that batches of the log name, each with its offset."""
+        """The voters that batches of the log name, each with its offset."""
         self.synced_offset = 0
 
     @property
@@ -277,7 +277,7 @@ class World:
             for node_id in range(1, size + observers + 1)
         ]
         self.voters = everybody[:size]
-        """Those that it begins with."""
+        """The voters that it begins with."""
         self.nodes = [Node(self, each) for each in everybody]
         self.cut_off: set[frozenset[int]] = set()
         self.leaders: dict[int, int] = {}
@@ -293,7 +293,7 @@ class World:
             node.start()
 
     def formatted(self) -> VoterHistory:
-        """What a node knows of the voters before its log says anything."""
+        """The voters as a node knows them before its log says anything."""
         if not self.is_dynamic:
             return VoterHistory(self.voters)
         history = VoterHistory()
@@ -345,7 +345,7 @@ class World:
         return self.rng.randrange(max(int(below * self.faults.jitter), 1))
 
     def heal(self) -> None:
-        """No more faults; whoever is down comes back."""
+        """No more faults; nodes that are down come back."""
         self.faults = Faults()
         self.cut_off.clear()
 
@@ -400,7 +400,7 @@ class World:
                 node.pump()
 
     def change_voters(self) -> None:
-        """Ask whoever thinks that it leads to take in a voter, or to let one go; no answer is waited for."""
+        """Ask a node that thinks that it leads to take in a voter, or to let one go; no answer is waited for."""
         for node in self.nodes:
             if node.quorum is None or not node.quorum.is_leader:
                 continue

@@ -45,7 +45,7 @@ def test_who_was_away_for_long_is_given_a_snapshot() -> None:
     cluster.check()
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(0, 8)
 def test_whatever_happens_what_was_acknowledged_stays(seed: int) -> None:
     cluster = HostCluster(
         seed, 3 + 2 * (seed % 2), observers=seed % 3 == 0, dynamic=seed % 4 < 2, faults=Faults.drawn(Random(seed))
@@ -115,7 +115,7 @@ def test_voters_are_not_changed_where_that_could_do_harm() -> None:
     assert settled(cluster.remove_voter(follower, leader.id)) == error_codes.NOT_LEADER_OR_FOLLOWER
 
 
-@pytest.mark.parametrize("seed", range(100, 115))
+@pytest.mark.seeds(100, 6)
 def test_whatever_happens_while_voters_change(seed: int) -> None:
     cluster = HostCluster(
         seed, 1 + seed % 3, spare=2, observers=seed % 2, dynamic=True, faults=Faults.drawn(Random(seed))

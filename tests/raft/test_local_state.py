@@ -1,4 +1,4 @@
-"""What a node tells of its own place in the quorum, in every role and with a vote of its own or without."""
+"""The description that a node gives of its own place in the quorum, in every role, with or without a vote."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a node of the quorum makes of others that fail, that are too many, and of what it did not get to write."""
+"""The patience of a node with others that fail, that are too many, and with its own writes that failed."""
 
 from kpybroker.raft import leading
 from kpybroker.raft.conversations import MOST_BACKOFF_MS, QUICK_RETRIES

@@ -114,7 +114,7 @@ def test_a_vote_that_makes_no_sense_is_refused_with_the_error_of_kafka(vote: Vot
     quorum = node(election=ElectionState(3))
     quorum.step(Asked("vote", vote), 0)
     ready = next_ready(quorum)
-    if ready.election is not None:  # the newer epoch counts, whoever was meant
+    if ready.election is not None:  # the newer epoch counts, no matter who was meant
         assert ready.election == ElectionState(4)
         quorum.step(ElectionPersisted(ready.election), 0)
         ready = next_ready(quorum)

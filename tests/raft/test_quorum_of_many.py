@@ -84,7 +84,7 @@ def test_a_leader_that_resigns_is_followed_by_another_at_once() -> None:
     assert world.run(200, lambda: elected(world)), "the best candidate waits for no timeout"
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.seeds(0, 20)
 def test_whatever_happens_what_is_committed_stays(seed: int) -> None:
     world = World(seed, size=3 + 2 * (seed % 2), faults=Faults.drawn(Random(seed)), observers=seed % 3 == 0)
     for _ in range(400):
@@ -96,7 +96,7 @@ def test_whatever_happens_what_is_committed_stays(seed: int) -> None:
     assert world.run(5_000, lambda: agreed(world))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.seeds(0, 8)
 def test_whatever_happens_while_voters_change_what_is_committed_stays(seed: int) -> None:
     faults = Faults.drawn(Random(seed))._replace(change=0.03 if seed % 8 < 4 else 0.3)
     if seed % 16 < 8:  # well enough for most changes to come about

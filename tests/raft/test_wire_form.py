@@ -69,7 +69,7 @@ def test_a_request_means_the_same_on_the_other_side(request: Request) -> None:
 
 
 def without_later_fields(request: Any) -> Any:
-    """What the first version of each request can say: no directories, no question before the vote."""
+    """The content that the first version of each request can have: no directories, no question before the vote."""
     if isinstance(request, Vote):
         bare = request._replace(replica=ReplicaKey(request.replica.id), voter=ReplicaKey(-1))
         return bare._replace(pre_vote=False)

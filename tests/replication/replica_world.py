@@ -8,28 +8,31 @@ from collections import deque
 from collections.abc import Callable
 from functools import partial
 from random import Random
-from types import SimpleNamespace
 from typing import Any
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.client import Client
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import at_once
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.topic import effective
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.handlers import fetch, list_offsets
-from kpybroker.handlers.context import Call
 from kpybroker.io.scheduler import ManualScheduler, Pieces, Timer
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 from kpybroker.network.nodes import Nodes
 from kpybroker.network.peer import Connect, Link
+from kpybroker.partition.in_sync import Rules
 from kpybroker.partition.leader import Leader, Marker
 from kpybroker.replicas.directories import Directories, IdentifiedDirectory
-from kpybroker.replicas.fetchers import Fetchers
+from kpybroker.replicas.fetchers import Fetchers, Leaders
 from kpybroker.replicas.in_sync import InSyncKeeper
+from kpybroker.replicas.leader_throttle import UNLIMITED, LeaderThrottle
 from kpybroker.replicas.moves import Moves
+from kpybroker.replicas.neighbours import Neighbours
 from kpybroker.replicas.replica import Replica
 from kpybroker.replicas.replicas import Replicas
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import at_once
 from kpystorage.directory import LogDirectory
 from kpystorage.log import Log
 from kpystorage.log_config import LogConfig
@@ -50,6 +53,7 @@ from kpywire.metadata_records.partition_record import PartitionRecord
 from kpywire.metadata_records.register_broker_record import BrokerEndpoint, RegisterBrokerRecord
 from kpywire.metadata_records.topic_record import TopicRecord
 from kpywire.record import Record, build_batch
+from tests.replication.alone import Assigned
 
 TOPIC = "t"
 TOPIC_ID = bytes(range(16))
@@ -63,7 +67,7 @@ TOPIC_RESOURCE = 2
 
 
 def directory_id(node_id: int, number: int) -> bytes:
-    """Of a log directory of a node."""
+    """The id of a log directory of a node."""
     return bytes([9, node_id, number]) + bytes(13)
 
 
@@ -76,9 +80,7 @@ class Way(Link):
         self.world = world
         self.asks, self.asked = asks, asked
         self.life = world.nodes[asked].life
-        self.connection: Any = SimpleNamespace(
-            reading=None, listener_name=LISTENER, server=SimpleNamespace(slices=AtOnce()), client_host=f"node{asks}"
-        )
+        self.client = Client(f"node{asks}", 0, LISTENER)
         self._taken, self._lost = taken, lost
         self._there: deque[bytes] = deque()
         self._back: deque[bytes] = deque()
@@ -104,7 +106,7 @@ class Way(Link):
             self._lost(reason)
 
     def _pass(self) -> None:
-        """What is under way arrives; where nothing passes it is sent again and again, as by TCP."""
+        """Deliver what is under way; where nothing passes it is sent again and again, as by TCP."""
         if self.is_closed:
             return
         world = self.world
@@ -123,7 +125,7 @@ class Way(Link):
             header = decode_request_header(frame)
             request = codec.decode(api.request_class(header.api_key), header.api_version, frame, header.end)
             self.world.requests.append((self.asks, self.asked, request))
-            call = Call(header.api_key, header.api_version, header.client_id, self.connection, VERSIONS)
+            call = Call(header.api_key, header.api_version, header.client_id, self.client, AtOnce(), VERSIONS)
             answer = node.handle(request, call)
             if isinstance(answer, Pending):
                 self._parked = answer
@@ -149,11 +151,16 @@ class Way(Link):
 
 
 class AtOnce:
-    """Large requests are served in one piece."""
+    """A connection whose large requests are served in one piece."""
 
-    @staticmethod
-    def begin(work: Any, _connection: Any, *_large: int) -> Any:
+    def share(self, work: Any) -> Any:
         return at_once(work)
+
+    def close(self) -> None:
+        raise AssertionError("no request of this world ends its connection")
+
+    def give_up(self, reason: str) -> None:
+        raise AssertionError(reason)
 
 
 class Life:
@@ -215,22 +222,36 @@ class WorldNode:
             IdentifiedDirectory(each, directory_id(self.id, number)) for number, each in enumerate(self.log_directories)
         ]
         directories = Directories(identified, scheduler, world.lines.append)
-        self.replicas = Replicas(self.id, directories, scheduler, lambda overrides: effective(overrides, self.config))
-        self.replicas.moves = Moves(self.replicas, lambda: self.config)
         self.image = MetadataImage("cluster")
         self.fetch_sessions = Sessions(1000, Random(self.id))
         self.node_id = self.id
-        self.nodes = Nodes(lambda: self.image, LISTENER, None)  # type: ignore[arg-type]
-        self.fetchers = self.replicas.fetchers = Fetchers(
-            scheduler, world.connect_from(self.id), self.replicas, self.nodes.address, lambda: self.config, lambda: 7
+        self.nodes = Nodes(self.image, LISTENER, None)  # type: ignore[arg-type]
+        self.assignments = Assigned()
+        self.moves = Moves(self.id, directories, scheduler, self.assignments, lambda: self.config)
+        self.fetchers = Fetchers(
+            self.id,
+            scheduler,
+            Leaders(self.nodes.address, world.connect_from(self.id)),
+            directories,
+            lambda: self.config,
+            lambda: 7,
+            self.moves.source_was_cut,
         )
-        self.in_sync = self.replicas.in_sync = InSyncKeeper(
+        self.replicas = Replicas(
+            self.id,
+            directories,
+            scheduler,
+            lambda overrides: effective(overrides, self.config),
+            Rules(float(self.config.replica_lag_time_max_ms)),
+            Neighbours(self.assignments, self.moves, self.fetchers),
+        )
+        self.leader_throttle = LeaderThrottle(self.id, lambda: UNLIMITED)
+        self.in_sync = InSyncKeeper(
             scheduler,
             lambda request, reply: world.asked_to_alter(self, request, reply),
             self.replicas,
             self.id,
             lambda: 7,
-            float(self.config.replica_lag_time_max_ms),
         )
         self.in_sync.start()
         self.applied = 0
@@ -244,9 +265,11 @@ class WorldNode:
         for record in records:
             self.image.apply(record, self.image.next_offset, delta)
         self.replicas.apply(self.image, delta)
+        if delta.brokers:
+            self.in_sync.brokers_changed()
 
     def handle(self, request: Any, call: Call) -> Any:
-        """What the node answers."""
+        """The answer of the node."""
         if call.api_key == api.API_VERSIONS:
             keys = [ApiVersion(api_key=key, min_version=low, max_version=high) for key, (low, high) in VERSIONS.items()]
             return ApiVersionsResponse(error_code=0, api_keys=keys, throttle_time_ms=0)
@@ -336,7 +359,7 @@ class World:
         self.overrides = overrides or {}
         self.delay_ms = DELAY_MS
         self.lines: list[str] = []
-        """What was reported."""
+        """The lines that were reported."""
         self.written = self._granted = 0
         self._image = MetadataImage("cluster")
         self.requests: list[tuple[int, int, Any]] = []
@@ -468,7 +491,7 @@ class World:
         return AlterPartitionResponse(throttle_time_ms=0, error_code=0, topics=topics)
 
     def committed(self) -> MetadataImage:
-        """The metadata as they are, whoever has read them."""
+        """The metadata as they are, no matter which node has read them."""
         image = self._image
         for record in self.records[image.next_offset :]:
             image.apply(record, image.next_offset, MetadataDelta(image.next_offset))

@@ -1,4 +1,4 @@
-"""What is asked of a leader: held against the sessions that the leader's side keeps."""
+"""The requests to a leader, compared with the sessions that the leader's side keeps."""
 
 from random import Random
 from types import SimpleNamespace
@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.errors import KafkaError
-from kpybroker.fetch.sessions import Sessions
+from kpybroker.fetch.sessions import FULL, Sessions
 from kpybroker.partition.follower import NextFetch
 from kpybroker.replicas.fetcher import Asked, Fetcher, Following, Limits, Reaction, State, reaction_to
 from kpywire import codec, error_codes
@@ -67,7 +67,7 @@ def said(code: int, index: int = 0) -> PartitionData:
 
 
 def answer(*partitions: tuple[int, int, int], session_id: int = 5, error_code: int = 0) -> FetchResponse:
-    """Of (topic, index, error code) each."""
+    """An answer with one (topic, index, error code) each."""
     responses = [
         FetchableTopicResponse(
             topic_id=TOPICS[topic],
@@ -318,8 +318,12 @@ class SessionsAgree(RuleBasedStateMachine):
             self.wanted = self.eligible()
 
     def serve(self, request: FetchRequest) -> FetchResponse:
+        incremental = request.session_epoch not in FULL
         try:
-            session, incremental = self.sessions.begin(request, True, True, self.now_ms)
+            if incremental:
+                session = self.sessions.resume(request, uses_ids=True, now_ms=self.now_ms)
+            else:
+                session = self.sessions.begin(request, uses_ids=True, is_follower=True, now_ms=self.now_ms)
         except KafkaError as error:
             return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
         self.served = {key: (each.fetch_offset, each.leader_epoch) for key, each in session.entries.items()}

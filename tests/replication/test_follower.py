@@ -107,9 +107,24 @@ def test_offsets_that_go_back_are_refused(offsets: tuple[int, ...]) -> None:
 
 def test_gaps_that_compaction_left_in_the_leaders_log_are_kept() -> None:
     sent = batch(5) + batch(9, 2) + batch(40)
-    found = follower(sent)
+    found = follower(sent, config=LogConfig(cleanup_compact=True))
     assert contents(found.log) == sent
     assert found.log.end.offset == 41
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [batch(4), batch(3) + batch(5), batch(3, 2) + batch(5) + batch(9)],
+    ids=["at the end", "within", "twice"],
+)
+def test_a_gap_that_no_compaction_explains_is_refused_and_nothing_behind_it_taken(sent: bytes) -> None:
+    found = follower(batch(0, 3))
+    with pytest.raises(KafkaError, match=r"no records from offset \d up to \d.*`kpybroker check`") as refused:
+        take(found, sent)
+    assert refused.value.code == error_codes.UNKNOWN_SERVER_ERROR
+    assert found.log.end.offset == 3
+    take(found, batch(3, 2))
+    assert found.log.end.offset == 5
 
 
 def test_batches_of_an_epoch_above_the_roles_wait_for_the_metadata() -> None:
@@ -226,7 +241,7 @@ def test_a_cut_below_the_high_watermark_takes_it_along_and_is_said(caplog: pytes
     found.truncate(1, 5, NOW_MS)
     assert found.high_watermark == found.log.end
     assert found.high_watermark.offset == 5
-    assert "cut to offset 5, below the high watermark 9" in caplog.text
+    assert "was truncated to offset 5, below its high watermark 9" in caplog.text
 
 
 def test_a_cut_takes_producers_back_to_what_the_rest_says() -> None:

@@ -41,9 +41,9 @@ class Asking:
             self.node.replicas,
             1,
             lambda: self.epoch,
-            LAG_MS,
         )
-        self.node.replicas.in_sync = self.keeper
+        self.node.replicas.rules.lag_max_ms = LAG_MS
+        self.node.in_sync = self.keeper
         self.keeper.start()
 
     def until_asked(self) -> AlterPartitionRequest:

@@ -1,18 +1,18 @@
-"""What a leader answers: its followers, consumers that may read from one of these, and who asks the wrong node."""
+"""The answers of a leader to followers, to consumers that may read from a follower, and to misdirected requests."""
 
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from replica_world import LISTENER, PORT, TOPIC, TOPIC_ID, VERSIONS, AtOnce, World, WorldNode
 
+from kpybroker.calls.call import Call
+from kpybroker.calls.client import Client
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import at_once
 from kpybroker.handlers import delete_records, list_offsets, produce
-from kpybroker.handlers.context import Call
-from kpybroker.handlers.preferred_replica import RACK_AWARE
 from kpybroker.replicas.fetcher import State
 from kpybroker.replicas.leader_throttle import LeaderThrottle
-from kpybroker.server.pending import Pending
-from kpybroker.server.slices import at_once
+from kpybroker.serving.preferred_replica import RACK_AWARE
 from kpywire import api, codec, error_codes
 from kpywire.messages.delete_records import DeleteRecordsPartition, DeleteRecordsRequest, DeleteRecordsTopic
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
@@ -31,10 +31,7 @@ LAG = {"replica.lag.time.max.ms": "2000", "replica.fetch.wait.max.ms": "500"}
 
 
 def call(key: int, version: int) -> Call:
-    connection: Any = SimpleNamespace(
-        reading=None, listener_name=LISTENER, server=SimpleNamespace(slices=AtOnce()), client_host="test"
-    )
-    return Call(key, version, "test", connection, VERSIONS)
+    return Call(key, version, "test", Client("test", 0, LISTENER), AtOnce(), VERSIONS)
 
 
 def fetch(
@@ -352,7 +349,7 @@ def test_a_consumer_in_another_rack_is_sent_to_the_replica_there() -> None:
     world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1, 2]))
     assert preferred("b") == 2
     parked = fetch(node, 5, rack="b", max_wait_ms=500)
-    assert not isinstance(parked, Pending), "what is better is told at once"
+    assert not isinstance(parked, Pending), "good news is sent at once"
 
 
 # Who leads (KIP-951).
@@ -465,7 +462,7 @@ def test_who_is_behind_reads_no_faster_than_it_may_and_who_is_in_sync_as_ever() 
     world = alone(3, topic={"leader.replication.throttled.replicas": "0:1"})
     node = world.nodes[1]
     rate = [1_000_000_000]
-    node.replicas.leader_throttle = LeaderThrottle(1, lambda: rate[0])
+    node.leader_throttle = LeaderThrottle(1, lambda: rate[0])
     world.tell(PartitionChangeRecord(topic_id=TOPIC_ID, partition_id=0, isr=[1, 2]))
     for _ in range(10):
         node.produce(value_bytes=1_000)

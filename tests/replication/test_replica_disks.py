@@ -1,4 +1,4 @@
-"""What becomes of followers whose disks fail, are emptied, lose power, or of which logs move."""
+"""Followers whose disks fail, are emptied, lose power, or of which logs move."""
 
 from random import Random
 
@@ -24,7 +24,7 @@ def test_a_follower_whose_disk_was_emptied_is_rebuilt() -> None:
 
 @pytest.mark.parametrize("roll", [False, True])
 def test_the_gaps_that_a_replica_has_of_a_compacted_log_are_no_losses_when_it_dies(roll: bool) -> None:
-    topic = {"segment.bytes": "1048576", "index.interval.bytes": "0"}
+    topic = {"segment.bytes": "1048576", "index.interval.bytes": "0", "cleanup.policy": "compact"}
     world = World(2, topic=topic)
     replica = world.nodes[1].replica()
     for offset, epoch in ((0, 0), (7, 0), (11, 0), (40, 0)):
@@ -83,9 +83,8 @@ def test_a_follower_moves_between_its_directories_while_it_is_written_and_cut() 
         world.nodes[1].produce(5, value_bytes=2_000)
     world.settle()
     node = world.nodes[2]
-    assert node.replicas.moves is not None
     (target,) = [each for each in node.log_directories if each is not node.log().directory]
-    node.replicas.moves.move("t", 0, target.path)
+    node.moves.move(node.replicas, "t", 0, target.path)
     world.cut = {(1, 2), (2, 1)}
     world.lead(2)
     node.produce(50)

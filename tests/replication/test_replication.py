@@ -404,7 +404,7 @@ def test_an_unclean_election_cuts_even_what_was_committed_and_says_so(caplog: py
     world.nodes[1].start()
     world.settle()
     world.assert_equal()
-    assert "below the high watermark 11" in caplog.text
+    assert "below its high watermark 11" in caplog.text
 
 
 def test_a_cut_below_the_high_watermark_holds_in_the_next_role_whatever_was_written_down_before() -> None:

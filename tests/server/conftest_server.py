@@ -1,15 +1,55 @@
 """A server on a free port of loopback with a dispatcher that the test chooses."""
 
 import asyncio
+import os
 import socket
 import struct
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from pathlib import Path
+from typing import Any
 
+from kpybroker.fairness.trait import ORDINARY, Trait
 from kpybroker.io.scheduler import LoopScheduler
+from kpybroker.server.channel import OpenChannel, PlainChannel, plain_channel
 from kpybroker.server.connection import Connection
 from kpybroker.server.listener import Server, SocketLimits
+from kpybroker.server.system_sockets import SYSTEM_SOCKETS
+
+
+class TemporarySlice:
+    """A slice of a file as logs hand them out."""
+
+    def __init__(self, path: Path, position: int, length: int, *, cold: bool = False) -> None:
+        self._file = path.open("rb")
+        self.position, self.length, self.cold = position, length, cold
+        self.whole_end = position
+
+    def whole_until(self, position: int) -> int:
+        return max(self.whole_end, position)
+
+    def check(self, position: int, most_bytes: int) -> tuple[int, str, int]:
+        end = min(position + most_bytes // 3, self.position + self.length)
+        return end, "", end
+
+    def note(self, _position: int, checked: tuple[int, str, int]) -> None:
+        self.whole_end = checked[2]
+
+    def __len__(self) -> int:
+        return self.length
+
+    def fileno(self) -> int:
+        return self._file.fileno()
+
+    def read(self) -> bytes:
+        return os.pread(self.fileno(), self.length, self.position)
+
+
+def unwatched(sock: socket.socket) -> PlainChannel:
+    """A channel without a poller."""
+    nothing: Any = None
+    return PlainChannel(sock, nothing)
 
 
 def frame(payload: bytes) -> bytes:
@@ -42,14 +82,42 @@ def read_reply(sock: socket.socket) -> tuple[int, bytes]:
     return number, read_exactly(sock, size - 4)
 
 
+ORDINARY_KEY, OVERLAPPING_KEY, LAST_KEY = 3, 0, 26
+"""The first two bytes of a request, by which this dispatcher tells kinds apart."""
+OVERLAPPING, LAST = Trait(overlaps=True, is_whole=True), Trait(goes_first=True)
+
+
+class Dispatching:
+    """A dispatcher that serves requests by a function, and knows three kinds of them."""
+
+    def __init__(self, serve: Callable[..., object]) -> None:
+        self._serve = serve
+
+    def __call__(self, connection: Connection, received: memoryview) -> Any:
+        return self._serve(connection, received)
+
+    def trait_at(self, view: memoryview, position: int) -> Trait:
+        kinds = {OVERLAPPING_KEY: OVERLAPPING, LAST_KEY: LAST}
+        return kinds.get(struct.unpack_from(">h", view, position)[0], ORDINARY)
+
+
+def bound(limits: SocketLimits) -> socket.socket:
+    """A socket with a free port."""
+    return SYSTEM_SOCKETS.bind("127.0.0.1", 0, limits.receive_buffer_bytes)
+
+
 class RunningServer:
     """A `Server` in a thread with a loop of its own."""
 
-    def __init__(self, dispatch: Callable[..., object], limits: SocketLimits) -> None:
+    def __init__(
+        self, dispatch: Callable[..., object], limits: SocketLimits, open_channel: OpenChannel = plain_channel
+    ) -> None:
+        self.open_channel = open_channel
         self.loop = asyncio.new_event_loop()
         self.scheduler = LoopScheduler(self.loop)
-        self.server = Server(self.loop, self.scheduler, dispatch, limits)
-        self.port = self.server.listen("PLAINTEXT", "127.0.0.1", 0)
+        self.dispatch = Dispatching(dispatch)
+        self.server = Server(self.loop, self.scheduler, limits)
+        self.port = self.server.listen("PLAINTEXT", bound(limits), self.dispatch, open_channel)
         self.server.start()
         self.thread = threading.Thread(target=self.loop.run_forever)
         self.thread.start()
@@ -61,7 +129,7 @@ class RunningServer:
         """Open another listener; its port."""
 
         def listen() -> int:
-            port = self.server.listen(name, "127.0.0.1", 0)
+            port = self.server.listen(name, bound(self.server.limits), self.dispatch, self.open_channel)
             self.server.start()
             return port
 
@@ -83,12 +151,12 @@ class RunningServer:
         self.loop.close()
 
 
-def running_servers() -> Iterator[Callable[..., RunningServer]]:
+def running_servers(open_channel: OpenChannel = plain_channel) -> Iterator[Callable[..., RunningServer]]:
     """Yields a function that starts servers; they end when the generator goes on."""
     running: list[RunningServer] = []
 
     def start(dispatch: Callable[..., object], limits: SocketLimits | None = None) -> RunningServer:
-        running.append(RunningServer(dispatch, limits or SocketLimits()))
+        running.append(RunningServer(dispatch, limits or SocketLimits(), open_channel))
         return running[-1]
 
     yield start

@@ -1,23 +1,24 @@
-"""Who ends a transaction is served before those who go on with theirs; nobody starves, and order is kept."""
+"""Requests that end a transaction are served before those that go on with one; nobody starves, and order is kept."""
 
 import socket
 import struct
 from collections.abc import Callable
 
-from conftest_server import RunningServer, read_reply, reply_to, request
+from conftest_server import LAST_KEY, OVERLAPPING_KEY, RunningServer, read_reply, reply_to, request, unwatched
 
-from kpybroker.server.aside import LARGEST_BYTES, MOST_BYTES, PEEKED_BYTES, Aside
+from kpybroker.fairness.aside import Aside
+from kpybroker.fairness.times import ASIDE_BYTES, ASIDE_REQUEST_BYTES, MOST_OWED_NS
+from kpybroker.fairness.turn import NoWrites, Turn
 from kpybroker.server.connection import Connection
-from kpybroker.server.frames import END_TXN, PRODUCE
-from kpybroker.server.line import MOST_OWED_NS
+from kpybroker.server.frames import holds_one
+from kpybroker.server.listener import PEEKED_BYTES
 from kpybroker.server.poller import EpollPoller
-from kpybroker.server.turn import NoWrites, Turn
 
 StartServer = Callable[..., RunningServer]
 
 
 class Soon:
-    """What is to be called soon."""
+    """The calls that are due soon."""
 
     def __init__(self) -> None:
         self.calls: list[Callable[[], object]] = []
@@ -69,9 +70,9 @@ def test_who_asks_again_and_again_lets_the_loop_have_its_turn() -> None:
 def test_what_is_kept_is_bounded_and_given_back() -> None:
     soon, served = Soon(), list[bytes]()
     aside = Aside(Turn(NoWrites()), soon, lambda: None)
-    assert not aside.takes(Recorded(served), memoryview(bytes(LARGEST_BYTES + 1)))
-    largest = memoryview(bytes(LARGEST_BYTES))
-    for _ in range(MOST_BYTES // LARGEST_BYTES):
+    assert not aside.takes(Recorded(served), memoryview(bytes(ASIDE_REQUEST_BYTES + 1)))
+    largest = memoryview(bytes(ASIDE_REQUEST_BYTES))
+    for _ in range(ASIDE_BYTES // ASIDE_REQUEST_BYTES):
         assert aside.takes(Recorded(served), largest)
     assert not aside.takes(Recorded(served), memoryview(b"x"))
     while soon.calls:
@@ -99,7 +100,7 @@ def ask_at_once(server: RunningServer, clients: list[socket.socket]) -> None:
 
     def ask() -> None:
         for number, sock in enumerate(clients):
-            sock.sendall(request(number, api_key=END_TXN if number == len(clients) - 1 else PRODUCE))
+            sock.sendall(request(number, api_key=LAST_KEY if number == len(clients) - 1 else OVERLAPPING_KEY))
 
     server.call(ask)
 
@@ -110,23 +111,23 @@ def test_an_end_is_written_and_answered_before_what_came_with_it(start_server: S
 
     def dispatch(connection: Connection, received: memoryview) -> bytes:
         number: int = struct.unpack_from(">i", received, 4)[0]
-        connection.in_transactions = True
+        connection.client.in_transactions = True
         served.append((number, writes.waits))
         return b"".join(reply_to(number))
 
     server = start_server(dispatch)
     server.server.turn._writes = writes
     clients = [server.connect() for _ in range(6)]
-    for _ in range(3):  # whoever is new is served in the line
+    for _ in range(3):  # a new client is served in the line
         for sock in clients:
-            sock.sendall(request(0, api_key=PRODUCE))
+            sock.sendall(request(0, api_key=OVERLAPPING_KEY))
             read_reply(sock)
     served.clear()
 
     ask_at_once(server, clients)
     for number, sock in enumerate(clients):
         assert read_reply(sock)[0] == number
-        sock.sendall(request(10 + number, api_key=PRODUCE))
+        sock.sendall(request(10 + number, api_key=OVERLAPPING_KEY))
         assert read_reply(sock)[0] == 10 + number
         sock.close()
     assert sorted(number for number, _ in served) == [*range(6), *range(10, 16)]
@@ -139,7 +140,7 @@ def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: St
 
     def dispatch(connection: Connection, received: memoryview) -> bytes:
         number: int = struct.unpack_from(">i", received, 4)[0]
-        connection.in_transactions = True
+        connection.client.in_transactions = True
         connection.owed_ns = MOST_OWED_NS
         served.append(number)
         return b"".join(reply_to(number))
@@ -147,7 +148,7 @@ def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: St
     server = start_server(dispatch)
     clients = [server.connect() for _ in range(6)]
     for sock in clients:
-        sock.sendall(request(0, api_key=PRODUCE))
+        sock.sendall(request(0, api_key=OVERLAPPING_KEY))
         read_reply(sock)
     served.clear()
 
@@ -155,18 +156,24 @@ def test_an_end_goes_before_the_line_whatever_its_producer_owes(start_server: St
     for number, sock in enumerate(clients):
         assert read_reply(sock)[0] == number
         sock.close()
-    if isinstance(server.server.poller, EpollPoller):  # else each is looked at by itself
+    if isinstance(server.server.poller, EpollPoller):  # else each is read by itself
         assert served == [5, 0, 1, 2, 3, 4]
 
 
-def test_only_one_whole_end_is_taken_for_one() -> None:
-    end, produce = request(1, api_key=END_TXN), request(2, api_key=PRODUCE)
-    aside = Aside(Turn(NoWrites()), Soon(), lambda: None)
-    for sent, is_end in [(end, True), (end[:-1], False), (end + end, False), (produce, False), (b"", False)]:
+def test_only_one_whole_request_is_taken_for_one() -> None:
+    one, peeked = request(1), memoryview(bytearray(PEEKED_BYTES))
+    for sent, is_one in [
+        (one, True),
+        (one[:-1], False),
+        (one + one, False),
+        (request(1, PEEKED_BYTES), False),
+        (b"", False),
+    ]:
         ours, theirs = socket.socketpair()
         with ours, theirs:
             ours.setblocking(False)
             theirs.sendall(sent)
-            assert aside.is_end(ours) == is_end
+            assert holds_one(unwatched(ours), peeked) == is_one
+            assert not is_one or peeked[: len(one)] == one
             theirs.sendall(b"x")
-            assert ours.recv(PEEKED_BYTES) == sent + b"x", "nothing was taken"
+            assert ours.recv(2 * PEEKED_BYTES) == sent + b"x", "nothing was taken"

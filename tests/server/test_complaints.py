@@ -1,4 +1,4 @@
-"""What could fill the log is said once, then counted."""
+"""Lines that could fill the log are logged once, then counted."""
 
 import logging
 

@@ -6,14 +6,15 @@ import struct
 import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
-from conftest_server import RunningServer, echo, frame, read_reply, reply_to, request
+from conftest_server import RunningServer, TemporarySlice, echo, frame, read_reply, reply_to, request
 
+from kpybroker.calls.pending import Pending
 from kpybroker.server.connection import Connection
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
-from kpybroker.server.pending import Pending
 
 StartServer = Callable[..., RunningServer]
 
@@ -218,7 +219,7 @@ def test_bodies_beyond_the_budget_wait_for_each_other_and_are_all_served(start_s
                 rest = rest[sock.send(rest) :]
             except TimeoutError:
                 break
-    # Whoever is held back gets its turn when those before it are served.
+    # A client that is held back gets its turn when those before it are served.
     done = 0
     for sock in socks:
         sock.settimeout(20)
@@ -248,34 +249,6 @@ def test_a_client_that_does_not_read_is_not_served_further(start_server: StartSe
             assert read_reply(sock)[0] == number
 
 
-class TemporarySlice:
-    """A slice of a file as logs hand them out."""
-
-    def __init__(self, path: str, position: int, length: int, *, cold: bool) -> None:
-        self.descriptor = os.open(path, os.O_RDONLY)
-        self.position, self.length, self.cold = position, length, cold
-        self.whole_end = position
-
-    def whole_until(self, position: int) -> int:
-        return max(self.whole_end, position)
-
-    def check(self, position: int, most_bytes: int) -> tuple[int, str, int]:
-        end = min(position + most_bytes // 3, self.position + self.length)
-        return end, "", end
-
-    def note(self, _position: int, checked: tuple[int, str, int]) -> None:
-        self.whole_end = checked[2]
-
-    def __len__(self) -> int:
-        return self.length
-
-    def fileno(self) -> int:
-        return self.descriptor
-
-    def read(self) -> bytes:
-        return os.pread(self.descriptor, self.length, self.position)
-
-
 @pytest.mark.parametrize("cold", [False, True], ids=["near the tail", "cold"])
 @pytest.mark.parametrize("length", [10, 100_000, 5_000_000])
 def test_slices_of_files_arrive_whole_between_bytes(start_server: StartServer, length: int, cold: bool) -> None:
@@ -286,7 +259,7 @@ def test_slices_of_files_arrive_whole_between_bytes(start_server: StartServer, l
 
         def dispatch(_connection: Connection, received: memoryview) -> list[object]:
             number = struct.unpack_from(">i", received, 4)[0]
-            piece = TemporarySlice(file.name, 5, length, cold=cold)
+            piece = TemporarySlice(Path(file.name), 5, length, cold=cold)
             return [struct.pack(">ii", 4 + 3 + length + 4, number), b"abc", piece, b"wxyz"]
 
         server = start_server(dispatch)

@@ -1,4 +1,4 @@
-"""Who gets memory, who waits for it, who gives it back, and which clients are given up."""
+"""The memory of requests: who gets it, who waits for it, who gives it back, and which clients are given up."""
 
 from collections.abc import Callable
 from typing import Any
@@ -24,7 +24,7 @@ class Asking:
         return self.budget.grow(owner, total_bytes, lambda: self.resumed.append(owner))
 
     def run(self) -> list[str]:
-        """Who is resumed now."""
+        """The connections that are resumed now."""
         while self.later:
             self.later.pop(0)()
         resumed, self.resumed = self.resumed, []

@@ -1,38 +1,14 @@
-"""What is on its way to one client arrives whole and in order, and is counted for as long as it is held."""
+"""Bytes on their way to one client arrive whole and in order, and are counted for as long as they are held."""
 
+import os
 import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from conftest_server import TemporarySlice, unwatched
 
-from kpybroker.server.outbox import SMALL_SLICE_BYTES, Checked, Outbox, Reply
-
-
-class Slice:
-    """So much of a file, from ``position`` on; all of it is in memory."""
-
-    cold = False
-
-    def __init__(self, path: Path, position: int, length: int) -> None:
-        self._file = path.open("rb")
-        self.position, self.length = position, length
-
-    def fileno(self) -> int:
-        return self._file.fileno()
-
-    def read(self) -> bytes:
-        self._file.seek(self.position)
-        return self._file.read(self.length)
-
-    def whole_until(self, position: int) -> int:
-        return position
-
-    def check(self, _position: int, _most_bytes: int) -> Checked:
-        raise AssertionError("it is not cold")
-
-    def note(self, _position: int, _checked: Checked) -> None:
-        raise AssertionError("it is not cold")
+from kpybroker.server.outbox import SMALL_SLICE_BYTES, Outbox, Reply
 
 
 @pytest.fixture
@@ -54,11 +30,11 @@ def in_no_thread(_read: object, _done: object) -> None:
 
 
 def new_outbox(sock: socket.socket) -> Outbox:
-    return Outbox(sock, in_no_thread, lambda: None)
+    return Outbox(unwatched(sock), in_no_thread, lambda: None)
 
 
 def received(outbox: Outbox, client: socket.socket, size: int) -> bytes:
-    """What comes when it is sent as the client reads."""
+    """The bytes that come when the outbox sends as the client reads."""
     found = bytearray()
     while len(found) < size:
         outbox.flush()
@@ -75,7 +51,7 @@ def test_bytes_and_slices_of_files_arrive_in_their_order(
     large, small = len(content) - 300, SMALL_SLICE_BYTES // 2
     replies: list[Reply] = [
         b"plain",
-        [b"head", Slice(path, 256, large), b"between", Slice(path, 3, small), b"tail"],
+        [b"head", TemporarySlice(path, 256, large), b"between", TemporarySlice(path, 3, small), b"tail"],
         b".",
     ]
     wanted = b"plain" + b"head" + content[256 : 256 + large] + b"between" + content[3 : 3 + small] + b"tail" + b"."
@@ -90,7 +66,7 @@ def test_bytes_and_slices_of_files_arrive_in_their_order(
 def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, socket.socket], tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(bytes(10_000_000))
-    slices = [Slice(path, 0, 5_000_000), Slice(path, 0, 4_000_000), Slice(path, 0, 100)]
+    slices = [TemporarySlice(path, 0, 5_000_000), TemporarySlice(path, 0, 4_000_000), TemporarySlice(path, 0, 100)]
     outbox = new_outbox(ends[0])
     outbox.put([b"head", slices[0], b"between", slices[1], b"and", slices[2]])
     assert (outbox.held_bytes, outbox.held_files) == (4 + 7 + 3 + 100, 2)
@@ -103,3 +79,21 @@ def test_what_is_held_is_counted_until_it_is_sent(ends: tuple[socket.socket, soc
     assert outbox.held_bytes == 100
     outbox.clear()
     assert (outbox.held_bytes, outbox.held_files) == (0, 0)
+
+
+def test_nothing_reaches_the_descriptor_of_a_closed_channel(
+    ends: tuple[socket.socket, socket.socket], tmp_path: Path
+) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b"secret")
+    channel = unwatched(ends[0])
+    number = ends[0].fileno()
+    with (tmp_path / "other").open("wb") as other, path.open("rb") as log:
+        channel.close()
+        os.dup2(other.fileno(), number)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            channel.send_file(log.fileno(), 0, 6)
+        with pytest.raises(OSError, match="Bad file descriptor"):
+            channel.send(b"secret")
+    os.close(number)
+    assert (tmp_path / "other").read_bytes() == b""

@@ -1,4 +1,4 @@
-"""What people do to a cluster in a world that is not plain, put together: who does it, and how it has to end."""
+"""The changes that people make to a cluster in a world that is not plain: who makes them, and how they have to end."""
 
 from typing import TYPE_CHECKING
 
@@ -118,7 +118,7 @@ class Churn:
 
     @property
     def _repairable(self) -> "list[Machine]":
-        """Those that are damaged and not needed now."""
+        """The machines that are damaged and not needed now."""
         return [each for each in self.simulation.machines if each.damaged and self.rot.may_be_lost(each)]
 
     def get_through(self) -> None:
@@ -129,7 +129,7 @@ class Churn:
             self.simulation.within(HEAL_MS, lambda: group.commits > before + 1, "members of a group come on")
 
     def verdict(self, log: list[Seen]) -> str:
-        """What is wrong once everything is read and nobody writes any more; nothing if all is well."""
+        """The fault that is found once everything is read and nobody writes any more; nothing if all is well."""
         simulation = self.simulation
         machines = simulation.machines
         if not self.world.run(SETTLE_MS, lambda: not unsettled(machines)):
@@ -137,7 +137,7 @@ class Churn:
         return differing(machines) or self._asked(log)
 
     def _asked(self, log: list[Seen]) -> str:
-        """What a client finds wrong."""
+        """The fault that a client finds."""
         client, answers = self._client("looker"), list[str]()
 
         async def look() -> None:

@@ -37,7 +37,7 @@ class Refused(Exception):
 
 
 class Topic(NamedTuple):
-    """What the metadata say of a topic."""
+    """The metadata of a topic."""
 
     id: bytes
     leaders: dict[int, tuple[int, int]]
@@ -45,7 +45,7 @@ class Topic(NamedTuple):
 
 
 class ClientScheduler:
-    """What a `Peer` needs of a scheduler."""
+    """The part of a scheduler that a `Peer` needs."""
 
     def __init__(self, loop: SimulatedLoop) -> None:
         self.call_soon = loop.call_soon
@@ -53,7 +53,7 @@ class ClientScheduler:
         self._loop = loop
 
     def call_later(self, delay_ms: float, call: Any, *arguments: Any) -> Any:
-        """As a loop, in ms."""
+        """Call it later, as a loop does, in ms."""
         return self._loop.call_later(delay_ms / 1000.0, call, *arguments)
 
 
@@ -75,9 +75,9 @@ class Client:
         self._known: dict[tuple[str, bytes, int], tuple[int, int]] = {}
         """By topic, its id and partition the newest leader epoch with its leader that anybody told of."""
         self.is_over = False
-        """Whether it is told to come to an end."""
+        """Whether it was asked to come to an end."""
         self.tasks = 0
-        """What it still does."""
+        """The tasks that it still does."""
 
     def _defect(self, what: str, _error: Any) -> None:
         self.world.violated(f"client {self.name}: {what}")
@@ -160,7 +160,7 @@ class Client:
             self.topics[topic.name] = Topic(topic.topic_id, leaders)
 
     async def leader(self, topic: str, partition: int) -> int:
-        """Who leads a partition, as far as this client knows. Raises NoAnswer or Refused."""
+        """The leader of a partition, as far as this client knows. Raises NoAnswer or Refused."""
         if topic not in self.topics:
             await self.look()
         found = self.topics.get(topic)
@@ -180,11 +180,11 @@ class Client:
             found.leaders[partition] = self._known[place] = max(self._known.get(place, (-1, -1)), (epoch, -1))
 
     def forget(self) -> None:
-        """What it knew is out of date."""
+        """Forget its metadata, which are out of date."""
         self.topics.clear()
 
     async def coordinator(self, key: str, kind: int) -> int:
-        """Who coordinates. Raises NoAnswer or Refused."""
+        """The coordinator. Raises NoAnswer or Refused."""
         request = FindCoordinatorRequest(key_type=kind, coordinator_keys=[key])
         answer = await self.ask(self.any_node(), request)
         (found,) = answer.coordinators

@@ -22,7 +22,7 @@ ABORT = 0
 SESSIONLESS = -1
 MOST_WAIT_MS = 200
 LAST_WAIT_MS = 10
-"""Who reads to the end waits for one partition and has others to read, of which small segments come one at a time."""
+"""The longest wait of a reader at one partition while it has others to read, with small segments one at a time."""
 
 
 class Reader:
@@ -35,7 +35,7 @@ class Reader:
         self.ends: dict[tuple[str, int], int] = {}
         """The high watermark of each, as the last answer had it."""
         self.epochs: dict[tuple[str, int], int] = {}
-        """In which leader's epoch what was read last of each was written."""
+        """The leader epoch in which the last record read of each partition was written."""
         self._level = level
         self._in_session = in_session
         self._sessions: dict[int, tuple[int, int]] = {}
@@ -103,7 +103,7 @@ class Reader:
         return FetchTopic(topic=topic, topic_id=found.id if found else bytes(16), partitions=[wanted])
 
     def _read(self, node_id: int, place: tuple[str, int], data: Any) -> list[Seen]:
-        """What of a partition's answer is new."""
+        """The new records in a partition's answer."""
         if data.error_code:
             self.client.forget()
             self._sessions.pop(node_id, None)
@@ -145,7 +145,7 @@ class Reader:
 
 @lru_cache(20_000)
 def _records(batch: bytes) -> list[Record]:
-    """Of one batch, which many clients read. Raises AssertionError for one that is damaged."""
+    """The records of one batch, which many clients read. Raises AssertionError for one that is damaged."""
     whole = batch_headers(batch).__next__()[1].crc == crc32c(batch[ATTRIBUTES_POSITION:])
     assert whole, f"a damaged batch was sent: {batch[:80].hex()}"
     return list(read_records(batch))

@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 NAME = "workers"
 SESSION_MS = 1_000
 PATIENCE_MS = 6_000.0
-"""Of a member: a join may wait for others."""
+"""The patience of a member: a join may wait for others."""
 UNDECIDED = (error_codes.REQUEST_TIMED_OUT, error_codes.COORDINATOR_NOT_AVAILABLE, error_codes.NOT_COORDINATOR)
 
 Place = tuple[str, int]
 
 
 class Group:
-    """What all members did."""
+    """The deeds of all members."""
 
     def __init__(self, world: "World", records: Records, places: Sequence[Place], output: Place) -> None:
         self.world = world
@@ -52,10 +52,10 @@ class Group:
         self.commits = 0
         """How many counted."""
         self.generations: dict[int, tuple[str, ...]] = {}
-        """Who was in each, as the one was told whose assignment counted."""
+        """The members of each generation, as the leader heard them whose assignment counted."""
 
     def verdict(self, log: list[Seen], ends: dict[Place, int]) -> str:
-        """What the group passed over; nothing if all is well. ``ends``: how far it has come."""
+        """The records that the group passed over; nothing if all is well. ``ends``: how far it has come."""
         done = set(self.processed)
         there = {seen.value for seen in log}
         for each in self.records.transactions:
@@ -80,7 +80,7 @@ class Member:
         self._generation = -1
         self._coordinator: int | None = None
         self._epochs: dict[Place, int] = {}
-        """In which epochs what it read last was written: they are committed with the positions."""
+        """The epochs in which the records it read last were written: they are committed with the positions."""
         self._ends_ms = 0.0
 
     @property
@@ -119,7 +119,7 @@ class Member:
             raise
 
     async def _join(self) -> list[Place] | None:
-        """What this member is to read in the new generation; None where it has to try again. Raises as asking does."""
+        """The member's partitions in the new generation; None where it has to try again. Raises as asking does."""
         answer = await self._ask(
             JoinGroupRequest(
                 group_id=NAME,

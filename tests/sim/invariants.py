@@ -1,4 +1,4 @@
-"""What must hold at every moment, read from inside the nodes and compared with everything seen so far.
+"""The rules that must hold at every moment, read from inside the nodes and compared with everything seen before.
 
 One leader in an epoch, of a partition and of the quorum; high watermarks that never go back; what was committed once is
 committed everywhere with the same bytes, and every later leader has it; in-sync sets that the controller granted; one
@@ -9,13 +9,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from zlib import crc32
 
 from kpybroker.hosting.placement import partition_for
+from kpystorage.errors import CorruptRecord
 from kpywire.batch import batch_headers
+from kpywire.errors import Malformed
 
 from .layout import GROUP_PARTITIONS
 from .sequences import Sequences
 from .synced import is_synced
 
 if TYPE_CHECKING:
+    from .listing import Listing
     from .machine import Machine
     from .world import World
 
@@ -39,7 +42,7 @@ class Committed:
 
 
 class Known:
-    """A replica as it was when it was looked at last. (A partition may leave a node and come back: another replica.)"""
+    """A replica as it was when it was last checked. (A partition may leave a node and come back: another replica.)"""
 
     __slots__ = ("high_watermark", "read_to", "state")
 
@@ -60,8 +63,9 @@ class Granted(NamedTuple):
 class Invariants:
     """Looks at the node that did something, after each event, and there at the replicas that are not as they were."""
 
-    def __init__(self, world: "World", machines: "list[Machine]") -> None:
+    def __init__(self, world: "World", machines: "list[Machine]", listing: "Listing") -> None:
         self.world = world
+        self.listing = listing
         self.machines = machines
         self._by_host = {machine.host: machine for machine in machines}
         self.reckless: set[str] = set()
@@ -80,7 +84,7 @@ class Invariants:
         self._known: dict[Any, Known] = {}
         """By replica."""
         self._changed: dict[Place, None] = {}
-        """Partitions of which something is not as it was: all their replicas have to be looked at together."""
+        """Partitions of which something is not as it was: all their replicas have to be checked together."""
 
     def look(self) -> None:
         """After an event."""
@@ -96,16 +100,16 @@ class Invariants:
                 self._look_at_all_of(place)
 
     def _look_at(self, machine: "Machine") -> None:
-        """What holds of one node."""
+        """Check the rules of one node."""
         node = machine.node
-        if node is None or node._replica is None:
+        if node is None or node.quorum is None:
             return
-        self._look_at_quorum(machine, node._replica)
-        if node.broker is not None and hasattr(node.broker, "replicas"):
+        self._look_at_quorum(machine, node.quorum)
+        if node.broker is not None:
             self._look_at_replicas(machine, node.broker.replicas)
 
     def _look_at_all_of(self, place: Place) -> None:
-        """What holds of all replicas of a partition together."""
+        """Check the rules of all replicas of a partition together."""
         committed = self.committed.get(place)
         if committed is None:
             return
@@ -121,7 +125,7 @@ class Invariants:
                 self._look_at_stable(machine, role, committed.sequences)
 
     def _look_at_member(self, machine: "Machine", role: Any, place: Place, end_offset: int) -> None:
-        """Who is in sync, or may be elected without being it (KIP-966), has all that is committed."""
+        """A replica that is in sync, or may be elected without that (KIP-966), has all that is committed."""
         granted = self._newest.get(place)
         if granted is None or machine.node_id not in granted.members or not machine.is_up or machine.is_suspect:
             return
@@ -133,8 +137,8 @@ class Invariants:
 
     def may_lose(self, machine: "Machine") -> bool:
         """Whether nothing that was promised would be lost with what only this machine's memory, or disk, holds: of each
-        partition somebody else in sync has it all, who has not lost anything himself since he was let in."""
-        hosts = [each.node._replica for each in self.machines if each.node is not None and each.node._replica]
+        partition another node in sync has it all, which has not lost anything itself since it was let in."""
+        hosts = [each.node.quorum for each in self.machines if each.node is not None and each.node.quorum]
         newest = max(self._quorum_leaders, default=0)
         reigns = [host._reign for host in hosts if host._reign is not None and host._quorum.epoch == newest]
         if not reigns:
@@ -153,7 +157,7 @@ class Invariants:
         return True
 
     def _damaged(self, name: str) -> set[int]:
-        """Whose replica of a partition is."""
+        """The nodes whose replica of a partition is damaged."""
         return {each.node_id for each in self.machines if name in each.damaged}
 
     def coordinates_no_more(self, node_id: int, group: str) -> bool:
@@ -185,13 +189,14 @@ class Invariants:
         if image.next_offset < before:
             self.world.violated(f"the metadata of {machine} went back from {before} to {image.next_offset}")
         self._image_ends[key] = image.next_offset
+        self.listing.metadata_changed(image)
         digest = self._digest(image)
         known_digest = self._images.setdefault(image.next_offset, digest)
         if known_digest != digest:
             self.world.violated(f"the metadata at offset {image.next_offset} are not the same on {machine}")
 
     def _look_at_election(self, machine: "Machine", quorum: Any) -> None:
-        """No epoch and no vote that somebody may have been told of is forgotten, whatever happens to the node."""
+        """No epoch and no vote that somebody may know of is forgotten, whatever happens to the node."""
         if machine.is_empty:
             self._elections.pop(machine.node_id, None)
         election, known = quorum.role.election, self._elections.get(machine.node_id)
@@ -231,7 +236,7 @@ class Invariants:
             self._changed[place] = None
 
     def _look_at_in_sync(self, image: Any, name: str, partition: Any) -> None:
-        """Who leads is in sync and alive; who is not alive stays in sync only where nobody else is."""
+        """Check that the leader is in sync and alive; a dead replica stays in sync only where nobody else is."""
         fenced = [each for each in partition.isr if each not in image.brokers or image.brokers[each].fenced]
         if fenced and len(partition.isr) > 1:
             self.world.violated(f"{fenced} are fenced and in sync of {name}: {list(partition.isr)}")
@@ -283,7 +288,8 @@ class Invariants:
         self._changed[place] = None
 
     def _look_at_disk(self, machine: "Machine", role: Any) -> None:
-        """Where every message is flushed, nothing counts as committed that this disk would lose with the power."""
+        """Check that, where every message is flushed, nothing counts as committed that this disk would lose with the
+        power."""
         if machine.flushes_every_message and not is_synced(machine.disk, role.log, role.high_watermark.offset):
             self.world.violated(f"{role.name} on {machine} is not synced up to {role.high_watermark.offset}")
 
@@ -327,17 +333,23 @@ class Invariants:
             self.world.violated(f"{machine} has {sorted(leader.isr)} in sync of {replica}, granted {sorted(granted)}")
 
     def _compare(self, machine: "Machine", replica: Any, role: Any, read_to: int) -> None:
-        """What is newly committed here is what was committed elsewhere. (What is damaged is not looked at.)"""
+        """Check that newly committed records here are those that were committed elsewhere. (Damaged ones are not
+        checked.)"""
         if str(replica) in machine.damaged:
             return
         place = _place_of(replica)
         committed = self.committed.setdefault(place, Committed())
         offset = max(read_to, role.log.log_start_offset)
         while offset < role.high_watermark.offset:
-            part = role.log.read(offset, READ_BYTES, role.high_watermark, min_one_batch=True)
-            if part is None:
+            try:
+                part = role.log.read(offset, READ_BYTES, role.high_watermark, min_one_batch=True)
+                if part is None:
+                    return
+                headers = [header for _, header in batch_headers(part.read())]
+            except (Malformed, CorruptRecord) as error:
+                self.world.violated(f"{replica} on {machine} has no batch where one was committed: {error}")
                 return
-            for _, header in batch_headers(part.read()):
+            for header in headers:
                 found = (header.last_offset, header.partition_leader_epoch, header.crc)
                 known = committed.batches.setdefault(header.base_offset, found)
                 if known != found:

@@ -1,7 +1,7 @@
-"""What kind of cluster a world has, and what people do to it meanwhile: drawn from the seed, some of it in each.
+"""The kind of cluster that a world has, and what people do to it: drawn from the seed, some of it in each.
 
-A plain world has none of this: nodes that are all broker and controller, and stay what they are. What goes wrong by
-itself is elsewhere (:mod:`tests.sim.misfortune`).
+A plain world has none of this: nodes that are all broker and controller, and stay what they are. Failures
+without anybody's doing are elsewhere (:mod:`tests.sim.misfortune`).
 """
 
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ class Kind(NamedTuple):
     """One kind of world."""
 
     roles: dict[int, str]
-    """Of every node, by its id; ids are 1 and up."""
+    """The roles of every node, by its id; ids are 1 and up."""
     voters: Sequence[int]
-    """Those that the quorum begins with."""
+    """The voters that the quorum begins with."""
     late: Sequence[int] = ()
     """Nodes that are started some time after the others."""
     is_plain: bool = True

@@ -7,7 +7,7 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.formatter import Formatting, choose_levels, format_directories, parse_initial_controllers
+from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories, parse_initial_controllers
 from kpystorage.disk import Disk
 
 from .client import PORT
@@ -61,7 +61,7 @@ CHANGING = {
     "log.retention.check.interval.ms": "500",
     "log.segment.delete.delay.ms": "500",
 }
-"""Where more happens than nodes that come and go."""
+"""The settings of a world where more happens than nodes that come and go."""
 
 
 class Layout:

@@ -53,7 +53,7 @@ class SimulatedLoop(asyncio.AbstractEventLoop):
         self.host = host
         self.is_alive = True
         self.resumes_ms = 0.0
-        """When a process that stands still goes on."""
+        """The time when a process that stands still goes on."""
         self._died = died
         self._ready: deque[Handle] = deque()
         self._readers: dict[int, tuple[Descriptor, Handle]] = {}

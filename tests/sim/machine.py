@@ -8,11 +8,12 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from kpybroker.assembly.platform import Simulated
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.controller.recovery import StartRefused
 from kpybroker.io.scheduler import LoopScheduler, Pieces
 from kpybroker.metadata.image import InvalidMetadata
 from kpybroker.node import Node
+from kpybroker.quorum.recovery import StartRefused
 from kpystorage.errors import StorageError
 from kpystorage.sim_disk import SimDisk, SimulatedCrash
 from kpywire.errors import Malformed
@@ -105,9 +106,9 @@ class Machine:
         """Whether its node has said that it is ready."""
         self.is_stopping = False
         self.is_suspect = False
-        """Whether it lost something that it had, and has not been taken into the cluster anew since."""
+        """Whether it lost something that it had, and has not been taken into the cluster again since."""
         self.is_empty = False
-        """Whether it lost everything, and has not been taken into the cluster anew since."""
+        """Whether it lost everything, and has not been taken into the cluster again since."""
         self.damaged: set[str] = set()
         """Partitions of which it has files that are not as they were written."""
         self.lives = 0
@@ -122,7 +123,7 @@ class Machine:
     @property
     def is_controller(self) -> bool:
         """Whether its controller is active, as far as it knows."""
-        return self.node is not None and self.node._replica is not None and self.node._replica.is_active
+        return self.node is not None and self.node.quorum is not None and self.node.quorum.is_active
 
     @property
     def is_only_broker(self) -> bool:
@@ -154,8 +155,9 @@ class Machine:
             loop,
             lambda line: loop.call_soon(self._gave_up, loop, line),
             scheduler=SimulatedScheduler(loop, self),
-            sockets=SimulatedSockets(self.network, self.host),
-            rng=self.world.stream(f"node {self.node_id}"),
+            simulated=Simulated(
+                sockets=SimulatedSockets(self.network, self.host), rng=self.world.stream(f"node {self.node_id}")
+            ),
         )
         starting = loop.create_task(node.start(self.disk))
         starting.add_done_callback(lambda task: self._started(loop, task))
@@ -208,7 +210,7 @@ class Machine:
             self._end_process("died at a write")
 
     def kill_at_a_write(self, calls: int) -> None:
-        """Let it die at its so many changes of the disk from now on."""
+        """Let it die at this change of the disk, counted from now on."""
         self.disk.crash_at = self.disk.calls + calls
 
     def _end_process(self, how: str) -> None:
@@ -227,6 +229,30 @@ class Machine:
             self.loop.end()
         self.network.power_failed(self.host)
         self._let_go(self.disk.after_power_failure())
+
+    def lose_file_system(self) -> None:
+        """Its file system goes down and is mounted again while the machine runs on: what was not synced may be lost."""
+        self.world.tell(f"the file system of {self} goes down and comes back")
+        self.is_suspect = True
+        if self.loop is not None:
+            self.before_death(self)
+            self.loop.end()
+        self.network.process_died(self.host)
+        self._let_go(self.disk.after_remount())
+
+    def fail_a_flush(self, may_lose: Callable[[], bool]) -> None:
+        """Its next fsync fails if that may be then, and what was written since the last one may be lost."""
+        disk = self.disk
+
+        def loses_pages() -> bool:
+            if self.disk is not disk or self.loop is None or not may_lose():
+                return False
+            self.world.tell(f"an fsync of {self} fails, and drops what it was to write")
+            self.is_suspect = True
+            disk.loses_pages = lambda: False
+            return True
+
+        disk.loses_pages = loses_pages
 
     def _let_go(self, disk: SimDisk) -> None:
         self.disk.crash_at = self.disk.calls + 1  # whatever is left of the process changes nothing any more

@@ -28,7 +28,7 @@ class Meddler(Producer):
     _process = ""
 
     def __init__(self, client: Client, records: Records, topics: dict[str, int]) -> None:
-        """As a producer."""
+        """It takes the arguments of a producer."""
         super().__init__(client, records, topics)
         self._past: list[tuple[tuple[str, int], list[str], Identity, int]] = []
         """The last batches of those that it was before."""

@@ -1,7 +1,8 @@
-"""What goes wrong in a world, drawn from its seed: in each some things happen often and others never.
+"""The misfortunes of a world, drawn from its seed: in each some things happen often and others never.
 
 Nodes are killed at any moment or at a write, stopped, paused, cut off in one direction or both; disks are slow; clocks
-drift and jump; packets are lost and connections reset. Power fails where replicas are left that have everything.
+drift and jump; packets are lost and connections reset. Power fails where replicas are left that have everything, and so
+do file systems and flushes under machines that run on.
 """
 
 from collections.abc import Callable
@@ -34,6 +35,9 @@ class Rates(NamedTuple):
     restart_ms: float = 500.0
     leaders: float = 0.3
     """How often it is the leader of the quorum that something happens to."""
+    remount: float = 0.0
+    flush: float = 0.0
+    """The chance that an fsync fails."""
 
     @classmethod
     def drawn(cls, rng: "Random") -> "Rates":
@@ -79,9 +83,15 @@ class Misfortune:
         self.cuts_who_joins = world.stream("who joins").choice((0.0, 0.1, 0.5))
         """How often a replica that is about to be in sync cannot reach its leader, nor that hear of what is granted."""
         world.is_ending, world.is_proposed = self._ends, self._proposed
+        self._caches = world.stream("caches")
         self.loses_nothing_unsynced = False
         """Whether every append is synced before it is acknowledged."""
         self.straggle = 0.0
+
+    def lose_caches(self) -> None:
+        """File systems and flushes fail, too, in some worlds."""
+        rng = self.world.stream("end of storage")
+        self.rates = self.rates._replace(remount=rng.choice((0.0, 0.0, 0.1)), flush=rng.choice((0.0, 0.0, 0.1)))
 
     def begin(self) -> None:
         """From now on things go wrong."""
@@ -110,6 +120,7 @@ class Misfortune:
         self.network.heal()
         for machine in self.machines:
             machine.disk.crash_at = 0
+            machine.disk.loses_pages = lambda: False
             machine.slowest_thread_ms = 2.0
             machine.host.drift(1.0)
             if not machine.is_alive:
@@ -129,6 +140,7 @@ class Misfortune:
             machine.stop()
         if rng.random() < rates.power and self._will_be_noticed and self.may_lose_power(machine):
             machine.lose_power()
+        self._lose_a_cache(machine)
         if rng.random() < rates.wipe and machine.is_only_broker and self._is_calm and self.may_be_wiped(machine):
             machine.kill()
             machine.wipe()
@@ -172,6 +184,18 @@ class Misfortune:
     @property
     def _will_be_noticed(self) -> bool:
         return (self.loses_nothing_unsynced and not self.is_fragile) or self._is_calm
+
+    def _lose_a_cache(self, machine: "Machine") -> None:
+        """Lose what a machine's memory holds for its disk, while the machine runs on."""
+        rates = self.rates
+
+        def may_lose() -> bool:
+            return self.is_on and self._will_be_noticed and self.may_lose_power(machine)
+
+        if rates.remount and self._caches.random() < rates.remount and may_lose():
+            machine.lose_file_system()
+        if rates.flush and self._caches.random() < rates.flush:
+            machine.fail_a_flush(may_lose)
 
     def _kill(self, machine: "Machine") -> None:
         rng, rates = self.rng, self.rates

@@ -1,6 +1,6 @@
 """Runs seeds with planted bugs, and says which bugs are found: by which seed, in how much time.
 
-Where a bug was found before, it is looked for first (`catches.txt`); where that seed knows nothing of it any more, many
+The seed that found a bug before is tried first (`catches.txt`); where that seed knows nothing of it any more, many
 others are tried. A seed that fails without the bug, too, has found nothing.
 """
 
@@ -26,20 +26,20 @@ QUORUM_ALONE = "quorum"
 QUORUM_SEEDS = "0-199"
 PLAIN = "plain-"
 MOST_S = 300
-"""Of the processor's time, so that a busy machine finds as much as a quiet one."""
+"""The processor time of a search, so that a busy machine finds as much as a quiet one."""
 LOOK_S = 0.05
 FAILED = re.compile(r"^seed (\d+)( of the quorum alone)?: ", re.MULTILINE)
 
 
 class Search(NamedTuple):
-    """Seeds of one kind of world: of so many nodes, plain or not, or of the quorum alone."""
+    """Seeds of one kind of world: of a number of nodes, plain or not, or of the quorum alone."""
 
     world: str
     seeds: str
 
     @property
     def options(self) -> list[str]:
-        """Of the command that runs them."""
+        """The options of the command that runs them."""
         if self.world == QUORUM_ALONE:
             return ["--quorums", self.seeds, "--seeds", ""]
         if self.world.startswith(PLAIN):
@@ -51,13 +51,13 @@ class Search(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What became of a planted bug."""
+    """The fate of a planted bug."""
 
     mutation: Mutation
     catch: Search | None
     """The seed that found it; None if none did."""
     line: str
-    """What it said."""
+    """The line that it printed."""
     took_s: float
 
 
@@ -148,7 +148,7 @@ class Trial:
 
 
 def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[Search]:
-    """Where a bug is looked for: in the world that knows it, in the quorum alone if it is there, in many."""
+    """The worlds where a bug is searched: the world that knows it, the quorum alone if it is there, many."""
     found = [known[mutation.name]] if mutation.name in known else []
     if mutation.path.startswith(QUORUM):
         found.append(Search(QUORUM_ALONE, QUORUM_SEEDS))
@@ -158,7 +158,8 @@ def searches(mutation: Mutation, known: dict[str, Search], seeds: str) -> list[S
 
 
 def verdicts(mutations: Sequence[Mutation], seeds: str, at_once: int) -> Iterator[Verdict]:
-    """Of each mutation, as they become known. Without ``seeds`` only in the worlds that are known to find them."""
+    """The verdicts on mutations, as they become known. Without ``seeds`` only in the worlds that are known to find
+    them."""
     known = read_catches()
     waiting = [(each, searches(each, known, seeds)) for each in mutations]
     running: list[Trial] = []
@@ -195,6 +196,6 @@ def read_catches() -> dict[str, Search]:
 
 def write_catches(catches: dict[str, Search], names: Sequence[str]) -> None:
     """Keep them, in the order of the list of bugs."""
-    lines = ["# Planted bugs, and a seed that finds each: the world (of so many nodes, plain or not), seed, bug."]
+    lines = ["# Planted bugs, and a seed that finds each: the world (its number of nodes, plain or not), seed, bug."]
     lines += [f"{catches[name]} {name}" for name in names if name in catches]
     CATCHES.write_text("\n".join(lines) + "\n")

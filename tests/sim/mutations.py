@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 class Mutation(NamedTuple):
     """One bug. ``path`` is below the root of the project; ``old`` stands there once. ``nodes``: of how many nodes the
-    worlds are in which it is looked for."""
+    worlds are in which it is searched."""
 
     name: str
     path: str
@@ -33,7 +33,7 @@ LEADING = "kpybroker/raft/leading.py"
 STANDING = "kpybroker/raft/standing.py"
 ANSWERING = "kpybroker/raft/answering.py"
 LOG_VIEW = "kpybroker/raft/log_view.py"
-SHELL = "kpybroker/controller/quorum_shell.py"
+SHELL = "kpybroker/quorum/shell.py"
 IN_SYNC = "kpybroker/partition/in_sync.py"
 LEADER = "kpybroker/partition/leader.py"
 FOLLOWER = "kpybroker/partition/follower.py"
@@ -45,14 +45,14 @@ WAIT = "kpybroker/replicas/commit_wait.py"
 JOURNAL = "kpybroker/journal.py"
 PRODUCERS = "storage/kpystorage/producer_states.py"
 LOG = "storage/kpystorage/log.py"
-READING = "kpybroker/handlers/reading.py"
+CLIENT_READ = "kpybroker/serving/reading/client.py"
 END_TRANSACTION = "kpybroker/transactions/end_transaction.py"
 MARKERS = "kpybroker/transactions/markers.py"
 CHECKPOINT = "storage/kpystorage/checkpoint.py"
 VOTER_CHANGES = "kpybroker/raft/voter_changes.py"
 SNAPSHOT = "storage/kpystorage/snapshot.py"
-SNAPSHOT_WRITER = "kpybroker/controller/snapshot_writer.py"
-COMMITTED = "kpybroker/controller/committed.py"
+SNAPSHOT_WRITER = "kpybroker/quorum/snapshot_writer.py"
+COMMITTED = "kpybroker/quorum/committed.py"
 SESSION = "kpybroker/fetch/session.py"
 SESSIONS = "kpybroker/fetch/sessions.py"
 
@@ -60,7 +60,7 @@ MUTATIONS = [
     # The quorum
     Mutation(
         "vote not fsynced",
-        "kpybroker/controller/metadata_log.py",
+        "kpybroker/quorum/metadata_log.py",
         'quorum_state.write(self._disk, f"{self._path}/{QUORUM_STATE}", state)',
         'self._disk.write(f"{self._path}/{QUORUM_STATE}", quorum_state.render(state), synchronize=False)',
     ),
@@ -208,11 +208,11 @@ MUTATIONS = [
     Mutation(
         "snapshot has its name before it is synced",
         SNAPSHOT,
-        "        self._file.fsync()\n        self._file.release()\n",
+        "        self._descriptor.fsync()\n        self._file.release()\n",
         "        self._file.release()\n",
     ),
     Mutation(
-        "nobody is told to take a snapshot",
+        "no node is asked to take a snapshot",
         LOG_VIEW,
         "        if self.snapshot is None or (offset == 0 and self.snapshot.offset == 0):\n            return False\n",
         "        if self.snapshot is None or offset >= 0:\n            return False\n",
@@ -279,7 +279,7 @@ MUTATIONS = [
     Mutation(
         "a new incarnation stays in in-sync sets",
         BROKERS,
-        "        records += _leave_in_sync_sets(state, message.broker_id, clean)\n",
+        "        records += _leave_in_sync_sets(state, message.broker_id, clean=clean)\n",
         "        pass\n",
     ),
     Mutation(
@@ -360,7 +360,7 @@ MUTATIONS = [
     Mutation(
         "no truncation where logs part",
         "kpybroker/replicas/feed.py",
-        "following.follower.truncate(diverging.epoch, diverging.end_offset, self._around.scheduler.now_ms())",
+        "following.follower.truncate(diverging.epoch, diverging.end_offset, self._parts.scheduler.now_ms())",
         "pass",
     ),
     Mutation(
@@ -446,8 +446,8 @@ MUTATIONS = [
     ),
     Mutation(
         "aborted transactions are not told",
-        READING,
-        "answer.aborted_transactions = _aborted(leader, entry.fetch_offset, records) if records else []",
+        CLIENT_READ,
+        "answer.aborted_transactions = _aborted(role, entry.fetch_offset, records) if records else []",
         "answer.aborted_transactions = []",
     ),
     Mutation(
@@ -458,7 +458,7 @@ MUTATIONS = [
     ),
     Mutation(
         "what a load sets off is lost where too few are in sync",
-        "kpybroker/hosting/shard.py",
+        "kpybroker/hosting/hosted_shard.py",
         "                self._miss(event)\n",
         "                pass\n",
     ),
@@ -504,6 +504,12 @@ MUTATIONS = [
         nodes=1,
     ),
     Mutation(
+        "a file system that was down is trusted",
+        "storage/kpystorage/session.py",
+        '"mount": self._disk.mount_id(self._directory),',
+        '"mount": "",',
+    ),
+    Mutation(
         "fetch sessions go on after an answer that was lost",
         SESSIONS,
         "if session.epoch != request.session_epoch:",
@@ -517,7 +523,7 @@ MUTATIONS = [
     ),
     Mutation(
         "the coordinator's no to a partition of a transaction is not heard",
-        "kpybroker/handlers/transaction_verification.py",
+        "kpybroker/serving/transaction_verification.py",
         "            if code:\n                errors[partition] = code\n",
         "            if code < -1:\n                errors[partition] = code\n",
     ),
@@ -526,5 +532,18 @@ MUTATIONS = [
         "kpybroker/fetch/session.py",
         "        session.changed[self] = None\n        if session.wake is not None:\n",
         "        if session.wake is not None:\n",
+    ),
+    # The brokers that clients see
+    Mutation(
+        "Metadata forget a broker as soon as it is fenced",
+        "kpybroker/handlers/metadata.py",
+        "            if broker.is_listed(node.id) and ",
+        "            if node.id in broker.alive_brokers and ",
+    ),
+    Mutation(
+        "a node that starts lists only those who are alive",
+        "kpybroker/metadata/absences.py",
+        "            elif before is not None or is_all_new:\n",
+        "            elif before is not None:\n",
     ),
 ]

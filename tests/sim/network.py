@@ -35,10 +35,11 @@ class Conditions(NamedTuple):
     loss: float = 0.0
     reset: float = 0.0
     tear: float = 0.05
-    """That a piece arrives in two."""
+    """The chance that a piece arrives in two."""
     window_bytes: int = 1 << 18
     straggle: float = 0.0
-    """That a piece is under way for seconds: what its sender says meanwhile over another connection arrives before."""
+    """The chance that a piece is under way for seconds: what its sender says meanwhile over another connection arrives
+    before."""
 
 
 class Host:
@@ -52,7 +53,7 @@ class Host:
         self.rate = 1.0
         """How fast its clocks run."""
         self.wall_ms = 1_790_000_000_000.0
-        """What its wall clock said at the beginning, with all its jumps since."""
+        """The wall clock at the beginning, with all its jumps since."""
         self._rate_from_ms = 0.0
         self._monotonic_ms = 0.0
 
@@ -82,23 +83,23 @@ class Descriptor:
         return self.number
 
     def is_ready(self) -> bool:
-        """Whether whoever watches it has something to do."""
+        """Whether its watcher has something to do."""
         return False
 
     def changed(self) -> None:
-        """Whoever watches it may have something to do."""
+        """Its watcher may have something to do."""
         if self.watcher is not None and self.is_ready():
             self.watcher.wake()
 
 
 class Epoll(Descriptor):
-    """As ``select.epoll``, level-triggered."""
+    """The simulation's ``select.epoll``, level-triggered."""
 
     def __init__(self, network: "Network") -> None:
         super().__init__(network)
         self._watched: dict[int, tuple[Socket, int]] = {}
         self._maybe: dict[int, None] = {}
-        """Those that may be ready: nothing changed about the others since they were not."""
+        """The sockets that may be ready: nothing changed about the others since they were not."""
 
     def is_ready(self) -> bool:
         while self._maybe:
@@ -162,11 +163,11 @@ class End:
         self.last_arrival_ms = 0.0
         self.in_flight_bytes = 0
         self.held: deque[Callable[[], None]] = deque()
-        """What would arrive here if the way were not cut."""
+        """The packets that would arrive here if the way were not cut."""
 
     @property
     def room_bytes(self) -> int:
-        """What may be sent now."""
+        """The bytes that may be sent now."""
         return max(self.network.conditions.window_bytes - self.in_flight_bytes - len(self.other.inbox), 0)
 
     def send(self, data: bytes) -> None:
@@ -225,7 +226,7 @@ class Socket(Descriptor):
             self.epoll.look_at(self.number)
 
     def events(self, wanted: int) -> int:
-        """What of ``wanted`` is there, and what comes unasked."""
+        """The part of ``wanted`` that is there, and events that come unasked."""
         end = self.end
         if end.error is not None:
             return READABLE & wanted | GONE
@@ -234,20 +235,14 @@ class Socket(Descriptor):
             found |= WRITABLE
         return found & wanted
 
-    def recv_into(self, buffer: Any, count: int = 0) -> int:
+    def recv_into(self, buffer: Any, count: int = 0, flags: int = 0) -> int:
         self._check()
-        data = self.end.take(min(count or len(buffer), len(buffer), MOST_READ_BYTES))
+        most = min(count or len(buffer), len(buffer), MOST_READ_BYTES)
+        data = bytes(self.end.inbox[:most]) if flags & socket.MSG_PEEK else self.end.take(most)
         if not data and not self.end.is_ended:
             raise BlockingIOError
         buffer[: len(data)] = data
         return len(data)
-
-    def recv(self, count: int, flags: int = 0) -> bytes:
-        self._check()
-        end = self.end
-        if not end.inbox and not end.is_ended:
-            raise BlockingIOError
-        return bytes(end.inbox[:count]) if flags & socket.MSG_PEEK else end.take(count)
 
     def send(self, data: Any, _flags: int = 0) -> int:
         self._check()
@@ -274,7 +269,7 @@ class Socket(Descriptor):
 
 
 class Listening(Descriptor):
-    """A socket that listens."""
+    """A socket that has a port, and listens after `listen`."""
 
     def __init__(self, network: "Network", host: Host, port: int) -> None:
         super().__init__(network)
@@ -288,6 +283,9 @@ class Listening(Descriptor):
     def getsockname(self) -> tuple[str, int]:
         return self.host.name, self.port
 
+    def listen(self, _backlog: int) -> None:
+        self.network.take_port(self)
+
     def accept(self) -> tuple[Any, tuple[str, int]]:
         if not self.backlog:
             raise BlockingIOError
@@ -295,7 +293,8 @@ class Listening(Descriptor):
         return Socket(self.network, end), (end.other.host.name, end.other.host.world.events % 60_000)
 
     def close(self) -> None:
-        self.network.listening.pop((self.host.name, self.port), None)
+        if self.network.listening.get((self.host.name, self.port)) is self:
+            del self.network.listening[self.host.name, self.port]
         for end in self.backlog:
             end.close(is_reset=True)
         self.backlog.clear()
@@ -386,19 +385,26 @@ class Network:
 
     # What a process asks for
 
-    def listen(self, host: Host, port: int) -> Listening:
-        """A listening socket of a host."""
+    def bind(self, host: Host, port: int) -> Listening:
+        """A socket of a host that may listen on a port on which nobody does."""
+        self._check_free(host, port)
+        return Listening(self, host, port)
+
+    def take_port(self, listening: Listening) -> None:
+        """Let a socket have what comes to its port."""
+        self._check_free(listening.host, listening.port)
+        self.listening[listening.host.name, listening.port] = listening
+
+    def _check_free(self, host: Host, port: int) -> None:
         if (host.name, port) in self.listening:
             raise OSError(98, "Address already in use")
-        listening = self.listening[host.name, port] = Listening(self, host, port)
-        return listening
 
     def connect(self, source: Host, loop: "SimulatedLoop", name: str, port: int, made: "asyncio.Future[Any]") -> None:
         """Make a connection; the future gets its end, or an OSError."""
         self.world.later(self._delay_ms(), self._syn, source, loop, name, port, made, SYN_RETRY_MS)
 
     def transport(self, end: End, protocol: Any, loop: "SimulatedLoop") -> Transport:
-        """What asyncio gives a protocol for its end of a connection."""
+        """The transport that asyncio gives a protocol for its end of a connection."""
         return Transport(end, protocol, loop)
 
     def _syn(
@@ -544,15 +550,15 @@ def _nothing() -> None:
 
 
 class SimulatedSockets:
-    """What a server of a host asks its system for."""
+    """The calls of a server of a host to its system."""
 
     def __init__(self, network: Network, host: Host) -> None:
         self._network = network
         self._host = host
 
-    def listen(self, _host: str, port: int, _backlog: int, _receive_buffer_bytes: int) -> Any:
-        """A socket that listens."""
-        return self._network.listen(self._host, port)
+    def bind(self, _host: str, port: int, _receive_buffer_bytes: int) -> Any:
+        """A socket that has a port."""
+        return self._network.bind(self._host, port)
 
     def epoll(self) -> Epoll:
         """A new one."""

@@ -1,6 +1,6 @@
 """Operators who move partitions to other brokers and controllers in and out of the quorum, under full load.
 
-No client is ever to notice it beyond a retry. What an operator wants may be refused at any moment; what he began comes
+No client is ever to notice it beyond a retry. What an operator wants may be refused at any moment; what was begun comes
 to its end once everything heals.
 """
 

@@ -114,7 +114,7 @@ class Passing:
         return None if found is None else (found.id, [(NAME, index) for index in sorted(found.leaders)])
 
     async def verdict(self, client: Client) -> str:
-        """What is wrong with the last life, in a line, once nothing goes wrong any more."""
+        """The fault of the last life, in a line, once nothing goes wrong any more."""
         for _ in range(3):
             client.forget()
             found = await self._current(client)

@@ -49,7 +49,7 @@ class PlantedFinder(MetaPathFinder):
 
 
 def plant_what_is_asked_for() -> None:
-    """What the environment names; nothing if it names nothing."""
+    """Plant the bugs that the environment names; nothing if it names nothing."""
     name = os.environ.get(VARIABLE, "")
     if not name:
         return

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 PREFERRED = 0
 BEHIND = 2
-"""So many epochs; a controller that is deposed and does not know it may be one behind, and not answer more."""
+"""The number of epochs; a controller that is deposed and does not know it may be one behind, and not answer more."""
 
 
 class Poser:
@@ -37,7 +37,7 @@ class Poser:
         """Once every while."""
         while not self.client.is_over:
             await self.client.pause(300)
-            hosts = [each.node._replica for each in self.machines if each.node is not None and each.node._replica]
+            hosts = [each.node.quorum for each in self.machines if each.node is not None and each.node.quorum]
             if self.client.rng.random() < 0.2:
                 await self._elect()
             elif hosts:
@@ -91,7 +91,7 @@ class Poser:
             return
 
     async def _answer(self, request: AlterPartitionRequest) -> Any:
-        """What a controller says of the partition; nothing where it has nothing to say."""
+        """The answer of a controller about the partition; nothing where it has nothing to say."""
         active = [each.node_id for each in self.machines if each.is_controller]
         if not active:
             return None

@@ -1,7 +1,8 @@
 """The processor of a simulation, and the clocks of the system in its place: nothing in the process sees the real ones.
 
-Whoever asks how long something took learns that each question costs a little, so long work is cut into pieces at other
-places with every seed. Has to be installed before anything of kpybroker is imported, which binds the clocks by name.
+Code that measures how long something took learns that measuring costs a little, so long work is cut into pieces at
+other places with every seed. Has to be installed before anything of kpybroker is imported, which binds the
+clocks by name.
 """
 
 import os
@@ -15,13 +16,13 @@ START_NS = 1_790_000_000_000_000_000
 
 
 class Processor:
-    """What it has worked, and what time it is for the node that runs on it now."""
+    """The work of a processor, and the time for the node that runs on it now."""
 
     def __init__(self) -> None:
         self.now_ns = 0
         self.worked_ns = 0
         self.step_ns = 1_000
-        """What lies between two looks at the clock."""
+        """The time between two looks at the clock."""
 
     def reset(self, step_ns: int) -> None:
         """A new simulation begins."""

@@ -194,7 +194,7 @@ class Producer:
             await self.client.pause(50)
 
     async def _end_as_zombie(self, name: str, identity: Identity) -> None:
-        """Now and then somebody of the epoch before wants to end what is open: he may not."""
+        """Now and then somebody of the epoch before wants to end what is open, and may not."""
         client = self.client
         if identity.epoch == 0 or self.rng.random() < 0.8:
             return

@@ -1,4 +1,4 @@
-"""What the command line of the simulation does."""
+"""The command line of the simulation."""
 
 import gc
 import json
@@ -23,9 +23,9 @@ def main() -> None:
 
 
 @main.command("run")
-@click.option("--seeds", default="0-199", help="Which ones: 7, or 0-199, or 3,7-9; empty for none.")
-@click.option("--nodes", default=3, help="How many nodes.")
-@click.option("--plain", default="", help="Before: seeds of plain worlds, where nobody changes the cluster.")
+@click.option("--seeds", default="0-199", help="The seeds: 7, or 0-199, or 3,7-9; empty for none.")
+@click.option("--nodes", default=3, help="The number of nodes.")
+@click.option("--plain", default="", help="Seeds that run before: of plain worlds, where nobody changes the cluster.")
 @click.option("--trace", is_flag=True, help="Show everything that happened.")
 @click.option(
     "--quorums", default="", help="Before: seeds of the quorum's machine alone, which are many in little time."
@@ -86,9 +86,9 @@ def _show(outcome: Outcome, nodes: int, *, is_plain: bool, trace: bool) -> None:
 
 
 @main.command("mutants")
-@click.option("--seeds", default="0-99", help="Where else a bug is looked for; empty for only where it is known to be.")
-@click.option("--only", default="", help="Those whose names have one of these in them: fsync,vote.")
-@click.option("--at-once", default=2, help="So many processes.")
+@click.option("--seeds", default="0-99", help="The other seeds to search a bug in; empty for only the known ones.")
+@click.option("--only", default="", help="Only mutants whose names contain one of these: fsync,vote.")
+@click.option("--at-once", default=2, help="The number of processes.")
 @click.option("--write", is_flag=True, help="Keep the seeds that find them.")
 def mutants(seeds: str, only: str, at_once: int, write: bool) -> None:
     """Plant bugs, and say which are found. The exit code is 1 if less than 95 of 100 are."""

@@ -21,7 +21,7 @@ def _trials() -> tuple[Callable[[int], None], ...]:
 
 
 def failure(seed: int) -> str:
-    """What does not hold, in a line; nothing if everything does."""
+    """The rule that does not hold, in a line; nothing if all do."""
     trials = _trials()
     try:
         trials[seed % len(trials)](seed)

@@ -1,4 +1,4 @@
-"""What all clients of a simulation saw, and what the checker of exactly-once says of it."""
+"""The records that all clients of a simulation saw, and the verdict of the checker of exactly-once on them."""
 
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,6 @@ class Records:
         self.committed: list[Committed] = []
 
     def verdict(self, log: list[Seen]) -> str:
-        """What is wrong, in a line; nothing if all is well. ``log``: all partitions, read committed to their ends."""
+        """The fault, in a line; nothing if all is well. ``log``: all partitions, read committed to their ends."""
         found = check(History(self.transactions, self.polls, self.committed, log))
         return "" if not found else f"{found[0].kind}: {found[0].evidence} (of {len(found)} anomalies)"

@@ -1,10 +1,10 @@
 """Bits of old files that turn over while a machine is off, and what its operator does about it in the end.
 
-Kafka promises little here: what is damaged is found by its checksum, by whoever reads it. So this must hold: nobody is
+Kafka promises little here: what is damaged is found by its checksum, by its reader. So this must hold: nobody is
 ever sent a damaged batch, neither a client nor a replica; a damaged index or snapshot misleads nobody; and when the
 partition's directory is removed and the node started again, the replica is rebuilt from those that have everything. It
 happens only where another replica in sync is whole, as a wiped disk does. That one may leave later, when a partition
-moves to brokers of which each has damage somewhere: then the operator puts back a copy of the files that he kept.
+moves to brokers of which each has damage somewhere: then the operator puts back a copy of the files that were kept.
 
 (Not to time and transaction indexes, which have no checksums and say what is deleted and what was aborted, nor to
 checkpoints, nor to a batch's offset and epoch, which its checksum leaves out since leaders assign them: nobody could
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 SEGMENT = ".log"
 BASE_OFFSET_BYTES = 8
 DERIVED = (".index", ".snapshot")
-"""What can be made anew from the segments."""
+"""The files that can be rebuilt from the segments."""
 
 
 class Turned(NamedTuple):
@@ -44,7 +44,7 @@ class Turned(NamedTuple):
 
 
 class Rot:
-    """Of all disks."""
+    """The rot of all disks."""
 
     def __init__(self, world: "World", often: float, may_be_lost: "Callable[[Machine], bool]") -> None:
         """``often``: how likely it is each time that a process has died."""
@@ -53,7 +53,7 @@ class Rot:
         self.often = often
         self.may_be_lost = may_be_lost
         self._repairs: dict[Machine, Callable[[Machine], None]] = {}
-        """What operators do when the process has ended that they wait for."""
+        """The repairs that operators make when the process has ended that they wait for."""
         self._turned: dict[Machine, list[Turned]] = {}
 
     def repair(self, machine: "Machine") -> None:
@@ -119,7 +119,7 @@ class Rot:
         self._is_whole(machine)
 
     def _put_back(self, machine: "Machine") -> None:
-        """The operator has a copy of what is damaged, unless that is gone or written anew by now."""
+        """The operator has a copy of what is damaged, unless that is gone or was rewritten by now."""
         for name, file, at, bit in self._turned.get(machine, ()):
             folder: Any = _partitions(machine).entries.get(name)
             inode = None if folder is None else folder.entries.get(file)

@@ -34,7 +34,7 @@ class Files:
         self._inodes.clear()
 
     def number(self, descriptor: MemoryDescriptor) -> int:
-        """What the system calls a file."""
+        """The number that the system gives a file."""
         inode = descriptor._inode
         number = self._numbers.get(inode)
         if number is None:
@@ -43,18 +43,18 @@ class Files:
         return number
 
     def pread(self, number: int, length: int, position: int) -> bytes:
-        """As ``os.pread``."""
+        """The simulation's ``os.pread``."""
         return self._inodes[number - FIRST].read(length, position)
 
     def preadv(self, number: int, _buffers: Sequence[Any], position: int, _flags: int = 0) -> int:
-        """As ``os.preadv`` that must not wait: much of what is old is not in the page cache."""
+        """The simulation's ``os.preadv`` that must not wait: many old bytes are not in the page cache."""
         assert self.network is not None
         if self.network.world.stream("page cache").random() < 0.3:
             raise BlockingIOError
         return len(self.pread(number, 1, position))
 
     def sendfile(self, socket_number: int, number: int, position: int, count: int) -> int:
-        """As ``os.sendfile``; what is no socket of the simulation is the null device, which takes everything."""
+        """The simulation's ``os.sendfile``; a descriptor that is no socket of the simulation is the null device."""
         assert self.network is not None
         data = self.pread(number, count, position)
         sock: Any = self.network.descriptors.get(socket_number)

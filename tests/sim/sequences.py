@@ -1,4 +1,4 @@
-"""What the committed batches of a partition say of their producers: sequences, epochs, open transactions.
+"""The committed batches of a partition as its producers' history: sequences, epochs, open transactions.
 
 A small model of its own, that knows only headers: no batch stands twice, none is missing before another, none is of an
 epoch that was over, and no transaction is open beneath records of a later epoch.
@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 
 class Last(NamedTuple):
-    """Of one producer: its epoch, and its last sequence number in it; -1 while it has none."""
+    """The last batch of one producer: its epoch, and its last sequence number in it; -1 while it has none."""
 
     epoch: int
     sequence: int
@@ -47,7 +47,7 @@ class Sequences:
 
     @property
     def first_open_offset(self) -> int | None:
-        """Where the oldest open transaction begins."""
+        """The offset where the oldest open transaction begins."""
         return min((offset for offset, _ in self._open.values()), default=None)
 
 

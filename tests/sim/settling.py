@@ -1,4 +1,4 @@
-"""What has to come about once nothing goes wrong any more and nobody writes: every replica is in sync and has the same
+"""The state of rest once nothing goes wrong any more and nobody writes: every replica is in sync and has the same
 bytes, no reassignment is under way, and of deleted topics nothing is left on any disk.
 """
 
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 READ_BYTES = 1 << 20
 METADATA = "__cluster_metadata-0"
 STRAY = "-stray"
-"""What a node finds at its start and has no partition for; as with Kafka nobody but its operator removes that."""
+"""The suffix of a log that a node finds at its start and has no partition for; as with Kafka only its operator removes
+it."""
 
 
 def newest_image(machines: "list[Machine]") -> Any:
@@ -31,12 +32,12 @@ def know_the_same(machines: "list[Machine]") -> bool:
 
 
 def _images(machines: "list[Machine]") -> list[Any]:
-    hosts = [each.node._replica for each in machines if each.node is not None]
+    hosts = [each.node.quorum for each in machines if each.node is not None]
     return [host.image for host in hosts if host is not None]
 
 
 def unsettled(machines: "list[Machine]") -> str:
-    """What is not as it has to become, one of it; nothing once all is."""
+    """The first thing that is not yet at rest; nothing once all is."""
     image = newest_image(machines)
     if image is None:
         return "nobody knows the metadata"

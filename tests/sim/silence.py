@@ -15,13 +15,13 @@ SLACK_MS = 4_000.0
 
 
 def _brokers(simulation: "Simulation") -> "list[Machine]":
-    """Those that are not the active controller."""
+    """The brokers that are not the active controller."""
     return [each for each in simulation.machines if each.node_id in simulation.node_ids and not each.is_controller]
 
 
 def _is_needed(simulation: "Simulation", machine: "Machine") -> bool:
     """Whether the quorum has no majority without it."""
-    hosts = [each.node._replica for each in simulation.machines if each.is_controller and each.node is not None]
+    hosts = [each.node.quorum for each in simulation.machines if each.is_controller and each.node is not None]
     voters = [set(host._quorum.history.voters) for host in hosts if host is not None]
     return any(2 * len(each - {machine.node_id}) <= len(each) for each in voters)
 
@@ -36,7 +36,7 @@ def a_silent_broker_is_fenced(simulation: "Simulation") -> None:
     silent.loop.pause(2 * SESSION_MS + SLACK_MS)
 
     def is_fenced() -> bool:
-        hosts = [each.node._replica for each in simulation.machines if each.is_controller and each.node is not None]
+        hosts = [each.node.quorum for each in simulation.machines if each.is_controller and each.node is not None]
         return any(host is not None and host.image.brokers[silent.node_id].fenced for host in hosts)
 
     simulation.within(2 * SESSION_MS + SLACK_MS, is_fenced, f"{silent} is fenced, which says nothing")

@@ -1,4 +1,4 @@
-"""One seed: nodes, clients and misfortune for a while, then everything heals, and what must hold is looked at.
+"""One seed: nodes, clients and misfortune for a while, then everything heals, and the rules are checked.
 
 What kind of world it is (how bad the network is, how slow the disks, how often nodes die) is drawn from the seed too.
 """
@@ -18,6 +18,7 @@ from .committing import commit
 from .consuming import consume, read_to_the_end
 from .invariants import Invariants
 from .layout import Layout
+from .listing import Listing
 from .machine import Machine
 from .meddling import Meddler
 from .misfortune import Misfortune
@@ -38,11 +39,11 @@ ABORTED_MS = 4_000.0
 """So long after it, transactions without a client are aborted."""
 SILENCE_SHARE = 0.15
 KILLS_OF_ROT = 0.02
-"""What is damaged is found by who starts."""
+"""The chance that a node is killed so that its start finds the damage."""
 
 
 class Outcome(NamedTuple):
-    """What became of a seed."""
+    """The outcome of a seed."""
 
     seed: int
     violation: str
@@ -68,7 +69,8 @@ class Simulation:
         self.topics = {"one": self.rng.randint(1, 3), "two": 1}
         self.clients: list[Client] = []
         self.node_ids = self.kind.brokers
-        self.invariants = Invariants(self.world, self.machines)
+        self.listing = Listing(self.world)
+        self.invariants = Invariants(self.world, self.machines, self.listing)
         self.witness = Witness(self.world)
         self.churn = None if self.kind.is_plain else Churn(self)
         self.misfortune = Misfortune(
@@ -76,6 +78,8 @@ class Simulation:
         )
         self.misfortune.loses_nothing_unsynced = self.layout.flushes_every_message
         self.misfortune.straggle = self.kind.straggle
+        if not self.kind.is_plain:
+            self.misfortune.lose_caches()
         if self.kind.rot:
             rates = self.misfortune.rates
             self.misfortune.rates = rates._replace(kill=max(rates.kill, KILLS_OF_ROT))
@@ -103,7 +107,7 @@ class Simulation:
     # The course of it
 
     def run(self) -> str:
-        """What does not hold, in a line; nothing if everything does."""
+        """The rule that does not hold, in a line; nothing if all do."""
         self.world.after_event = (self.invariants.look, self.ahead.look)
         try:
             self._start()
@@ -219,8 +223,8 @@ class Simulation:
         return not any(client.tasks for client in self.clients)
 
     def _may_lose_power(self, machine: Machine) -> bool:
-        """Where every append is synced before it is acknowledged, any machine at any time; none that is damaged, since
-        what is behind that would be cut off as a torn end."""
+        """Any machine may, at any time, where every append is synced before it is acknowledged; a damaged one may not,
+        since the records behind the damage would be cut off as a torn end."""
         if machine.damaged:
             return False
         if self.layout.flushes_every_message:
@@ -237,7 +241,7 @@ class Simulation:
 
 
 class Complaints(logging.Handler):
-    """What nodes log as errors, which they should not."""
+    """A log handler that keeps the errors of nodes, which they should not have."""
 
     def __init__(self, world: World) -> None:
         super().__init__(logging.INFO)
@@ -267,7 +271,7 @@ def simulate(seed: int, *, nodes: int = 1, is_plain: bool = False, records_every
     root.propagate = False
     root.addHandler(handler)
     try:
-        with simulation.witness.watching():
+        with simulation.witness.watching(), simulation.listing.watching():
             violation = simulation.run()
     finally:
         root.removeHandler(handler)

@@ -60,7 +60,7 @@ def _ends_behind(disk: SimDisk, folder: Folder, offset: int) -> bool:
 
 
 def _end(disk: SimDisk, name: str, inode: Inode | None) -> int:
-    """Where a segment ends of which only what is synced survives; -1 for another file, or none."""
+    """The end of a segment of which only what is synced survives; -1 for another file, or none."""
     parsed = names.parse_segment_file(name)
     if inode is None or parsed is None or parsed[1] != names.LOG:
         return -1

@@ -1,4 +1,4 @@
-"""What a disk would still have of a log without batches."""
+"""The remains on disk of a log without batches."""
 
 from random import Random
 

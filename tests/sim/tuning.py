@@ -1,4 +1,4 @@
-"""An operator who changes configurations of topics and brokers under load, and in the end sees what he set last.
+"""An operator who changes configurations of topics and brokers under load, and in the end sees the last values set.
 
 What nobody answered may come to pass at any later moment, so of such a key nothing is known any more.
 """
@@ -55,7 +55,7 @@ class Tuner:
         """``passing`` and ``reckless``: topics of which records may be lost; nothing where there are none."""
         self.client = client
         self.known: dict[Key, str | None] = {}
-        """What was set last and answered; None for its default."""
+        """The values that were last set and answered; None for the default."""
         self._unknown: set[Key] = set()
         keys = [(TOPIC, topic, *each) for topic in topics for each in OF_TOPICS]
         keys += [(TOPIC, passing, *each) for each in (*OF_TOPICS, *OF_PASSING) if passing]
@@ -93,7 +93,7 @@ class Tuner:
         self.known.pop(key, None)
 
     async def look(self) -> str:
-        """What some broker says otherwise than it was set; nothing if all is well. Raises NoAnswer."""
+        """The config that a broker reports otherwise than it was set; nothing if all is well. Raises NoAnswer."""
         for kind, resource in sorted({(kind, resource) for kind, resource, _ in self.known}):
             wanted = {key[2]: value for key, value in self.known.items() if key[:2] == (kind, resource)}
             asked = DescribeConfigsResource(

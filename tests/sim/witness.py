@@ -1,6 +1,6 @@
-"""What is looked at in the moment in which it happens: acknowledgements of acks=all, and logs that are cut.
+"""Checks in the moment in which it happens: acknowledgements of acks=all, and logs that are cut.
 
-Whoever acknowledges leads still, in the term in which it appended; the record is the one it appended, lies below the
+The acknowledging node leads still, in the term in which it appended; the record is the one it appended, lies below the
 high watermark, and everybody has it who is in sync by what the controller granted.
 """
 
@@ -25,7 +25,7 @@ class Witness:
 
     @contextmanager
     def watching(self) -> Iterator[None]:
-        """As long as this lasts."""
+        """Watch as long as this lasts."""
         begin, check, cut = CommitWait.__init__, CommitWait.check, Follower._truncate
 
         def begun(wait: Any, *arguments: Any) -> None:

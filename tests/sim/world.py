@@ -48,11 +48,11 @@ class World:
         self.now_ms = 0.0
         self.events = 0
         self.digest = 0
-        """Of everything that happened so far."""
+        """The digest of everything that happened until now."""
         self.violation: Violation | None = None
         self.after_event: tuple[Callable[[], None], ...] = ()
         self.acted: Host | None = None
-        """Whose process did something in this event: of one at most."""
+        """The host whose process did something in this event: one at most."""
         self.is_ending: Callable[[int], None] = lambda _node_id: None
         """Told of every node that is about to be asked to end a transaction."""
         self.is_proposed: Callable[[], None] = lambda: None

@@ -23,7 +23,7 @@ DELETE_RETENTION_MS = 5000
 
 
 class Shape(NamedTuple):
-    """What a history is made of."""
+    """The ingredients of a history."""
 
     keys: int = 20
     codecs: tuple[int, ...] = (0,)
@@ -149,7 +149,7 @@ class History:
         self.log = self.directory.logs["t", 0].open()
 
     def task(self) -> LogToClean:
-        """What a pass would be told now."""
+        """The task that a pass would be given now."""
         log = self.log
         log.producers.replicated_to(log.end.offset)
         unstable = log.producers.first_unstable
@@ -203,7 +203,7 @@ def pass_over(
 
 
 def newest(records: Iterable[Record]) -> Mapping[bytes | None, Record]:
-    """Of every key the last record; a tombstone takes its key away."""
+    """The last record of every key; a tombstone takes its key away."""
     found: dict[bytes | None, Record] = {}
     for record in records:
         if record.value is None:

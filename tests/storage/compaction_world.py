@@ -192,7 +192,7 @@ class CompactionWorld:
 
 
 def newest(records: Iterable[tuple[bytes, bytes | None]]) -> dict[bytes, bytes]:
-    """What of each key the newest record says; nothing of those it says are deleted."""
+    """The newest record of each key; nothing of keys that are deleted."""
     return {key: value for key, value in dict(records).items() if value is not None}
 
 
@@ -208,7 +208,7 @@ def records_of(log: Log) -> list[Record]:
 
 
 def committed(log: Log) -> list[tuple[bytes, bytes | None]]:
-    """(key, value) of what a consumer of committed records gets, which takes the aborted transactions as it is told."""
+    """(key, value) of what a consumer of committed records gets, which takes aborted transactions as listed."""
     log.producers.replicated_to(log.end.offset)
     stable = log.last_stable_offset(log.end).offset
     waiting = sorted(log.aborted_transactions(log.log_start_offset, stable), key=lambda each: each.first_offset)

@@ -25,7 +25,7 @@ LOGS = 2
 
 
 class Model:
-    """What one log may and must hold."""
+    """The contents that one log may and must have."""
 
     def __init__(self) -> None:
         self.handed_over: dict[int, set[bytes]] = {}

@@ -1,6 +1,6 @@
 """Worlds on simulated disks, each played up to every call at which its disk may die.
 
-A world is made anew for each crash from the same seed, so that it comes to the same point on the same way.
+A new world is made for each crash from the same seed, so that it comes to the same point on the same way.
 """
 
 from collections.abc import Callable, Iterator

@@ -76,7 +76,9 @@ def test_a_damaged_batch_is_reported_once_and_its_readers_are_told(log: Log, dir
     assert checked(found) == (2 * size, "the batch of offsets 4 to 5 is damaged")
     assert checked(read(log, 0))[0] == 2 * size
     place = f"{log.segments[0].log.path}, byte {2 * size}"
-    assert lines == [f"{place}: the batch of offsets 4 to 5 is damaged; its readers get CORRUPT_MESSAGE"]
+    what = "the batch of offsets 4 to 5 is damaged; its readers get CORRUPT_MESSAGE"
+    assert lines == [f"{place}: {what}. What is damaged says: kpybroker check {log.path}"]
+    assert sum(segment.checks.damaged_places for segment in log.segments if segment.checks is not None) == 1
     assert read(log, 0).length == 2 * size
     with pytest.raises(CorruptRecord, match="offsets 4 to 5 is damaged"):
         read(log, 4)

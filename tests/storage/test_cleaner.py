@@ -1,4 +1,4 @@
-"""What compaction keeps and what it drops, without anybody to compare with."""
+"""The records that compaction keeps and drops, without anybody to compare with."""
 
 from typing import Any, NamedTuple
 
@@ -59,14 +59,14 @@ def grown_and_compacted(seed: int, shape: Shape) -> History:
 
 
 class Seen(NamedTuple):
-    """What consumers get of a log."""
+    """The part of a log that consumers get."""
 
     everything: list[Record]
     committed: list[Record]
 
 
 def consumed(log: Log) -> Seen:
-    """As the clients of Kafka do it: by the list of aborted transactions and the markers that end them."""
+    """The records as Kafka's clients read them: by the list of aborted transactions and the markers that end them."""
     log.producers.replicated_to(log.end.offset)
     unstable = log.producers.first_unstable
     stable = unstable.offset if unstable else log.end.offset

@@ -150,7 +150,7 @@ def kafka_config(history: History) -> dict[str, object]:
 
 
 def told(cleaned: Cleaned | KafkaCleaned) -> dict[str, int]:
-    """What both say of a pass."""
+    """The figures that both give of a pass."""
     stats = cleaned.stats if isinstance(cleaned, Cleaned) else cleaned
     return {
         "end": cleaned.end_offset,

@@ -19,7 +19,7 @@ def compacts_enough(world: CompactionWorld) -> bool:
 
 
 def check(world: CompactionWorld, log: Log | None, kept_end: int) -> None:
-    """What is there is right, and the log can be written to and compacted again."""
+    """Check that the contents are right, and the log can be written to and compacted again."""
     if log is None:
         assert kept_end == 0
         return

@@ -36,7 +36,7 @@ def keyed_log(count: int = 30, keys: int = 3, first: bytes = b"key 0") -> Log:
 
 
 def groups_of(log: Log) -> list[CleanedSegments]:
-    """What a cleaner makes of all but the active segment."""
+    """The groups that a cleaner makes of all but the active segment."""
     task = LogToClean(
         log.path, log.name, tuple(log.base_offsets[:-1]), 0, log.active.base_offset, {}, CONFIG
     )  # fmt: skip
@@ -50,7 +50,7 @@ def compact(log: Log) -> None:
 
 
 def values(log: Log) -> list[bytes | None]:
-    """What a reader gets."""
+    """The values that a reader gets."""
     return [record.value for record in read_records(all_bytes(log))]
 
 

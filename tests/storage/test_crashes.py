@@ -63,7 +63,7 @@ def test_the_death_of_the_process_while_it_recovers_leaves_as_much_to_check_as_b
 
 
 def test_the_death_of_the_process_while_it_looks_at_what_its_last_death_left() -> None:
-    """What was aborted behind the last index entry that is in the file is indexed anew, however often that begins."""
+    """Aborted transactions behind the last index entry in the file are indexed again, however often that begins."""
     disk = SimDisk(Random(1))
     disk.make_directory(PATH)
     config = LogConfig(index_interval_bytes=100)

@@ -15,7 +15,7 @@ from log_making import NOW_MS, TOPIC_ID, append_records, open_directory
 from kpystorage.disk import DescriptorsExhausted
 from kpystorage.errors import DiskFailure, TooManyOpenFiles
 from kpystorage.log_config import LogConfig
-from kpystorage.real_disk import Descriptors, RealDisk
+from kpystorage.real_disk import Descriptors, RealDescriptor, RealDisk
 from kpystorage.recovery import Shutdown
 
 PARTITIONS_UNDER_A_LIMIT = """
@@ -100,6 +100,24 @@ def test_a_descriptor_that_is_held_is_shared_by_the_file_when_it_opens_again(tmp
     with pytest.raises(OSError):
         os.fstat(number)
     assert file.size() == 0
+
+
+def test_a_descriptor_that_a_thread_is_closing_is_not_taken_up_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = RealDisk().create(str(tmp_path / "file"))
+    file.pwrite(b"whole", 0)
+    read: list[bytes] = []
+
+    def close(fd: int) -> None:
+        os.close(fd)
+        if not read:
+            read.append(b"")
+            read.append(file.pread(5, 0))  # as the loop does while a thread that was the last holder closes it
+
+    monkeypatch.setattr(RealDescriptor.__del__, "__defaults__", (close,))
+    file.drop()
+    assert read == [b"", b"whole"]
 
 
 def test_a_process_without_descriptors_closes_some_and_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -44,7 +44,7 @@ def printed(*words: object, code: int = 0) -> list[str]:
 
 
 def of_kafka(*options: str, files: list[Path]) -> list[str]:
-    """What Kafka's tool prints, but for what it says of segments that do not begin at offset 0, and blank lines."""
+    """The output of Kafka's tool, but for its words on segments that do not begin at offset 0, and blank lines."""
     done = java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, files)))
     assert done.returncode == 0, done.stdout + done.stderr
     return [

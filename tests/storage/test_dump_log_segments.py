@@ -27,7 +27,7 @@ COMPLAINTS = ("mismatch", "out of order", "invalid", "isvalid: false", "error", 
 
 
 def dump(paths: list[Path], *options: str) -> str:
-    """What the tool prints of these files; it must not complain."""
+    """The output of the tool about these files; it must not complain."""
     done = java("org.apache.kafka.tools.DumpLogSegments", *options, "--files", ",".join(map(str, sorted(paths))))
     printed = done.stdout + done.stderr
     assert done.returncode == 0, printed

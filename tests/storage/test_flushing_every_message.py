@@ -26,7 +26,7 @@ def new_log(disk: SimDisk, config: LogConfig) -> Log:
 
 
 def end_after_power_failure(disk: SimDisk) -> int:
-    """Where the log ends on what is left, with the least luck of some."""
+    """The end of the log on what is left, with the least luck of some."""
     ends = []
     for seed in range(20):
         disk._rng = Random(seed)

@@ -65,7 +65,7 @@ def watched(config: LogConfig = CONFIG) -> tuple[WatchedDisk, Log]:
 
 
 def produce(log: Log, count: int = 1) -> None:
-    """As a leader does it that has no producer id to look at."""
+    """Append as a leader does that has no producer id to look at."""
     for _ in range(count):
         batch = make_batch(log.end.offset)
         log.epochs.assign(0, 0)

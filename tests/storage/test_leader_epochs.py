@@ -1,4 +1,4 @@
-"""Which epoch began where, and what a follower or a consumer of an older epoch is told (KIP-101, KIP-279, KIP-320)."""
+"""Epochs: where they began, and the answer to a follower or consumer of an older one (KIP-101, KIP-279, KIP-320)."""
 
 import pytest
 from hypothesis import given

@@ -24,7 +24,7 @@ from log_making import (
 
 from kpystorage import names, session
 from kpystorage.directory import METADATA_TOPIC, LogDirectory
-from kpystorage.disk import remove_tree
+from kpystorage.disk import DescriptorsExhausted, remove_tree
 from kpystorage.errors import CorruptFile, CorruptLog, DirectoryLocked, DiskFailure
 from kpystorage.log_config import LogConfig
 from kpystorage.memory_disk import MemoryDisk
@@ -104,7 +104,10 @@ def test_the_death_of_the_process_alone_is_told_from_anything_else(tmp_path: Pat
     assert open_directory(RealDisk(), str(moved), recover=False).shutdown is Shutdown.UNCLEAN
 
 
-@pytest.mark.parametrize("change", ["touched", "other boot", "no boot id", "cut session", "stale clean marker"])
+@pytest.mark.parametrize(
+    "change",
+    ["touched", "other boot", "no boot id", "other mount", "no mount id", "cut session", "stale clean marker"],
+)
 def test_what_is_not_certain_counts_as_unclean(tmp_path: Path, change: str, monkeypatch: pytest.MonkeyPatch) -> None:
     filled(tmp_path).abandon()
     if change == "touched":
@@ -114,6 +117,10 @@ def test_what_is_not_certain_counts_as_unclean(tmp_path: Path, change: str, monk
         monkeypatch.setattr(RealDisk, "boot_id", lambda _self: "another")
     elif change == "no boot id":
         monkeypatch.setattr(RealDisk, "boot_id", lambda _self: "")
+    elif change == "other mount":
+        monkeypatch.setattr(RealDisk, "mount_id", lambda _self, _path: "another")
+    elif change == "no mount id":
+        monkeypatch.setattr(RealDisk, "mount_id", lambda _self, _path: "")
     elif change == "cut session":
         path = tmp_path / session.SESSION
         path.write_bytes(path.read_bytes()[:-1])
@@ -124,6 +131,33 @@ def test_what_is_not_certain_counts_as_unclean(tmp_path: Path, change: str, monk
     assert again.shutdown is Shutdown.UNCLEAN
     assert again.previous_broker_epoch == -1
     assert [log.end.offset for log in again.logs.values()] == [60, 60]
+
+
+@pytest.mark.parametrize("removal_is_refused", [False, True])
+def test_a_directory_that_failed_is_not_believed_by_the_next_start(
+    tmp_path: Path, removal_is_refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory = filled(tmp_path)
+
+    def refuse(_self: object, *_args: object) -> None:
+        raise OSError(errno.EIO, "it takes no change")
+
+    with monkeypatch.context() as patch:
+        if removal_is_refused:
+            patch.setattr(RealDisk, "unlink", refuse)
+        failure = directory.fail(OSError(errno.EIO, "a page was lost"))
+        assert isinstance(failure, DiskFailure)
+        assert directory.failure is not None
+        directory.close()
+    again = open_directory(RealDisk(), str(tmp_path), recover=False)
+    assert again.shutdown is Shutdown.UNCLEAN
+
+
+def test_a_descriptor_that_is_missing_costs_no_trust(tmp_path: Path) -> None:
+    directory = filled(tmp_path)
+    directory.fail(DescriptorsExhausted(errno.EMFILE, "too many", "x"))
+    directory.abandon()
+    assert open_directory(RealDisk(), str(tmp_path), recover=False).shutdown is Shutdown.PROCESS_DIED
 
 
 def test_a_clean_stop_of_kafka_after_a_death_of_ours_is_clean(tmp_path: Path) -> None:
@@ -282,7 +316,7 @@ def test_one_directory_goes_offline_alone() -> None:
     failing.on_failure = told.append
     before = failing.logs["t", 0].end
     disk.fail_at = disk.calls + 1
-    with pytest.raises(DiskFailure, match=r"/data is offline: \[Errno 5\]"):
+    with pytest.raises(DiskFailure, match=r"/data is offline: simulated; the disk does not work: "):
         append_records(failing.logs["t", 0], 1)
     assert told == [failing]
     assert failing.logs["t", 0].end == before
@@ -472,7 +506,7 @@ def test_a_new_log_is_not_judged_by_the_checkpoints_of_an_earlier_one_of_its_nam
     log = again.logs["t", 0].open()
     assert (log.log_start_offset, log.end.offset) == (0, 3)
     assert again.recovery_points.get(("t", 0), 0) == 0
-    assert again.high_watermarks.get(("t", 0), 0) == 0  # 3 would be told as committed
+    assert again.high_watermarks.get(("t", 0), 0) == 0  # 3 would count as committed
 
 
 @pytest.mark.parametrize("dies", [False, True])

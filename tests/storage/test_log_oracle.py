@@ -157,7 +157,7 @@ class Pair:
         return headers_of_whole(first.read())[0].base_offset if first else start
 
     def check_sizes(self) -> None:
-        """Of the ``.log`` files, with the room that is taken beforehand."""
+        """Check the sizes of the ``.log`` files, with the room that is taken beforehand."""
         kafka, ours = (
             {each.name: each.stat().st_size for each in path.glob("*.log")}
             for path in (self.kafka_path, self.our_path / "t-0")

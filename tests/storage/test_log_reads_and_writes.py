@@ -1,4 +1,4 @@
-"""One log: what goes in comes out, at the right offsets, whatever the sizes and whoever still holds a slice."""
+"""One log: records are read back at the right offsets, whatever their sizes and the slices that are still held."""
 
 import os
 from pathlib import Path

@@ -1,6 +1,5 @@
-"""What recovery does where an index or a header is damaged, or a checkpoint says less than the batches: nothing that
-was flushed is taken for a leftover, and no epoch is forgotten.
-"""
+"""Recovery where an index or a header is damaged, or a checkpoint says less than the batches: nothing that was flushed
+is taken for a leftover, and no epoch is forgotten."""
 
 from random import Random
 
@@ -48,7 +47,7 @@ def damage(disk: SimDisk, path: str, position: int, data: bytes) -> None:
 
 
 def forget_transactions(disk: SimDisk, log: Log) -> None:
-    """What was written of the active segment's transaction index reads as zeros."""
+    """Zero what was written of the active segment's transaction index."""
     path = log.active.transaction_index.path
     damage(disk, path, 0, bytes(disk.file(path).size()))
 

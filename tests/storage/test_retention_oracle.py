@@ -121,7 +121,7 @@ Step = Append | Pass | Configure | Replicate | DeleteRecords | Restart | Retain
 
 
 class Twins:
-    """Kafka's log and ours, which are told the same."""
+    """Kafka's log and ours, which get the same calls."""
 
     def __init__(self, oracle: Oracle, path: Path) -> None:
         self.oracle = oracle

@@ -1,4 +1,4 @@
-"""What a start and a stop cost where there are many logs: counted in changing calls on the disk, not in time."""
+"""The cost of a start and a stop where there are many logs: counted in changing calls on the disk, not in time."""
 
 from random import Random
 

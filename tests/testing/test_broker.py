@@ -35,7 +35,7 @@ def make(request: pytest.FixtureRequest) -> Make:
 
 @pytest.fixture(params=["memory", "disk"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Path | None:
-    """Where the data is."""
+    """The place of the data."""
     return tmp_path / "data" if request.param == "disk" else None
 
 
@@ -295,9 +295,12 @@ def test_a_forked_child_is_a_client_and_does_not_hold_the_port() -> None:
     child.join(30)
     assert child.exitcode == 0
     assert values(broker.records("forked")) == ["from the child"]
+    forked, says_so = os.pipe()
     holder = os.fork()
     if holder == 0:
+        os.write(says_so, b"!")
         signal.pause()
+    os.read(forked, 1)  # it has let go of the port by now
     try:
         port = broker.port
         broker.stop()
@@ -306,6 +309,8 @@ def test_a_forked_child_is_a_client_and_does_not_hold_the_port() -> None:
     finally:
         os.kill(holder, signal.SIGKILL)
         os.waitpid(holder, 0)
+        os.close(forked)
+        os.close(says_so)
 
 
 def test_the_child_process_ends_with_the_test_run_and_never_imports_its_main(tmp_path: Path) -> None:

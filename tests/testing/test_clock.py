@@ -158,7 +158,7 @@ def test_closing_leaves_no_timer_in_the_loop() -> None:
         scheduler.call_later(1, lambda: pytest.fail("it was abandoned"))
         scheduler.submit_blocking(lambda: 1, lambda _result, _error: done.set())
         await scheduler.close()
-        assert done.is_set(), "what was done is told"
+        assert done.is_set(), "the changes are reported"
         await asyncio.sleep(0.02)
 
     asyncio.run(scenario())

@@ -15,7 +15,7 @@ NOT_WITHOUT_A_CONTAINER = {
     *("copy_from_container", "copy_into_container", "with_copy_into_container", "with_tmpfs_mount", "with_env_file"),
     *("get_container_id", "get_container_info", "get_docker_client", "reload", "status", "wait"),
 }
-"""Of testcontainers' methods: those about the inside of a container, or its state."""
+"""The methods of testcontainers about the inside of a container, or its state."""
 
 
 def public_methods(cls: type) -> dict[str, Any]:

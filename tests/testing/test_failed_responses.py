@@ -24,7 +24,7 @@ DIFFERENT = {
 CANNOT_SAY = {(api.DESCRIBE_LOG_DIRS, 1), (api.DESCRIBE_LOG_DIRS, 2), (api.LIST_PARTITION_REASSIGNMENTS, 0)}
 """Versions of a response without a place for an error of the whole."""
 FETCH_SESSIONS_FROM = 7
-"""Kafka fails the session, which clients begin anew and report to nobody; a fault is about the partitions."""
+"""Kafka fails the session, which clients start again and report to nobody; a fault is about the partitions."""
 
 
 def requests() -> Iterator[tuple[int, int, Any]]:

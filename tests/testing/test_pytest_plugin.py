@@ -75,7 +75,7 @@ def test_options_scope_and_more_brokers_are_the_suites_choice(suite: pytest.Pyte
 def test_a_fault_of_one_test_is_gone_in_the_next(suite: pytest.Pytester) -> None:
     suite.makepyfile(
         """
-        from kpybroker.cli.connection import Connection
+        from kpybroker.client.connection import Connection
         from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         def code(kpybroker, topic):

@@ -1,4 +1,4 @@
-"""What docs/testing.md shows runs as it stands there."""
+"""The examples of docs/testing.md run as they stand there."""
 
 import re
 from pathlib import Path

@@ -81,8 +81,8 @@ def test_an_id_that_nobody_used_for_a_week_is_forgotten(broker: Broker) -> None:
     idle.produce("orders", "unknown")
     with pytest.raises(KafkaException):
         idle.commit_transaction(30)
-    anew = producer_of(broker)
-    anew.begin_transaction()
-    anew.produce("orders", "after")
-    anew.commit_transaction(30)
+    again = producer_of(broker)
+    again.begin_transaction()
+    again.produce("orders", "after")
+    again.commit_transaction(30)
     assert values(broker, committed=True)[-1:] == [b"after"]

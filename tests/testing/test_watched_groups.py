@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from kafka import KafkaConsumer
 
-from kpybroker.cli.connection import Connection
+from kpybroker.client.connection import Connection
 from kpybroker.testing import Broker, assert_committed, wait_for_group_stable
 from kpywire import error_codes
 from kpywire.messages.find_coordinator import FindCoordinatorRequest

@@ -6,7 +6,7 @@ from oracle.asked import AskedOracle
 
 
 class Outcome(NamedTuple):
-    """What Kafka answered to one step, what it wrote, and which markers it wants written."""
+    """The answer of Kafka to one step, what it wrote, and which markers it wants written."""
 
     answers: list[str]
     records: list[tuple[bytes, bytes | None]]

@@ -30,7 +30,7 @@ NEXT_STATES = {
 
 
 def durable(transactions: dict[str, Transaction]) -> dict[str, Transaction]:
-    """What of them is in records."""
+    """The transactions that are in records."""
     return {each: transaction._replace(last_producer_epoch=NO_EPOCH) for each, transaction in transactions.items()}
 
 
@@ -159,7 +159,7 @@ TestTransactions.settings = settings(max_examples=60, stateful_step_count=40, de
 
 
 def history(seed: int) -> tuple[TransactionWorld, dict[int, dict[str, Transaction]]]:
-    """A world after many steps, and what was known when its log had so many records."""
+    """A world after many steps, and what was known when its log had a number of records."""
     rng = Random(seed)
     world = TransactionWorld(transactional_id_expiration_ms=EXPIRATION_MS)
     producers = dict.fromkeys(IDS, (-1, -1))

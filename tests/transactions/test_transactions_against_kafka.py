@@ -90,7 +90,7 @@ class Twins:
         for markers in theirs.markers:
             transactional_id, *_, partitions = markers.split(" ")
             if not partitions:
-                # Nobody has to be told: ours completes at once.
+                # Nobody has to hear of it: ours completes at once.
                 expected += [_shown(*each) for each in self.ask("marked", transactional_id).records]
         assert sorted(written) == sorted(expected), self.history()
         wanted = [_markers(each) for each in ours.wanted]

@@ -6,6 +6,7 @@ Markers are written when a test says so. Replicated at once, unless ``replicate`
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from kpybroker.coordination.events import Loaded, MetadataChanged
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch, Send
 from kpybroker.transactions.coordinator import TransactionCoordinator
 from kpybroker.transactions.events import (
@@ -13,10 +14,8 @@ from kpybroker.transactions.events import (
     DescribeTransaction,
     ExpireTransactionalIds,
     ListTransactions,
-    Loaded,
     MarkersWritten,
     Partition,
-    PartitionsDeleted,
     TimersDue,
     TransactionRequest,
     WriteMarkers,
@@ -83,13 +82,13 @@ class TransactionWorld:
             self.journal.replay(record, offset)
         self.committed = len(self.log)
         self.replayed = dict(self.transactions)
-        """What was known before anything was decided anew."""
+        """The state that was known before anything was decided again."""
         self.journal.open(self.committed, len(self.log))
         self.tell(Loaded(self.now_ms))
         self.run_timers()
 
     def crash(self, records: int) -> None:
-        """The leader dies, and of its log so many records are left."""
+        """The leader dies, and the first records of its log are left."""
         self.journal.drop(error_codes.NOT_COORDINATOR)
         del self.log[records:]
         self.restart()
@@ -276,7 +275,7 @@ class TransactionWorld:
             self.mark(self.wanted.pop(0))
 
     def delete_partitions(self, partitions: dict[str, list[int]]) -> None:
-        self.tell(PartitionsDeleted(partitions, self.now_ms))
+        self.tell(MetadataChanged({}, (), partitions, self.now_ms))
 
     def expire(self) -> None:
         """Look for what expires, to the end."""
@@ -296,7 +295,7 @@ class TransactionWorld:
     def run_timers(self) -> None:
         """Let happen what is due."""
         while (deadline_ms := self.coordinator.next_deadline_ms()) is not None:
-            if deadline_ms > self.monotonic_ms and not self.coordinator.shard.sweeps:
+            if deadline_ms > self.monotonic_ms and not self.coordinator.shard.sweeps.waiting:
                 return
             self.tell(TimersDue(self.now_ms, self.new_producer_id()))
 

@@ -110,7 +110,7 @@ def test_records_are_framed_as_kafka_frames_them(names: dict[str, str]) -> None:
 
 
 def framed(message: Any, version: int) -> tuple[str, bytes]:
-    """What the oracle calls a record's frame, and its bytes, which decode to the same record."""
+    """The name that the oracle gives a record's frame, and its bytes, which decode to the same record."""
     package = importlib.import_module(type(message).__module__.rpartition(".")[0])
     if package is metadata_records:
         ours = metadata_records.encode_record(message, version)

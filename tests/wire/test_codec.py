@@ -57,7 +57,7 @@ def test_any_bytes_decode_or_are_malformed(message_version: tuple[Any, int], dat
 
 
 def stepped(steps: Generator[None, None, Any]) -> tuple[Any, int]:
-    """What it returns, and how often it yielded."""
+    """The result of the steps, and how often they yielded."""
     for count in itertools.count():
         try:
             next(steps)

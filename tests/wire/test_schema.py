@@ -21,7 +21,7 @@ MANY = 100
 
 @struct
 class Place:
-    """What the tests make instances of: no other test has made one."""
+    """The class of the tests' instances: no other test has made one."""
 
     name: string = field()
     parts: list[i32] = field()

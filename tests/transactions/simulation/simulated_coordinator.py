@@ -5,9 +5,10 @@ from typing import Any, Protocol
 
 from simulated_network import Network
 
+from kpybroker.coordination.events import Loaded
 from kpybroker.journal import Journal, ProducerEpoch, Send
 from kpybroker.transactions.coordinator import TransactionCoordinator
-from kpybroker.transactions.events import Loaded, MarkersWritten, Partition, TimersDue, TransactionRequest, WriteMarkers
+from kpybroker.transactions.events import MarkersWritten, Partition, TimersDue, TransactionRequest, WriteMarkers
 from kpybroker.transactions.record import Record, decode
 from kpybroker.transactions.settings import TransactionSettings
 from kpywire import error_codes
@@ -24,7 +25,7 @@ class Markable(Protocol):
 
 
 class Ending:
-    """A transaction whose partitions are told its outcome by one coordinator."""
+    """A transaction whose partitions learn its outcome from one coordinator."""
 
     def __init__(self, coordinator_epoch: int, markers: WriteMarkers) -> None:
         self.coordinator_epoch = coordinator_epoch

@@ -29,7 +29,7 @@ class Produced(NamedTuple):
 
 
 class Entry(NamedTuple):
-    """What stands in the log: a record, or a marker."""
+    """The entry of the log: a record, or a marker."""
 
     header: BatchHeader
     value: int = -1
@@ -77,7 +77,7 @@ class SimulatedPartition:
         self._verify(produced, self.name, verified)
 
     def _append(self, produced: Produced) -> int:
-        """As the leader's ``append_in_transaction``."""
+        """The same as the leader's ``append_in_transaction``."""
         producer_id, epoch = produced.producer
         header = self._header(producer_id, epoch, produced.sequence, TRANSACTIONAL_MASK)
         try:
@@ -128,7 +128,7 @@ class SimulatedPartition:
 
     @property
     def visible(self) -> list[int]:
-        """What a reader of committed records sees, told from the log alone."""
+        """The records that a reader of committed records sees, found from the log alone."""
         first_unstable = self.producers.first_unstable
         end = len(self.log) if first_unstable is None else first_unstable.offset
         pending: dict[int, list[tuple[int, int]]] = {}

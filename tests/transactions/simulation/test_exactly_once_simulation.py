@@ -9,7 +9,7 @@ import pytest
 from simulation import Simulation
 
 CRASH_SEEDS_IN = 40
-"""One simulation in so many is repeated with a crash at each of its writes."""
+"""One simulation in this number is repeated with a crash at each of its writes."""
 
 
 @pytest.fixture

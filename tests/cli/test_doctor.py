@@ -1,0 +1,110 @@
+"""``kpybroker doctor`` and a damaged log, a client that never pauses, and checks that cannot be made."""
+
+import json
+import signal
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from killable import Command, KillableBroker
+
+from kpybroker.cli import doctor, main
+from kpybroker.cli.diagnoses import GOOD, PROBLEM, UNKNOWN, WARNING, Finding
+from kpybroker.client.client import Client, Settings
+from kpybroker.testing import Broker
+from kpywire.messages.metadata import MetadataRequest
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KillableBroker]:
+    """It serves a topic whose first segment of two has a damaged batch."""
+    directory: Path = tmp_path_factory.mktemp("broker")
+    with KillableBroker(directory) as running:
+        with Command(running.server, "topics", "create", "bent", "-c", "segment.bytes=1048576") as creating:
+            assert creating.end() == 0, creating.err
+        with Command(running.server, "produce", "bent", "-X", "batch.size=1") as writing:
+            for _ in range(3):
+                writing.write("x" * 600_000)
+            assert writing.end() == 0, writing.err
+        running.end(signal.SIGTERM)
+        log = directory / "data" / "bent-0" / "00000000000000000000.log"
+        content = bytearray(log.read_bytes())
+        content[1000] ^= 1
+        log.write_bytes(content)
+        yield running.start()
+
+
+def findings(broker: KillableBroker, *words: str) -> list[dict[str, Any]]:
+    result = CliRunner().invoke(main, ["doctor", "-b", broker.server, "--http", broker.http, "--json", *words])
+    found: list[dict[str, Any]] = json.loads(result.stdout)
+    return found
+
+
+def test_a_damaged_batch_that_a_reader_met_is_a_problem_with_its_directory(broker: KillableBroker) -> None:
+    def corrupt() -> dict[str, Any]:
+        return next(each for each in findings(broker, "--patience", "0") if each["check"] == "corrupt batches")
+
+    assert corrupt()["level"] == GOOD
+    with Command(broker.server, "consume", "bent", "-e", "-q") as reading:
+        assert reading.end() == 1
+    path = broker.directory / "data" / "bent-0"
+    assert f"kpybroker check {path}" in reading.err[-1]
+    assert f"What is damaged says: kpybroker check {path}" in broker.said()
+    found = corrupt()
+    assert found["level"] == PROBLEM
+    assert found["message"] == f"readers of bent-0 have met 1 damaged place in {path}"
+    assert f"kpybroker check {path}" in found["remedy"]
+
+
+def test_a_client_that_asks_for_metadata_without_a_pause_is_named(broker: KillableBroker) -> None:
+    over = threading.Event()
+
+    def ask() -> None:
+        with Client(broker.server, settings=Settings(client_id="restless")) as client:
+            while not over.is_set():
+                client.call(MetadataRequest(topics=[], allow_auto_topic_creation=False))
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    try:
+        found = [each for each in findings(broker, "--patience", "1") if each["check"] == "metadata requests"]
+    finally:
+        over.set()
+        thread.join()
+    assert found[0]["level"] == WARNING
+    assert "the client 'restless' at 127.0.0.1 asks for metadata" in found[0]["message"]
+
+
+def test_checks_that_could_not_be_made_are_counted_and_named_with_the_reason() -> None:
+    with Broker() as running, socket.create_server(("127.0.0.1", 0)) as closed:
+        address = f"127.0.0.1:{closed.getsockname()[1]}"
+        closed.close()
+        words = ["doctor", "-b", running.bootstrap_servers, "--http", address, "--patience", "0"]
+        last = CliRunner().invoke(main, words).stdout.splitlines()[-1]
+    assert last.startswith("Nothing was found wrong; ")
+    assert "checks could not be made: " in last
+    assert "corrupt batches, metadata requests (no metrics page could be read)" in last.replace(
+        "open files, clock, ", ""
+    )
+
+
+@pytest.mark.parametrize(
+    ("found", "said"),
+    [
+        ([Finding("a", GOOD, "x")], "Nothing was found wrong."),
+        (
+            [Finding("a", UNKNOWN, "no page"), Finding("b", UNKNOWN, "no page"), Finding("c", UNKNOWN, "gone")],
+            "Nothing was found wrong; 3 checks could not be made: a, b (no page); c (gone).",
+        ),
+        (
+            [Finding("a", PROBLEM, "x", "y"), Finding("b", UNKNOWN, "no page")],
+            "1 problem, 0 warnings; 1 check could not be made: b (no page).",
+        ),
+    ],
+)
+def test_the_last_line_says_what_was_found_and_what_was_not_looked_at(found: list[Finding], said: str) -> None:
+    assert doctor.summary(found) == said

@@ -1,0 +1,139 @@
+"""The shell around the quorum never falls silent: what fails ends one answer, or the node with one line."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from host_world import HostWorld
+
+from kpybroker.io.scheduler import ManualScheduler
+from kpybroker.quorum.snapshotting import SnapshotPolicy
+from kpybroker.raft.messages import Fetch, FetchResponse, Known, OffsetAndEpoch, ReplicaKey
+from kpybroker.raft.wire_form import response_from_wire, to_wire
+from kpystorage.errors import OffsetOutOfRange
+from kpywire import error_codes
+from kpywire.batch import batch_headers
+
+OBSERVER = ReplicaKey(9, b"o" * 16)
+
+
+class BusyScheduler(ManualScheduler):
+    """Its ordinary threads have something to do already."""
+
+    def submit_urgent(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
+        super().submit_blocking(work, done)
+
+    def submit_blocking(self, work: Callable[[], Any], done: Callable[..., object]) -> None:
+        pass
+
+
+def fetch_message(world: HostWorld, offset: int) -> Any:
+    return to_wire(Fetch(1, OBSERVER, offset, 1, -1), world.identity.cluster_id, ())
+
+
+def answer_from(world: HostWorld, offset: int) -> FetchResponse:
+    """The answer to a replica when the quorum has decided to send it records from ``offset`` on."""
+    answers: list[Any] = []
+    ticket = fetch_message(world, offset), answers.append
+    world.host._quorum._talks.answer(ticket, FetchResponse(Known(1, 1)), offset)
+    world.create("orders")
+    (answer,) = answers
+    response, records = response_from_wire(answer)
+    assert isinstance(response, FetchResponse)
+    assert not records
+    return response
+
+
+@pytest.mark.parametrize(("max_bytes", "batches"), [(0, 1), (-1, 1), (1 << 20, 4)])
+def test_a_replica_gets_as_much_as_it_asks_for_and_one_batch_in_any_case(max_bytes: int, batches: int) -> None:
+    world = HostWorld().start().with_broker()
+    start = world.metadata_log.next_offset
+    for name in ("a", "b", "c", "d"):
+        world.create(name)
+    fetch = Fetch(1, OBSERVER, start, 1, -1, max_bytes=max_bytes)
+    answers: list[Any] = []
+    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append)
+    world.scheduler.run()
+    _, records = response_from_wire(answers[0])
+    assert len(list(batch_headers(records))) == batches
+
+
+def test_an_answer_that_cannot_be_given_is_the_end_of_nothing_else() -> None:
+    world = HostWorld().start().with_broker()
+    answers: list[Any] = []
+
+    def fail(_response: object) -> None:
+        raise ZeroDivisionError("defect")
+
+    for reply in (fail, answers.append):
+        world.host.asked(fetch_message(world, 1), reply)
+    world.scheduler.run()
+    assert len(answers) == 1
+    assert world.create("orders").topics[0].error_code == error_codes.NONE
+    assert world.failures == []
+
+
+def test_who_wants_records_that_a_snapshot_stands_for_by_now_is_told_of_the_snapshot() -> None:
+    policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
+    world = HostWorld(policy=policy, segment_bytes=4_000).start().with_broker()
+    for number in range(60):
+        world.create(f"topic-{number}", configs={"retention.ms": str(number)})
+    newest = world.metadata_log.snapshots()[-1]
+    response = answer_from(world, world.metadata_log.start_offset - 1)
+    assert response.known.error_code == error_codes.NONE
+    assert response.snapshot == OffsetAndEpoch(*newest)
+    assert world.failures == []
+
+
+def test_after_a_restart_too_a_replica_that_went_another_way_in_an_older_epoch_is_told_where() -> None:
+    """The segment still has what the snapshot stands for, whose epochs were forgotten (found by simulation)."""
+    policy = SnapshotPolicy(max_new_record_bytes=2_000, delay_ms=0, retention_bytes=3_000)
+    world = HostWorld(policy=policy).start().with_broker()
+    world = world.again().start().with_broker()
+    second_epoch_offset = dict(world.metadata_log.epochs().entries())[2]
+    for number in range(60):
+        world.create(f"topic-{number}", configs={"retention.ms": str(number)})
+    world.stop()
+    world = world.again().start()
+    fetch = Fetch(3, OBSERVER, second_epoch_offset + 1, 1, -1)
+    answers: list[Any] = []
+    world.host.asked(to_wire(fetch, world.identity.cluster_id, ()), answers.append)
+    world.scheduler.run()
+    response, records = response_from_wire(answers[0])
+    assert isinstance(response, FetchResponse)
+    assert response.diverging == OffsetAndEpoch(second_epoch_offset, 1)
+    assert not records
+
+
+def test_records_that_are_nowhere_are_out_of_range(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = HostWorld().start().with_broker()
+
+    def read(_offset: int, _max_bytes: int) -> bytes:
+        raise OffsetOutOfRange("there are none")
+
+    monkeypatch.setattr(world.metadata_log, "read", read)
+    assert answer_from(world, 1).known.error_code == error_codes.OFFSET_OUT_OF_RANGE
+
+
+def test_a_batch_that_the_log_refuses_ends_the_node() -> None:
+    world = HostWorld(segment_bytes=4_000).start().with_broker()
+    response = world.create(*[f"topic-{number}" for number in range(100)])
+    assert {topic.error_code for topic in response.topics} == {error_codes.NOT_CONTROLLER}
+    (line,) = [line for line in world.failures if line.startswith("The metadata cannot be applied")]
+    assert "more than a segment" in line
+
+
+def test_what_fails_behind_a_saved_election_ends_the_node(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = HostWorld()
+
+    def append(_batches: object, _now_ms: int) -> None:
+        raise ZeroDivisionError("defect")
+
+    monkeypatch.setattr(world.metadata_log, "append", append)
+    world.start()
+    assert "The metadata cannot be applied: defect" in world.failures
+
+
+def test_what_the_quorum_writes_waits_behind_nothing_else() -> None:
+    world = HostWorld(scheduler=BusyScheduler()).start().with_broker()
+    assert world.create("orders").topics[0].error_code == error_codes.NONE

@@ -1,0 +1,48 @@
+"""Every story below this directory shows what its machine does, line by line."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from controller_stories import ControllerStory
+from group_stories import GroupStory
+from quorum_stories import QuorumStory
+from rendering import StoryError, StoryMachine, outcome, played
+
+HERE = Path(__file__).resolve().parent
+MACHINES: dict[str, Callable[[], StoryMachine]] = {
+    "groups": GroupStory,
+    "raft": QuorumStory,
+    "controller": ControllerStory,
+}
+STORIES = sorted(HERE.glob("*/*.txt"))
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_machine_does_what_its_story_shows(path: Path, request: pytest.FixtureRequest) -> None:
+    story = path.read_text()
+    now = played(story, MACHINES[path.parent.name]())
+    if request.config.getoption("--record-transcripts"):
+        path.write_text(now)
+    else:
+        assert now.splitlines() == story.splitlines(), "`pytest tests/transcripts --record-transcripts` rewrites it"
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_every_machine_has_stories_that_say_what_they_show(machine: str) -> None:
+    stories = [path.read_text() for path in STORIES if path.parent.name == machine]
+    assert len(stories) >= 3
+    assert all(story.startswith("# ") for story in stories)
+
+
+@pytest.mark.parametrize("path", STORIES, ids=lambda path: f"{path.parent.name}-{path.stem}")
+def test_a_story_that_is_played_again_stays_as_it_is(path: Path) -> None:
+    make = MACHINES[path.parent.name]
+    once = played(path.read_text(), make())
+    assert played(once, make()) == once
+
+
+@pytest.mark.parametrize("line", ["> join", "> 0 ms  jion client=a", "> 0 ms  heartbeat member=a generation=1"])
+def test_a_line_that_cannot_be_played_is_refused(line: str) -> None:
+    with pytest.raises(StoryError):
+        outcome(line, GroupStory())
