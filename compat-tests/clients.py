@@ -22,7 +22,8 @@ Headers = tuple[tuple[str, bytes | None], ...]
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a producer is given: a ``partition`` of None is the client's choice, ``timestamp_ms`` None its clock."""
+    """A record for a producer: a ``partition`` of None is the client's choice,
+    ``timestamp_ms`` None its clock."""
 
     value: bytes | None = None
     key: bytes | None = None
@@ -32,7 +33,7 @@ class Record:
 
 
 class Placed(NamedTuple):
-    """Where an acknowledged record went; the offset is negative for acks=0."""
+    """The place where an acknowledged record went; the offset is negative for acks=0."""
 
     partition: int
     offset: int
@@ -349,5 +350,5 @@ CLIENTS: Final[Mapping[str, type[KafkaPython] | type[Confluent]]] = {
 
 
 def contents(records: Sequence[Record]) -> list[tuple[bytes | None, bytes | None, Headers]]:
-    """What ``Stored.content`` must be for these records once they are read."""
+    """The contents that ``Stored.content`` must have for these records once they are read."""
     return [(record.key, record.value, record.headers) for record in records]

@@ -28,11 +28,11 @@ SHARED: Final = {
     "transaction.state.log.num.partitions": "5",
     "group.initial.rebalance.delay.ms": "0",
 }
-"""What nodes of both programs are configured with; the rest are Kafka's defaults."""
+"""The configuration that nodes of both programs share; the rest are Kafka's defaults."""
 
 
 class Place(NamedTuple):
-    """Where a node is. ``launcher`` goes before its command: what puts it there."""
+    """The address of a node. ``launcher`` goes before its command: it puts the node there."""
 
     node_id: int
     port: int
@@ -62,7 +62,7 @@ class KpyNode(BrokerProcess):
 
     @property
     def words(self) -> tuple[str, ...]:
-        """What begins every command line of this node's program."""
+        """The words that begin every command line of this node's program."""
         return (str(self.path),)
 
     def prepare(self) -> None:
@@ -178,7 +178,7 @@ class Cluster:
             list(threads.map(lambda node: node.stop(), [each for each in self.nodes.values() if each.process]))
 
     def wipe(self, node_id: int) -> None:
-        """Empty the disk of a node that does not run, and format it anew as its owner would."""
+        """Empty the disk of a node that does not run, and format it again as its owner would."""
         node = self.nodes[node_id]
         if node.process is not None:
             raise RuntimeError(f"node {node_id} runs")

@@ -1,7 +1,7 @@
 """Consumers of several clients in groups, each in a thread, and a ledger of who owned what and read what.
 
 A member commits what it has read before it gives a partition away, as a careful application does. So, as long as
-nobody is killed, each record is read once by the group, whoever comes and goes.
+nobody is killed, each record is read once by the group, as members come and go.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ COMMIT_EVERY_S = 0.5
 
 
 class Ledger:
-    """What the members of one group have done. Each call says what a member knows at that moment."""
+    """The deeds of a group's members. Each call reports what a member knows at that moment."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -129,7 +129,7 @@ class Member(threading.Thread, ABC):
         return self.ledger.owned_by(self.name)
 
     def wait_for(self, partitions: int) -> None:
-        """Until this member owns so many."""
+        """Wait until this member owns that many partitions."""
         eventually(
             lambda: self.errors or len(self.owned()) == partitions,
             f"{self.name} to own {partitions} partitions",

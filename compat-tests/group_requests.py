@@ -340,7 +340,7 @@ def offsets_in(topics: Sequence[Any]) -> Found:
 
 
 def offsets(raw: RawClient, group: str, topics: Mapping[str, Partitions] | None = None) -> Found:
-    """What a group has committed."""
+    """The offsets that a group has committed."""
     (answer,) = raw.call(fetching((group, topics)), 9).groups
     assert answer.error_code == error_codes.NONE, answer
     return offsets_in(answer.topics)

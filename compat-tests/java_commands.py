@@ -35,7 +35,7 @@ NEEDS: Final[Mapping[str, str]] = {
     "kafka-configs --describe --entity-type users": "ALTER_CLIENT_QUOTAS",
     "kafka-configs --alter --entity-type users --entity-name somebody --delete-config producer": "ALTER_CLIENT_QUOTAS",
 }
-"""What commands that begin so do not say, or undo: the API without which they cannot do their work."""
+"""The API that commands need although they do not say so, by how the command begins."""
 SERVER_FIRST: Final = {"kafka-features", "kafka-metadata-quorum", "kafka-transactions"}
 """Their options come before the name of what to do."""
 MEASURED: Final = {
@@ -122,7 +122,7 @@ class Outcome(NamedTuple):
 
 
 def transcript(text: str) -> dict[str, str]:
-    """What became of each command; one that comes several times has its number behind it."""
+    """The outcome of each command; one that comes several times has its number behind it."""
     found: dict[str, str] = {}
     for entry in text.split("$ ")[1:]:
         line, _, outcome = entry.partition("\n")

@@ -62,7 +62,7 @@ TOOLS: Final[Mapping[str, str]] = {
 
 
 class Finished(NamedTuple):
-    """What a tool left behind."""
+    """The output of a tool, and its exit code."""
 
     exit_code: int
     out: str

@@ -1,6 +1,6 @@
 """A network of our own: a namespace for each node, joined by a bridge, whose links can be cut (Linux, as root).
 
-Packets that are lost are told by nobody: connections stay open and silent, as when a cable is pulled.
+Nobody reports lost packets: connections stay open and silent, as when a cable is pulled.
 """
 
 import os
@@ -16,7 +16,7 @@ MOST_NETWORKS: Final = 200
 
 
 def why_no_namespaces() -> str | None:
-    """What keeps this process from making network namespaces; None if nothing does."""
+    """The reason why this process cannot make network namespaces; None if it can."""
     if shutil.which("ip") is None:
         return "there is no ip command"
     if os.geteuid() != 0:
@@ -30,7 +30,7 @@ def why_no_namespaces() -> str | None:
 
 
 class Network:
-    """``with Network() as network``; the nodes are told apart by their ids, 1 to 9."""
+    """``with Network() as network``; the nodes have the ids 1 to 9."""
 
     def __init__(self) -> None:
         self._number = os.getpid() % MOST_NETWORKS + 1
@@ -54,11 +54,11 @@ class Network:
         self._remove()
 
     def address(self, node_id: int) -> str:
-        """Where a node listens."""
+        """The address at which a node listens."""
         return f"10.77.{self._number}.{node_id}"
 
     def launcher(self, node_id: int) -> tuple[str, ...]:
-        """What starts a command in the namespace of a node."""
+        """The words that start a command in the namespace of a node."""
         return ("ip", "netns", "exec", self._namespace(node_id))
 
     @contextmanager
@@ -72,7 +72,7 @@ class Network:
 
     @contextmanager
     def deaf(self, node_id: int, other: int) -> Iterator[None]:
-        """What a node sends to another one is lost; what that one sends arrives."""
+        """Lose the packets that a node sends to another one; those of the other one arrive."""
         route = ("-n", self._namespace(node_id), "route")
         _ip(*route, "add", "blackhole", self.address(other))
         try:

@@ -1,4 +1,4 @@
-"""What Java's tools and its Admin find different on kpybroker: recorded results, and docs/parity.md made from them.
+"""Differences that Java's tools and Admin find on kpybroker: recorded results, and docs/parity.md made from them.
 
 ``expected/`` holds what Apache Kafka did in full, and of kpybroker what is not the same. ``python -m parity`` writes
 the page; a test holds it against the results. Nothing here talks to a broker.
@@ -34,7 +34,7 @@ class Step(NamedTuple):
 
 
 def commands_expected(target: str) -> dict[str, str]:
-    """What each command leaves behind on this target."""
+    """The output that each command leaves on this target."""
     expected = transcript(COMMANDS.read_text()) if COMMANDS.exists() else {}
     here = transcript(COMMANDS_HERE.read_text()) if COMMANDS_HERE.exists() and target == KPYBROKER else {}
     if target == KPYBROKER and API_VERSIONS in expected:
@@ -43,7 +43,7 @@ def commands_expected(target: str) -> dict[str, str]:
 
 
 def _of_what_is_served(listed: str) -> str:
-    """What a broker lists, without the APIs that are not served here: those are in docs/support.md."""
+    """The output of a broker's list without the APIs that are not served here: those are in docs/support.md."""
     served = {API_KEYS[key].name for key in served_versions()}
     lines = (line for line in listed.splitlines() if not (named := re.match(r"\t(\w+)\(", line)) or named[1] in served)
     return "\n".join(lines)
@@ -58,7 +58,7 @@ def record_commands(target: str, found: Mapping[str, str]) -> None:
 
 
 def steps_expected(target: str) -> dict[str, Step]:
-    """What each step of the walk finds on this target."""
+    """The result of each step of the walk on this target."""
     expected = steps_of(WALK.read_text()) if WALK.exists() else {}
     here = steps_of(WALK_HERE.read_text()) if WALK_HERE.exists() and target == KPYBROKER else {}
     return {name: here.get(name, step) for name, step in expected.items()}
@@ -81,7 +81,7 @@ def record_steps(target: str, found: Mapping[str, Step]) -> None:
 
 
 class Verdict(NamedTuple):
-    """``missing``: the APIs that the client was told are not there; ``differing``: what else is not the same."""
+    """``missing``: the APIs that the client does not find; ``differing``: what else is not the same."""
 
     steps: int
     missing: tuple[str, ...]
@@ -109,7 +109,7 @@ def unserved_of(name: str, outcome: str) -> str | None:
 
 
 def verdict(steps: Iterable[tuple[str, str, str]]) -> Verdict:
-    """Of (name, outcome on Apache Kafka, outcome here)."""
+    """The verdict on steps, each a (name, outcome on Apache Kafka, outcome here)."""
     count, missing, differing = 0, [], []
     for name, kafka, here in steps:
         count += 1

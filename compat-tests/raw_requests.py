@@ -102,7 +102,7 @@ def metadata(*names: str, create: bool = False, **flags: bool) -> MetadataReques
 
 
 def metadata_of(raw: RawClient, topic: str) -> MetadataResponseTopic:
-    """What Metadata says about one topic; it is not created."""
+    """The part of Metadata about one topic; it is not created."""
     (found,) = raw.call(metadata(topic), 12).topics
     answer: MetadataResponseTopic = found
     return answer
@@ -182,7 +182,7 @@ def described(
 
 
 def configs_set(raw: RawClient, kind: int, name: str) -> dict[str, str | None]:
-    """What is set on exactly this resource, not what it inherits."""
+    """The configs that are set on exactly this resource, not what it inherits."""
     source = {TOPIC: 1, BROKER: 2 if name else 3, CLIENT_METRICS: 7, GROUP: 8}[kind]
     every = described(raw, kind, name).values()
     return {config.name: config.value for config in every if config.config_source == source}

@@ -36,7 +36,7 @@ COMING = (
     error_codes.COORDINATOR_NOT_AVAILABLE,
     error_codes.NOT_COORDINATOR,
 )
-"""What a client tries again."""
+"""The errors after which a client tries again."""
 
 
 def settled(ask: Callable[[], Any], code: Callable[[Any], int] = lambda answer: int(answer.error_code)) -> Any:
@@ -80,7 +80,7 @@ class Transactional:
         return answer
 
     def go_on_as(self, producer_id: int, epoch: int) -> None:
-        """Take over an identity; sequences begin anew with it."""
+        """Take over an identity; sequences start again with it."""
         if (producer_id, epoch) != (self.producer_id, self.epoch):
             self.producer_id, self.epoch = producer_id, epoch
             self.sequences.clear()
@@ -262,7 +262,7 @@ def stable_end(raw: RawClient, topic: str, partition: int = 0) -> int:
 
 
 def committed_values(raw: RawClient, topic: str) -> list[bytes]:
-    """What a reader of committed records keeps, by the rules of KIP-98."""
+    """The values that a reader of committed records keeps, by the rules of KIP-98."""
     values: list[bytes] = []
     offset, end = 0, stable_end(raw, topic)
     while offset < end:

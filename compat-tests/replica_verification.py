@@ -15,7 +15,7 @@ EARLIEST = "-2"
 
 @contextmanager
 def verifying(servers: str, topics: str, errors: Path) -> Iterator[IO[str]]:
-    """What the tool prints while it compares the topics that a pattern matches; its log goes to ``errors``."""
+    """The output of the tool while it compares the topics that a pattern matches; its log goes to ``errors``."""
     command = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", LOGGING, "-cp", classpath()]
     command += ["org.apache.kafka.tools.ReplicaVerificationTool", "--broker-list", servers]
     command += ["--report-interval-ms", str(REPORT_MS), "--time", EARLIEST, "--topics-include", topics]

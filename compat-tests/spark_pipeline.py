@@ -70,14 +70,14 @@ class Pipeline:
             query.stop()
 
     def values(self) -> list[str]:
-        """What has been written so far, in no order."""
+        """The values that have been written until now, in no order."""
         if not (self.directory / "rows" / "_spark_metadata").exists():
             return []
         return [row.v for row in self.spark.read.parquet(str(self.directory / "rows")).select("v").collect()]
 
 
 def progress_of(query: Any) -> list[dict[str, Any]]:
-    """What the query has told of its last batches. PySpark's own form of it differs between versions, its JSON not."""
+    """The reports of a query on its last batches. PySpark's own form of it differs between versions, its JSON not."""
     return [json.loads(progress.json()) for progress in query._jsq.recentProgress()]
 
 

@@ -1,4 +1,4 @@
-"""What the suites run against: kpybroker, Apache Kafka from its jars or in a container, or somebody else's broker.
+"""The targets of the suites: kpybroker, Apache Kafka from its jars or in a container, or somebody else's broker.
 
 A target starts brokers; the suites see only ``BrokerProcess`` or a bootstrap address, never which program answers.
 """

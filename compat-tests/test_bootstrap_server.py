@@ -27,14 +27,14 @@ SHARED: Final = (
     "test_protocol_broker_configs.py::test_broker_configs_are_set_changed_and_deleted",
     "test_confluent_admin.py::test_partitions_are_added",
 )
-"""What any broker can be asked."""
+"""The tests that any broker can be asked."""
 OF_ITS_OWN: Final = (
     "test_topic_life.py::test_nothing_is_created_where_the_broker_forbids_it",
     "test_topic_life.py::test_records_and_topics_survive_a_clean_restart",
     "test_sigkill_durability.py::test_a_few_kills_lose_nothing",
     "test_protocol_log_dirs.py::test_a_partition_moves_while_it_is_written_and_read",
 )
-"""What configures a broker, restarts it, kills it, or needs its files."""
+"""The tests that configure a broker, restart it, kill it, or need its files."""
 SOMEBODY_ELSES: Final = "--bootstrap-server names one of somebody else"
 UNTOUCHED: Final = "min.insync.replicas"
 """Apache Kafka sets it on all brokers by itself, for eligible leader replicas."""

@@ -11,7 +11,7 @@ from kafka import KafkaConsumer, KafkaProducer, OffsetAndMetadata
 from kafka import TopicPartition as Spot
 
 from clusters import PROGRAMS, Cluster
-from kpybroker.cli.client import Client, raise_for
+from kpybroker.client.client import Client, raise_for
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest

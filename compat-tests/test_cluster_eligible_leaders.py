@@ -1,5 +1,5 @@
-"""Eligible leader replicas (KIP-966) on real processes: followers die one after the other, then who leads, and nobody
-who was told that a record is written has been told too much. One more node is the quorum, so that it outlives them."""
+"""Eligible leader replicas (KIP-966) on real processes: followers die one after the other, then who leads, and no
+client heard of a write that was lost. One more node is the quorum, so that it outlives them."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ def cluster(target: str, tmp_path: Path) -> Iterator[Cluster]:
 
 
 class Seen:
-    """What kafka-topics says of the partition."""
+    """The description of the partition by kafka-topics."""
 
     def __init__(self, cluster: Cluster, java_tools: JavaTools) -> None:
         self.server = ("--bootstrap-server", cluster.nodes[1].bootstrap_servers)
@@ -71,7 +71,7 @@ class Seen:
 
 
 def write(cluster: Cluster, begin: int) -> None:
-    """Each of so many numbers is acknowledged by all in sync."""
+    """Each of the numbers is acknowledged by all in sync."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "enable.idempotence": True, "log_level": 0})
     refused: list[object] = []
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from admin_requests import quorum_of
-from kpybroker.cli.client import Client
+from kpybroker.client.client import Client
 from quorum_requests import METADATA
 from test_cluster_grows import GrowingNode
 from test_cluster_grows import first as first

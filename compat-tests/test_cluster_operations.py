@@ -1,5 +1,5 @@
-"""What operators do to a cluster with Kafka's tools when something is wrong: moves that cannot end are changed and
-called off, leaders are elected that lack records, nodes are forgotten."""
+"""Operators mend a cluster with Kafka's tools when something is wrong: moves that cannot end are changed and called
+off, leaders are elected that lack records, nodes are forgotten."""
 
 import json
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ def all_run(cluster: Cluster) -> None:
 
 
 def write(cluster: Cluster, topic: str) -> None:
-    """So many records, which all in sync have."""
+    """Records that all in-sync replicas have."""
     producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "acks": "all", "log_level": 0})
     for number in range(COUNT):
         producer.produce(topic, b"%d" % number, partition=0)

@@ -15,7 +15,7 @@ from confluent_kafka.admin import AdminClient
 
 from clusters import PROGRAMS, Cluster
 from failover.faults import kill, kill_leader, wait_for_in_sync
-from kpybroker.cli.client import Client
+from kpybroker.client.client import Client
 from kpywire.messages.list_transactions import ListTransactionsRequest
 from test_cluster_clients import TRANSACTION, coordinator
 from test_streams import PARTITIONS, Payments, Totals, instance
@@ -33,14 +33,14 @@ def kill_group_coordinator(cluster: Cluster, _rng: random.Random) -> None:
 
 
 def kill_transaction_coordinator(cluster: Cluster, _rng: random.Random) -> None:
-    """That of the application's only producer."""
+    """Kill the transaction coordinator of the application's only producer."""
     ids = {each for node in cluster.nodes.values() for each in transactional_ids(node.bootstrap_servers)}
     (its_own,) = (each for each in ids if each.startswith(APPLICATION))
     kill(cluster, coordinator(cluster, its_own, TRANSACTION))
 
 
 def transactional_ids(server: str) -> list[str]:
-    """Those that a node coordinates."""
+    """The transactional ids that a node coordinates."""
     with Client(server) as client:
         answer = client.call(ListTransactionsRequest(state_filters=[], producer_id_filters=[]))
     return [each.transactional_id for each in answer.transaction_states]

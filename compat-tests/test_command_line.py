@@ -3,7 +3,8 @@
 import json
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -36,6 +37,17 @@ def run(bootstrap_servers: str) -> Run:
         return finished.stdout
 
     return run_command
+
+
+@contextmanager
+def ending(*processes: "subprocess.Popen[str]") -> Iterator[None]:
+    """Processes that are killed at the end if they still run: a reader waits for its broker for ever."""
+    try:
+        yield
+    finally:
+        for process in processes:
+            if process.poll() is None:
+                process.kill()
 
 
 def fields(table: str) -> list[list[str]]:
@@ -196,6 +208,7 @@ def test_a_restart_of_the_broker_loses_and_repeats_nothing(run: Run, start_broke
     with (
         subprocess.Popen(reading, stdout=subprocess.PIPE, text=True) as reader,
         subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as writer,
+        ending(reader, writer),
     ):
         assert writer.stdin is not None
         assert writer.stdout is not None

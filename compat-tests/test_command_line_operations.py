@@ -47,7 +47,7 @@ class Cluster:
         return finished.stdout if code == 0 else finished.output
 
     def found(self, *words: str, stdin: str = "") -> Any:
-        """What a command says in JSON."""
+        """The output of a command as JSON."""
         return json.loads(self.run(*words, "--json", stdin=stdin))
 
     def start(self, *words: str) -> "subprocess.Popen[str]":
@@ -385,7 +385,7 @@ class OpenToScrapers(KpyBroker):
 
 @pytest.mark.slow
 def test_the_doctor_names_a_client_that_never_comes_back(target: str, tmp_path: Path) -> None:
-    """It is told apart from the doctor itself, which asks for metadata too but comes to the address it is told."""
+    """It differs from the doctor itself, which asks for metadata too but comes to the address it was given."""
     if target != "kpybroker":
         pytest.skip("Apache Kafka does not say who never came back")
     with OpenToScrapers({}, directory=tmp_path) as broker, connect(broker.bootstrap_servers) as lost:

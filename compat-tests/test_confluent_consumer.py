@@ -1,4 +1,4 @@
-"""confluent-kafka's consumer with assigned partitions: where it starts, how it moves, what it is told at the edges."""
+"""confluent-kafka's consumer with assigned partitions: where it starts, how it moves, what it gets at the edges."""
 
 from collections.abc import Callable, Iterator
 from typing import Any

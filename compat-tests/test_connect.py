@@ -4,24 +4,19 @@ Lines of a file become records of a topic, and those the lines of another file. 
 So is every number of a source that supports exactly-once, to a reader of committed records, though a worker is killed.
 """
 
-import json
 import secrets
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from subprocess import STDOUT, Popen
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from oracle import SMALL_JVM, classpath, compile_java, free_port
-from oracle.jars import LOGGING
-from oracle.process import HOST, die_with_parent
+from connect_workers import EXACTLY_ONCE, answers, worker
+from oracle import compile_java
 from topics import create_topic, delete_topics
 from waiting import eventually
 
@@ -31,80 +26,6 @@ JAVA = Path(__file__).resolve().parent / "java"
 LINES = 500
 NUMBERS = 2_500
 TASKS = 2
-EXACTLY_ONCE = {"exactly_once_source_support": "enabled", "session_timeout_ms": "6000", "heartbeat_interval_ms": "1000"}
-
-
-class Worker:
-    """A worker in a JVM of its own, spoken to over its REST port."""
-
-    def __init__(self, directory: Path, bootstrap_servers: str, cluster: str, **configs: str) -> None:
-        self.port = free_port()
-        self.output = directory / f"worker-{self.port}.log"
-        properties = directory / f"worker-{self.port}.properties"
-        converter = "org.apache.kafka.connect.storage.StringConverter"
-        stores = {name: f"{cluster}-{name}" for name in ("offset", "config", "status")}
-        settings = {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": cluster,
-            "key.converter": converter,
-            "value.converter": converter,
-            **{f"{name}.storage.topic": topic for name, topic in stores.items()},
-            **{f"{name}.storage.replication.factor": 1 for name in stores},
-            "offset.storage.partitions": 2,
-            "status.storage.partitions": 1,
-            "offset.flush.interval.ms": 500,
-            "scheduled.rebalance.max.delay.ms": 0,
-            "listeners": f"http://{HOST}:{self.port}",
-            "plugin.discovery": "service_load",
-            **{key.replace("_", "."): value for key, value in configs.items()},
-        }
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        main = "org.apache.kafka.connect.cli.ConnectDistributed"
-        ours = compile_java(JAVA / "CountingSource.java")
-        command = ["java", *SMALL_JVM, LOGGING, "-cp", classpath(JAVA, ours), main, str(properties)]
-        with open(self.output, "wb") as output:
-            self.process = Popen(command, stdout=output, stderr=STDOUT, preexec_fn=die_with_parent)
-
-    def ask(self, path: str, body: Any = None) -> Any:
-        """What the worker answers; None while it does not, or not yet."""
-        data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(f"http://{HOST}:{self.port}{path}", data, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return json.load(answer)
-        except (urllib.error.URLError, ConnectionError, json.JSONDecodeError):
-            return None
-
-    def tasks(self, connector: str) -> list[tuple[str, str]]:
-        """State and worker of each of the connector's tasks."""
-        status = self.ask(f"/connectors/{connector}/status")
-        return [] if status is None else [(task["state"], task["worker_id"]) for task in status["tasks"]]
-
-    def runs(self, connector: str, within: set[str]) -> bool:
-        """Whether the connector's one task runs on one of these workers."""
-        tasks = self.tasks(connector)
-        return [state for state, _ in tasks] == ["RUNNING"] and tasks[0][1] in within
-
-    @property
-    def id(self) -> str:
-        return f"{HOST}:{self.port}"
-
-
-@contextmanager
-def worker(directory: Path, bootstrap_servers: str, cluster: str, **configs: str) -> Iterator[Worker]:
-    started = Worker(directory, bootstrap_servers, cluster, **configs)
-    try:
-        yield started
-    except BaseException:
-        print(started.output.read_text(errors="replace")[-4_000:])
-        raise
-    finally:
-        started.process.terminate()
-        started.process.wait(30)
-
-
-def answers(each: Worker) -> bool:
-    return each.ask("/connectors") is not None
 
 
 def lines_in(path: Path) -> list[int]:
@@ -150,7 +71,7 @@ def test_workers_share_connectors_and_take_over(tmp_path: Path, bootstrap_server
 
 
 class Committed:
-    """What a reader of committed records finds in each task's partition, in order."""
+    """The records that a reader of committed records finds in each task's partition, in order."""
 
     def __init__(self, bootstrap_servers: str, topic: str) -> None:
         self.numbers: dict[int, list[int]] = {task: [] for task in range(TASKS)}
@@ -159,7 +80,7 @@ class Committed:
         self._consumer.assign([TopicPartition(topic, task, 0) for task in range(TASKS)])
 
     def reaches(self, count: int) -> bool:
-        """Whether every partition holds at least so many."""
+        """Whether every partition holds at least this number of records."""
         polled: list[Any] = self._consumer.consume(1_000, 0.2)
         for message in polled:
             if message.error() is None:
@@ -177,7 +98,8 @@ def test_a_source_writes_exactly_once_though_its_worker_is_killed(
     create_topic(AdminClient({"bootstrap.servers": bootstrap_servers}), topic, TASKS)
     connector = {"connector.class": "CountingSource", "topic": topic, "numbers": NUMBERS, "tasks.max": TASKS}
     made = {"name": "numbers", "config": {**connector, "exactly.once.support": "required"}}
-    start = partial(worker, tmp_path, bootstrap_servers, cluster, **EXACTLY_ONCE)
+    classes = (JAVA, compile_java(JAVA / "CountingSource.java"))
+    start = partial(worker, tmp_path, bootstrap_servers, cluster, classes, **EXACTLY_ONCE)
     with ExitStack() as stack:
         committed = Committed(bootstrap_servers, topic)
         stack.callback(committed.close)

@@ -22,7 +22,7 @@ from test_transactions_levels import set_level
 
 SECONDS = 25
 SEQUENCES = 40
-"""At most: `make differential` plays others for as long as it is told."""
+"""The most sequences; `make differential` plays others for a given time."""
 OF_TRANSACTIONS = [
     "InitProducerId", "AddPartitionsToTxn", "AddOffsetsToTxn", "TxnOffsetCommit", "EndTxn", "WriteTxnMarkers",
     "DescribeTransactions", "whole transactions",
@@ -82,7 +82,7 @@ def set_levels(pair: Pair, level: int) -> None:
 
 
 def of_the_second_generation(step: Step) -> bool:
-    """Whether no client asks for this that was told that ``transaction.version`` is 0; see KNOWN_DIFFERENCES.md."""
+    """Whether no client asks for this that knows that ``transaction.version`` is 0; see KNOWN_DIFFERENCES.md."""
     if not isinstance(step, Call):
         return False
     match api_key_of(step.request):

@@ -1,4 +1,4 @@
-"""What only a controller's listener serves, asked of Apache Kafka and of kpybroker: every API at every version."""
+"""The APIs that only a controller's listener serves, asked of Apache Kafka and of kpybroker: each at every version."""
 
 import subprocess
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from raw_requests import creation, topic_named
 from targets import KpyBroker
 
 OWN = frozenset({"broker_epoch", "leader_epoch", "producer_id_start", "port"})
-"""What each controller makes up. An epoch that is none shows all the same."""
+"""The fields whose values each controller makes up. An epoch that is none shows all the same."""
 CONTROLLERS = 2
 
 

@@ -1,4 +1,4 @@
-"""What brokers pass on to a controller in an envelope is answered as by Apache Kafka, and so is what is none."""
+"""Requests in an envelope from a broker to a controller are answered as by Apache Kafka; broken envelopes too."""
 
 from collections.abc import Iterator
 from struct import pack

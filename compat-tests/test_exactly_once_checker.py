@@ -131,7 +131,7 @@ GOOD = {
     "an unknown end that took effect": History([transaction(0, "a", "b", outcome=UNKNOWN)], log=log("a", "b")),
     "an unknown end that did not": History([transaction(0, "a", "b", outcome=UNKNOWN)]),
     "an aborted one nobody saw": History([transaction(0, "a", outcome=ABORTED)]),
-    "a consumer that began anew": History(
+    "a consumer that started again": History(
         [transaction(0, "a")], [poll(2, *log("a")), poll(3, *log("a"), session="again")], log=log("a")
     ),
     "an input that was tried twice": History(

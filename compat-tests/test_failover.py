@@ -2,12 +2,17 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 
 import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from clusters import PROGRAMS, Cluster
 from failover import faults
-from failover.faults import FAULTS, NEED_NETWORK
+from failover.faults import FAULTS, NEED_NETWORK, wait_for_in_sync
+from failover.rounds import play
 from failover.run import run
 from failover.verdict import Verdict, judge, longest_gap_s
 from namespaces import Network, why_no_namespaces
@@ -80,3 +85,58 @@ def test_nothing_acknowledged_is_lost_doubled_or_out_of_order(
         outcome = run(cluster, fault, records=RECORDS, seed=1, clients=["confluent-kafka", "kafka-python"])
     assert outcome.faults > 0
     assert (outcome.verdict.is_clean, outcome.failures) == (True, [])
+
+
+GROUP = "readers"
+TIMEOUT_S = 30.0
+
+
+class Reader:
+    """A transactional producer of librdkafka that commits the positions of a group."""
+
+    def __init__(self, bootstrap_servers: str) -> None:
+        common: dict[str, str | int] = {"bootstrap.servers": bootstrap_servers, "log_level": 0}
+        self.consumer = Consumer({**common, "group.id": GROUP})
+        self.producer = Producer({**common, "transactional.id": "reader"})
+        self.committed = 0
+        self.producer.init_transactions(TIMEOUT_S)
+
+    def commit(self, topic: str) -> None:
+        """One transaction."""
+        self.producer.begin_transaction()
+        positions = [TopicPartition(topic, 0, self.committed + 1)]
+        self.producer.send_offsets_to_transaction(positions, self.consumer.consumer_group_metadata(), TIMEOUT_S)
+        self.producer.commit_transaction(TIMEOUT_S)
+        self.committed += 1
+
+    def returns_from_commit(self, topic: str) -> bool:
+        """Whether the transaction comes to an end, which no timeout of the client sees to."""
+        thread = Thread(target=self.commit, args=(topic,), daemon=True)
+        thread.start()
+        thread.join(2 * TIMEOUT_S)
+        return not thread.is_alive()
+
+
+def test_a_client_asks_for_its_coordinator_again_after_that_was_away_for_a_moment(tmp_path: Path) -> None:
+    """librdkafka waits forever for one whose broker was missing in Metadata once (its issues 5456 and 5511)."""
+    with Cluster(PROGRAMS["kpybroker"], tmp_path) as cluster:
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("read", 1, 3)])["read"].result(TIMEOUT_S)
+        reader = Reader(cluster.bootstrap_servers)
+        reader.commit("read")
+        group = admin.describe_consumer_groups([GROUP])[GROUP].result(TIMEOUT_S)
+        node = cluster.nodes[group.coordinator.id]
+        node.kill()
+        wait_for_in_sync(cluster, "read", 2)
+        assert sorted(reader.producer.list_topics("read", TIMEOUT_S).brokers) == [1, 2, 3]
+        node.start()
+        wait_for_in_sync(cluster, "read", 3)
+        assert reader.returns_from_commit("read")
+        assert reader.committed == 2
+
+
+@pytest.mark.slow
+def test_a_loop_of_transactions_goes_on_after_each_round_of_restarts(tmp_path: Path) -> None:
+    with Cluster(PROGRAMS["kpybroker"], tmp_path) as cluster:
+        played = play(cluster, "rolling", 2, seed=1)
+    assert [each.trouble for each in played] == [None] * 2

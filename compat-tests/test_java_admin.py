@@ -44,7 +44,7 @@ def _features(text: str) -> str:
 def walk(
     request: pytest.FixtureRequest, java_tools: JavaTools, bootstrap_servers: str, target: str
 ) -> dict[str, parity.Step]:
-    """What came of each step."""
+    """The result of each step."""
     if target == EXTERNAL:
         pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
     name = "walked-by-java"

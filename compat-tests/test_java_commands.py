@@ -31,7 +31,7 @@ from targets import EXTERNAL, TARGETS
 pytestmark = pytest.mark.java
 
 ATTEMPTS: Final = 10
-"""For what changes nothing: a broker takes a change over soon after the controller has answered."""
+"""The attempts at steps that change nothing: a broker takes a change over soon after the controller has answered."""
 JARS: Final = ("kafka-tools-*.jar", "kafka_2.*.jar")
 
 
@@ -56,7 +56,7 @@ def printed(
     target: str,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> dict[str, str]:
-    """What each command left behind, in their order, on a broker of their own: some list all that is there."""
+    """The output of each command, in their order, on a broker of their own: some list all that is there."""
     if target == EXTERNAL:
         pytest.skip("configures the broker, and --bootstrap-server names one of somebody else")
     with TARGETS[target](directory=tmp_path_factory.mktemp("broker")) as broker:

@@ -1,4 +1,4 @@
-"""kafka-python's consumer with assigned partitions: where it starts, how it moves, what it is told at the edges."""
+"""kafka-python's consumer with assigned partitions: where it starts, how it moves, what it gets at the edges."""
 
 import threading
 from collections.abc import Callable, Iterator

@@ -26,7 +26,7 @@ RECORDS = 300
 PATIENCE_S = 120.0
 PATIENT = {"controller.quorum.election.timeout.ms": "4000", "controller.quorum.fetch.timeout.ms": "8000"}
 WITHOUT = ("group.version", "share.version", "streams.version")
-"""What kpybroker does not have."""
+"""The features that kpybroker does not have."""
 
 
 def node_of(place: Place, properties: Any, directory: Path) -> BrokerProcess:

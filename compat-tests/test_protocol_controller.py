@@ -1,4 +1,4 @@
-"""What a controller's listener serves, and how it differs from a broker's (KIP-919)."""
+"""The APIs of a controller's listener, and how they differ from a broker's (KIP-919)."""
 
 from collections.abc import Iterator
 

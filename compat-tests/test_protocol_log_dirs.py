@@ -41,7 +41,7 @@ from waiting import becomes, eventually
 
 RATE = "replica.alter.log.dirs.io.max.bytes.per.second"
 LONGEST = 255 - len("-0." + 32 * "0" + "-future")
-"""Of a topic that can move."""
+"""The longest name of a topic that can move."""
 
 
 @pytest.fixture(scope="module")

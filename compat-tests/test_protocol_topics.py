@@ -249,7 +249,7 @@ def test_a_request_for_too_many_partitions_fails_as_a_whole(raw: RawClient) -> N
 def test_a_sum_of_partitions_overflows_and_each_topic_is_judged_alone(
     raw: RawClient, partitions: int, expected: tuple[int, str | None]
 ) -> None:
-    """What is too large for 32 bits passes the check of the sum; a batch bounds what is made."""
+    """A count that is too large for 32 bits passes the check of the sum; a batch bounds what is made."""
     wanted = [topic_named("huge", 2**31 - 1, 32767), topic_named("other", partitions)]
     results = created(raw, *wanted, validate_only=True)
     assert (results["other"].error_code, results["other"].error_message) == expected

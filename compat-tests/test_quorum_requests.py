@@ -1,4 +1,4 @@
-"""What a leader of the quorum answers to other nodes, and to those that are none: errors as Apache Kafka's."""
+"""Answers of a leader of the quorum to other nodes, and to clients that are none: errors as Apache Kafka's."""
 
 from collections.abc import Iterator
 from typing import Any

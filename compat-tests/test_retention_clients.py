@@ -1,4 +1,4 @@
-"""What goes from a topic, when, and what is said of times that are not taken: changed while the topic is in use."""
+"""Records that leave a topic, and times that are refused: retention is changed while the topic is in use."""
 
 import time
 from collections.abc import Callable

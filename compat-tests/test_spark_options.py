@@ -136,7 +136,7 @@ def test_a_stream_that_starts_in_the_future_begins_with_what_comes(
 
 
 def parts_of(flow: Pipeline) -> list[tuple[int, set[int], int]]:
-    """Of each batch: its number, the topic's partitions in it, and into how many parts it was cut for tasks."""
+    """Each batch: its number, the topic's partitions in it, and the number of parts into which it was cut for tasks."""
     seen: list[tuple[int, set[int], int]] = []
 
     def take(frame: DataFrame, batch_id: int) -> None:

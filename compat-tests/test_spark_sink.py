@@ -1,4 +1,4 @@
-"""The other options of Spark's Kafka sink, as its integration guide lists them, and what it is told when it fails."""
+"""The other options of Spark's Kafka sink, as its integration guide lists them, and the errors when it fails."""
 
 from collections.abc import Callable
 from typing import Any

@@ -66,7 +66,7 @@ class Payments(threading.Thread):
 
 
 class Totals:
-    """What a reader of committed records has seen of the output."""
+    """The part of the output that a reader of committed records has seen."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self.seen: dict[str, list[tuple[int, int]]] = defaultdict(list)
@@ -77,7 +77,7 @@ class Totals:
         self._consumer.assign([TopicPartition("totals", partition, 0) for partition in range(PARTITIONS)])
 
     def reach(self, count: int) -> bool:
-        """Whether it has seen at least so many."""
+        """Whether it has seen at least this number."""
         polled: list[Any] = self._consumer.consume(1_000, 0.2)
         for message in polled:
             if message.error() is None:

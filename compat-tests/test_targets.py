@@ -18,7 +18,7 @@ ALLOWED = HERE / "expected" / "known_differences.txt"
 
 
 def rows(text: str) -> list[str]:
-    """What each row of the tables is about."""
+    """The subject of each row of the tables."""
     cells = (line.split("|")[1].strip() for line in text.splitlines() if line.startswith("|"))
     return [cell for cell in cells if cell != "request" and set(cell) != {"-"}]
 

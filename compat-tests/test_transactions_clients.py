@@ -45,7 +45,7 @@ def new_client(request: pytest.FixtureRequest, bootstrap_servers: str) -> Iterat
 
 
 def written(raw: RawClient, topic: str, *, committed: bool) -> list[str]:
-    """What a reader sees of partition 0, once nothing is open."""
+    """The records of partition 0 that a reader sees, once nothing is open."""
     eventually(lambda: stable_end(raw, topic) == fetch(raw, topic, committed=False).high_watermark, "all ends")
     answer = fetch(raw, topic, committed=committed)
     gone = {producer for producer, _ in aborted_in(answer) or ()}
@@ -54,7 +54,7 @@ def written(raw: RawClient, topic: str, *, committed: bool) -> list[str]:
 
 
 def seen(client: Client, topic: str, group: str, count: int) -> list[str]:
-    """So many values as the client's own consumer reads them, committed ones only."""
+    """The first values that the client's own consumer reads, committed ones only."""
     client.read_from((topic, 0), group)
     values: list[str] = []
     eventually(lambda: values.extend(each.value for each in client.poll()) or len(values) >= count, "records")
@@ -135,7 +135,7 @@ def create(raw: RawClient, topic: str) -> None:
 
 @pytest.mark.parametrize("how", ["stopped", "killed"])
 def test_transactions_go_on_after_a_restart(start_broker: StartBroker, how: str) -> None:
-    """What was open stays open, what was decided is decided, and zombies stay fenced."""
+    """A transaction that was open stays open, a decided one is decided, and zombies stay fenced."""
     broker = start_broker()
     with connect(broker.bootstrap_servers) as raw:
         create(raw, "orders")

@@ -1,4 +1,4 @@
-"""What brokers forget of producers: their state in partitions, and transactional ids, each after its own time."""
+"""Brokers forget the state of producers in partitions, and transactional ids, each after its own time."""
 
 from conftest import StartBroker
 from kpywire import error_codes

@@ -17,7 +17,7 @@ UPGRADE, SAFE_DOWNGRADE, UNSAFE_DOWNGRADE = 1, 2, 3
 
 
 def finalized(raw: RawClient) -> dict[str, int]:
-    """The levels that clients are told; one at 0 is not listed."""
+    """The levels that clients see; one at 0 is not listed."""
     answer = raw.call(ApiVersionsRequest(client_software_name="raw", client_software_version="1"), 4)
     supported = {each.name: (each.min_version, each.max_version) for each in answer.supported_features}
     assert supported[FEATURE] == (0, 2)

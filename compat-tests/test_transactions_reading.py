@@ -1,4 +1,4 @@
-"""Which aborted transactions a reader is told, of a log with many: those that Apache Kafka lists, and no others.
+"""The aborted transactions that a reader of a log with many gets: those that Apache Kafka lists, and no others.
 
 Forty transactions of two records of 900 bytes, every other one aborted; each takes three offsets, the last its marker.
 What a reader gets ends where its bytes do. How far that is says the offset index, which has an entry about every 4 KiB.
@@ -17,7 +17,7 @@ ABORTED = list(range(3, 120, 6))
 
 @pytest.fixture(scope="module")
 def producer_id(bootstrap_servers: str) -> int:
-    """Of the transactions, which are made once."""
+    """The producer id of the transactions, which are made once."""
     with connect(bootstrap_servers) as raw:
         create(raw, TOPIC, 1)
         producer = Transactional(raw, TOPIC)

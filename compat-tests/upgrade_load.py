@@ -1,4 +1,4 @@
-"""What clients do while a cluster is upgraded: they write, read in a group and commit transactions, and remember.
+"""Clients while a cluster is upgraded: they write, read in a group and commit transactions, and remember.
 
 Nothing may be asked of them beyond their own retries: whatever one of them raises or gives up is a failure.
 """
@@ -22,7 +22,7 @@ PAUSE_S: Final = 0.02
 
 
 class Client(ABC):
-    """Works in a thread of its own until it is told to stop."""
+    """Works in a thread of its own until it is stopped."""
 
     def __init__(self) -> None:
         self.failures: list[str] = []
@@ -76,7 +76,7 @@ class GroupReader(Client):
         return [TopicPartition(TOPIC, index, offsets[-1] + 1) for index, offsets in self.read.items()]
 
     def gaps(self) -> list[str]:
-        """Where it was not given the next record: some were left out, or came again."""
+        """The places where it was not given the next record: some were left out, or came again."""
         return [
             f"{index}: {before} -> {after}"
             for index, offsets in self.read.items()
@@ -137,7 +137,7 @@ class Load:
 
 
 def committed_numbers(servers: str, partition: int) -> list[int]:
-    """What a reader of committed records finds in a partition that transactions were written to."""
+    """The numbers that a reader of committed records finds in a partition that transactions were written to."""
     consumer = Consumer(
         {"bootstrap.servers": servers, "group.id": "judge", "log_level": 0, "enable.partition.eof": True}
     )

@@ -48,7 +48,7 @@ class VersionedNode(KpyNode):
 
     @property
     def version(self) -> str:
-        """What the program says of itself."""
+        """The version that the program prints."""
         said = subprocess.run([*self.words, "--version"], capture_output=True, text=True, check=True)
         return said.stdout.split("version ")[1].split(",")[0]
 

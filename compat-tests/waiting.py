@@ -9,7 +9,7 @@ def eventually(condition: Callable[[], object], what: str, within_s: float = 30.
     deadline = time.monotonic() + within_s
     while not condition():
         if time.monotonic() > deadline:
-            raise AssertionError(f"waited {within_s:g} s in vain for {what}")
+            raise AssertionError(f"waited {within_s:g} s for {what}, which did not happen")
         time.sleep(every_s)
 
 

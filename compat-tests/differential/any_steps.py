@@ -14,9 +14,9 @@ from tests.wire.message_values import random_message
 
 NOBODY = 1 << 30
 UNTOUCHED = frozenset({"timeout_ms", "timeout_ms_", "max_wait_ms", "acks"})
-"""Of them, times would make two brokers race, and without acknowledgements there is no answer."""
+"""Fields that keep their values: times would make two brokers race, and without acknowledgements there is no answer."""
 NOT_AT_RANDOM = frozenset({api.UPDATE_FEATURES, api.CREATE_TOPICS, api.CREATE_PARTITIONS, api.PRODUCE})
-"""What a random one of these changes stays for later sequences, or is tried with more care by other steps."""
+"""APIs that are not tried at random: their changes stay for later sequences, or other steps try them with more care."""
 
 
 def advertised() -> list[tuple[int, int]]:
@@ -25,13 +25,13 @@ def advertised() -> list[tuple[int, int]]:
 
 
 def versions_of(key: int) -> range:
-    """Those of an API that are served."""
+    """The served versions of an API."""
     first, last = served_versions()[key]
     return range(max(first, api.API_KEYS[key].min_version), last + 1)
 
 
 def ordinary(key: int, version: int, topic: str) -> Any:
-    """What a client might send; where topics go by ids, of the topic that there is."""
+    """A request that a client might send; a topic that goes by its id is the one that there is."""
     request = plausible(key, version, topic)
     if request is None:
         request = random_message(api.request_class(key), version, Random(version), size=1)

@@ -1,4 +1,4 @@
-"""What brokers and controllers ask a controller, by API: a generator for each, which hears the answers.
+"""Requests of brokers and controllers to a controller, by API: a generator for each, which hears the answers.
 
 The same generator runs against each of two controllers, so that what one
 has made up (epochs, ids) is its own in what follows.
@@ -34,7 +34,7 @@ DIRECTORY, OTHER_DIRECTORY = bytes(range(50, 66)), bytes(range(70, 86))
 
 
 class Facts(NamedTuple):
-    """What a controller says of itself, and the id of a topic with one partition."""
+    """The facts that a controller reports about itself, and the id of a topic with one partition."""
 
     cluster_id: str
     epoch: int

@@ -1,4 +1,4 @@
-"""What sequences have reached: which errors Apache Kafka answered, by API and version. Pure.
+"""The errors that sequences have reached: those that Apache Kafka answered, by API and version. Pure.
 
 ``expected/error_paths.txt`` has a line for each API: the errors that the paths in `error_paths` reach, each with its
 versions. A path that is lost, or an API that appears without any, fails `test_differential`.

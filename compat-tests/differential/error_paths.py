@@ -36,7 +36,7 @@ TOPICS: Mapping[str, Mapping[str, str | None]] = {
     "~alone": {"min.insync.replicas": "2"},
     "~segments": {"segment.bytes": "1048576", "max.message.bytes": "3000000"},
 }
-"""What there is before a path begins, each with one partition."""
+"""The topics that exist before a path begins, each with one partition."""
 
 
 def beginning() -> list[Step]:

@@ -32,7 +32,7 @@ from raw_requests import UNKNOWN_ID
 
 MINUTE_MS = 60_000
 ASKED_TWICE = 4
-"""From this version of JoinGroup on a new member is told its id and joins with it."""
+"""From this version of JoinGroup on a new member receives its id and joins with it."""
 STABLE_ON_REQUEST = 7
 """From this version of OffsetFetch on offsets that are not settled can be waited for."""
 MOST_MEMBERS = 4
@@ -105,7 +105,7 @@ def _join_group(version: int) -> Iterator[Any]:
 
 
 def _full_group(version: int) -> Iterator[Any]:
-    """As many members as a group may have, and one more."""
+    """A group with as many members as it may have, and one more."""
     of = f"~full{version}"
     first, *others, last = (f"{of}-{number}" for number in range(MOST_MEMBERS + 1))
     for each in (first, *others) if version >= ASKED_TWICE else ():

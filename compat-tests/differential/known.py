@@ -1,4 +1,4 @@
-"""Where kpybroker answers otherwise on purpose or until something is built, each by its row in KNOWN_DIFFERENCES.md.
+"""Answers of kpybroker that differ on purpose or until something is built, each by its row in KNOWN_DIFFERENCES.md.
 
 Anything else that differs is a finding. An entry says as narrowly as it can what it covers; `test_differential` holds
 that its row is there.
@@ -15,9 +15,9 @@ from kpywire.uuid import ZERO_UUID
 from raw_client import api_key_of
 
 FINAL_EPOCH = -1
-"""Of a Fetch that is in no session."""
+"""The epoch of a Fetch that is in no session."""
 SMALLEST_BATCH_LENGTH = 14
-"""What Kafka's reader of batches demands (``LegacyRecord.RECORD_OVERHEAD_V0``)."""
+"""The least length that Kafka's reader of batches demands (``LegacyRecord.RECORD_OVERHEAD_V0``)."""
 
 
 class Known(NamedTuple):

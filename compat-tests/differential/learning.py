@@ -1,4 +1,4 @@
-"""What a broker's answer teaches: ids that it made up, which later steps name by symbols.
+"""Facts learned from a broker's answer: ids that it made up, which later steps name by symbols.
 
 Each is also kept the other way round, so that `normalisation` can put the symbol where the id stands.
 """
@@ -10,7 +10,7 @@ from kpywire.uuid import ZERO_UUID
 
 
 class Learnings:
-    """What one broker has said in one sequence. ``prefix`` is what the sequence's names begin with."""
+    """The facts that one broker reported in one sequence. The sequence's names begin with ``prefix``."""
 
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix

@@ -1,4 +1,4 @@
-"""What must differ between two brokers, taken out of their answers before they are compared: one table, a reason each.
+"""Values that must differ between two brokers, taken out of answers before they are compared: a table with reasons.
 
 An answer becomes a tree of dicts, lists and plain values. What a broker made up itself and was learned from it
 (`Learned`) becomes the symbol that stands for it, so that a *wrong* id still shows. Nothing else may be left out here:
@@ -19,11 +19,11 @@ from kpywire.uuid import to_string
 
 NEAR_MS = 600_000
 BACKDATED_MS = 10_000
-"""How far the clock of a sequence's clients is behind that of the brokers, so that one can be told from the other."""
+"""How far the clock of a sequence's clients is behind that of the brokers, so that the two can be distinguished."""
 
 
 class View(NamedTuple):
-    """Where an answer comes from, and what that broker has said before."""
+    """The origin of an answer, and the facts that its broker reported before."""
 
     api_key: int
     version: int
@@ -192,7 +192,7 @@ RULES = (
 """Every rule that is applied; topic and member ids, which may stand anywhere, and records are below."""
 
 BOUNDS = re.compile(r"within \[-?\d+, -?\d+\]")
-"""Of timestamps that a broker takes: they follow its clock."""
+"""The bounds of timestamps that a broker takes: they follow its clock."""
 CLUSTER_ID = re.compile('the cluster id "[^"]*"')
 """Each cluster has its own."""
 VOTERS = re.compile(r"(?<=voters \[ReplicaKey\(id=1, directoryId=)[\w-]{22}")

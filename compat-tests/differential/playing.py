@@ -2,7 +2,7 @@
 
 Requests that may wait for others (joins, syncs, long fetches) are left in flight once neither broker answers them; when
 one of them does, the other is given time, and if it stays silent that is a difference. After what changes topics or
-configs, both brokers are waited for until they act upon it.
+configs, both brokers are waited for until they act on it.
 """
 
 import time
@@ -41,7 +41,7 @@ class Ports(NamedTuple):
 
 
 class Played(NamedTuple):
-    """What came of a sequence."""
+    """The result of a sequence."""
 
     steps: int
     """How many were played before it ended."""
@@ -52,7 +52,7 @@ class Played(NamedTuple):
     """Names of the known differences that were met."""
 
     def signature(self, steps: Sequence[Step]) -> tuple[Any, ...]:
-        """What makes two findings the same one: the API and the fields."""
+        """The API and the fields: two findings with the same signature are the same one."""
         step = steps[self.at]
         assert isinstance(step, Call)
         return (type(step.request).__name__, *sorted({each.path for each in self.found}))
@@ -165,7 +165,7 @@ def may_wait(call: Call) -> bool:
 
 
 def take_effect(side: Side, call: Call, answer: Any) -> None:
-    """Wait until the broker acts upon what its controller has answered."""
+    """Wait until the broker acts on what its controller has answered."""
     match api_key_of(call.request):
         case api.CREATE_TOPICS if not call.request.validate_only:
             _led(side, {each.name for each in answer.topics if not each.error_code})

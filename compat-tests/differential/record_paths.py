@@ -34,7 +34,7 @@ BY_ID = 13
 
 
 def _named(topic: str, version: int) -> dict[str, Any]:
-    """Of a topic in a request: its name or its id, as the version has it; ``~nowhere`` is not there."""
+    """The name or the id of a topic in a request, as the version has it; ``~nowhere`` is not there."""
     if version < BY_ID:
         return {"name": topic}
     return {"topic_id": UNKNOWN_ID if topic == "~nowhere" else learned("topic_id", topic)}
@@ -84,7 +84,7 @@ def _produce(version: int) -> Iterator[Any]:
 
 
 def _sequences(version: int) -> Iterator[Any]:
-    """What a producer with an id may do wrong, in its order."""
+    """The mistakes of a producer with an id, in its order."""
     yield call("e", 4, InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=60_000))
     first = Batch(THREE, producer="e", epoch=0, sequence=0)
     steps = [(0, 0), (0, 0), (0, 3), (0, 9), (0, 0), (0, 1), (1, 5), (1, 0), (0, 6), (1, 3), (-1, 0), (1, -1), (9, 0)]

@@ -24,7 +24,7 @@ OFFSETS = (0, 0, 0, 1, 2, 3, 5, 8, 20, -1, 1 << 40)
 
 
 class Producer:
-    """What an idempotent producer keeps for itself, as the author believes it."""
+    """The state that an idempotent producer keeps for itself, as the author believes it."""
 
     def __init__(self) -> None:
         self.epoch = 0

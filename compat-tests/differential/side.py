@@ -92,7 +92,7 @@ class Side:
         return True
 
     def outcome(self, step: int) -> Any:
-        """What came of a step, normalised by all that was learned until now: answers name members who hear later."""
+        """The outcome of a step, normalised by all that was learned until now: answers name members who hear later."""
         known = self.outcomes[step]
         if isinstance(known, InFlight):
             view = View(known.key, known.version, self.prefix, self.began_ms, self.port, self.learned.symbols)

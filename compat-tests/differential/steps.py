@@ -15,7 +15,7 @@ from kpywire.schema import Field, Structure, fields_of
 from raw_requests import UNKNOWN_ID
 
 Memory = Mapping[tuple[str, str], Any]
-"""What a broker has said, by kind ("topic_id", "member_id", ...) and whose it is (a name, an actor)."""
+"""The facts that a broker reported, by kind ("topic_id", "member_id", ...) and whose it is (a name, an actor)."""
 
 NOTHING_LEARNED: Mapping[str, Any] = {
     "topic_id": UNKNOWN_ID,
@@ -29,7 +29,7 @@ NOTHING_LEARNED: Mapping[str, Any] = {
 
 
 class Learned(NamedTuple):
-    """What the broker said last: the kind of thing, and whose."""
+    """The last fact that the broker reported: its kind, and whose it is."""
 
     kind: str
     whose: str
@@ -52,10 +52,10 @@ class Batch(NamedTuple):
     producer: str | None = None
     """The actor whose producer id it carries."""
     epoch: Any = -1
-    """A number, or what its producer was told."""
+    """A number, or the answer that its producer got."""
     sequence: int = -1
     damage: str = ""
-    """What is wrong with it, one of `DAMAGES`."""
+    """The fault of the batch, one of `DAMAGES`."""
     transactional: bool = False
 
 
@@ -178,7 +178,7 @@ DAMAGES: Mapping[str, Overwrite | None] = {
     "negative count": Overwrite(57, ">i", -1),
     "huge count": Overwrite(57, ">i", 0x7FFF_FFFF),
 }
-"""What can be wrong with a batch."""
+"""The faults that a batch can have."""
 
 DAY_MS = 86_400_000
 

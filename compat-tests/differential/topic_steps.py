@@ -53,7 +53,7 @@ def new_configs(world: World) -> dict[str, str | None]:
 
 
 def good_configs(world: World) -> dict[str, str | None]:
-    """As records need them: always taken."""
+    """Configs as records need them: always taken."""
     names = ("cleanup.policy", "compression.type", "message.timestamp.type")
     configs: dict[str, str | None] = {name: CONFIGS[name][world.rng.choice([0, 0, 1])] for name in names}
     configs["max.message.bytes"] = world.pick("300", "1048588", "1048588", "1048588")

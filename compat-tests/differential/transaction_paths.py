@@ -282,7 +282,7 @@ def _list(version: int) -> Iterator[Any]:
 
 
 def whole_transactions() -> list[Step]:
-    """What readers see before, in and after a transaction that is committed, and one that is aborted or fenced."""
+    """Transactions that are committed, aborted or fenced, and what readers see before, in and after each."""
     steps: list[Step] = []
     for version, end_version in ((9, 4), (11, 4), (12, 5), (13, 5)):
         of = f"~whole{version}"

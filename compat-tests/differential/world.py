@@ -1,4 +1,4 @@
-"""What an author of a sequence believes there is: topics, and chances. It never hears answers, so it may be wrong."""
+"""The topics and chances that the author of a sequence believes in. It never hears answers, so it may be wrong."""
 
 from random import Random
 from typing import Any, TypeVar
@@ -36,7 +36,7 @@ class World:
         return self.rng.choice(sorted(self.topics))
 
     def topic_id(self, topic: str) -> Any:
-        """By which requests name it; seldom one that it had before, or nobody's."""
+        """The id by which requests name it; seldom one that it had before, or nobody's."""
         if self.chance(0.06):
             return self.pick(learned("old_topic_id", topic), UNKNOWN_ID, bytes(16))
         return learned("topic_id", topic)

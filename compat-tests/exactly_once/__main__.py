@@ -1,4 +1,4 @@
-"""Look for anomalies for as long as it is told: ``python -m exactly_once`` (PYTHONPATH=.:compat-tests)."""
+"""Look for anomalies for a given time: ``python -m exactly_once`` (PYTHONPATH=.:compat-tests)."""
 
 import shutil
 import tempfile
@@ -36,11 +36,23 @@ BUSY_START_S: Final = 120.0
 
 @click.command()
 @click.option("--target", type=click.Choice(list(TARGETS)), default="kpybroker", show_default=True)
-@click.option("--brokers", type=click.Choice(["1", "3"]), default="1", show_default=True, help="3: a cluster.")
-@click.option("--seconds", type=click.FloatRange(10), help="Of trouble; rounds of a minute.")
-@click.option("--transactions", type=click.IntRange(1), default=100_000, show_default=True, help="Unless --seconds.")
-@click.option("--seed", type=int, help="Of what is done to brokers and programs.")
-@click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Only these.")
+@click.option(
+    "--brokers",
+    type=click.Choice(["1", "3"]),
+    default="1",
+    show_default=True,
+    help="The number of brokers; 3 is a cluster.",
+)
+@click.option("--seconds", type=click.FloatRange(10), help="The time of trouble, in rounds of a minute.")
+@click.option(
+    "--transactions",
+    type=click.IntRange(1),
+    default=100_000,
+    show_default=True,
+    help="The number of transactions, unless --seconds is given.",
+)
+@click.option("--seed", type=int, help="The seed of what is done to brokers and programs.")
+@click.option("--client", "clients", type=click.Choice(ALL_CLIENTS), multiple=True, help="Run only these.")
 def main(
     target: str, brokers: str, seconds: float | None, transactions: int, seed: int | None, clients: tuple[str, ...]
 ) -> None:
@@ -73,7 +85,7 @@ def main(
 
 
 def one_broker(target: str, directory: Path) -> BrokerProcess:
-    """That is not started yet."""
+    """A broker that is not started yet."""
     broker = TARGETS[target](SETTINGS, directory=directory)
     broker.start_timeout_s = max(broker.start_timeout_s, BUSY_START_S)
     return broker
@@ -90,7 +102,7 @@ def cluster(target: str, directory: Path) -> Cluster:
 
 
 def counts(verdict: Verdict) -> dict[str, int]:
-    """What a round consisted of."""
+    """The counts of a round's events."""
     history = verdict.history
     return {
         "transactions": len(history.transactions),

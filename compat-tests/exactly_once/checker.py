@@ -1,4 +1,4 @@
-"""What is wrong with a history: the anomalies that transactions exclude, each with its evidence. Pure.
+"""The faults in a history: the anomalies that transactions exclude, each with its evidence. Pure.
 
 The names are those of Jepsen's analyses of Kafka and Redpanda and of Adya's phenomena (G1a is the aborted read). A
 transaction whose client does not know its outcome may have any, but one and the same everywhere.
@@ -33,7 +33,7 @@ class Facts:
         self.history = history
         self.sender = {send.value: of for of in history.transactions for send in of.sends}
         self.places: dict[str, list[Seen]] = defaultdict(list)
-        """Where a value stands in the log."""
+        """The places where a value stands in the log."""
         for seen in history.log:
             self.places[seen.value].append(seen)
         self.read = [(poll, seen) for poll in history.polls for seen in poll.seen]
@@ -97,7 +97,7 @@ def dirty_reads(facts: Facts) -> Iterator[str]:
 
 
 def torn_transactions(facts: Facts) -> Iterator[str]:
-    """Of one transaction some values are in the log and others are not."""
+    """Transactions of which some values are in the log and others are not."""
     for transaction in facts.history.transactions:
         found = facts.in_log(transaction)
         if transaction.outcome is Outcome.UNKNOWN and any(found) and not all(found):
@@ -106,7 +106,7 @@ def torn_transactions(facts: Facts) -> Iterator[str]:
 
 
 def reordered_writes(facts: Facts) -> Iterator[str]:
-    """What one producer sent to one partition stands there in another order."""
+    """Writes of one producer to one partition that stand there in another order."""
     latest: dict[tuple[str, Partition], Seen] = {}
     for transaction in facts.history.transactions:
         for send in transaction.sends:
@@ -234,7 +234,7 @@ def _inputs(facts: Facts) -> list[Seen]:
 
 
 def _steps(polls: Sequence[Poll]) -> Iterator[tuple[Seen, Seen]]:
-    """What a session read of a partition, one after the other."""
+    """Neighbouring records that a session read of a partition."""
     latest: dict[tuple[str, Partition], Seen] = {}
     for poll in polls:
         for seen in poll.seen:

@@ -59,7 +59,7 @@ class Client(ABC):
 
     @abstractmethod
     def poll(self) -> Sequence[Seen]:
-        """What there is to be read, or nothing after a while."""
+        """The records that can be read now, or nothing after a while."""
 
     @abstractmethod
     def go_back_to(self, partition: Partition, offset: int) -> None:
@@ -67,7 +67,7 @@ class Client(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """As far as it works."""
+        """Close the client as far as that works."""
 
 
 class ConfluentClient(Client):

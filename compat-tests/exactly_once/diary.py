@@ -1,4 +1,4 @@
-"""What one program writes down while it runs, line by line, so that a kill loses nothing; and the history of all.
+"""The diary that a program writes while it runs, line by line, so that a kill loses nothing; and the history of all.
 
 A line is an object of JSON with ``event`` and what belongs to it; a program in any language can keep a diary. Times are
 seconds of the machine's monotonic clock, which all processes share.
@@ -83,7 +83,7 @@ def _transaction(process: str, lines: list[dict[str, Any]]) -> Transaction:
 
 
 def polls_of(lines: Iterable[dict[str, Any]]) -> list[Poll]:
-    """Of a reader."""
+    """The polls of a reader."""
     return [
         Poll(
             line["session"],
@@ -96,7 +96,7 @@ def polls_of(lines: Iterable[dict[str, Any]]) -> list[Poll]:
 
 
 def committed_of(lines: Iterable[dict[str, Any]]) -> list[Committed]:
-    """Of one who asks for positions."""
+    """The committed positions that a watcher asked for."""
     return [
         Committed(line["began_s"], line["s"], Position(line["group"], _partition(line), line["offset"]))
         for line in lines

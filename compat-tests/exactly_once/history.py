@@ -1,4 +1,4 @@
-"""What clients saw: the values they sent in transactions, what became of these, and everything that was read.
+"""The history that clients saw: the values they sent in transactions, the outcomes, and everything that was read.
 
 Every value is sent once, so that it names its record. Times are of one monotonic clock of the machine that all clients
 run on; what is between the beginning and the end of a call happened at some moment in between.
@@ -14,7 +14,7 @@ Group = str
 
 
 class Outcome(Enum):
-    """What a client knows of its transaction."""
+    """The outcome of a transaction as its client knows it."""
 
     COMMITTED = "committed"
     ABORTED = "aborted"
@@ -23,7 +23,7 @@ class Outcome(Enum):
 
 
 class Send(NamedTuple):
-    """A value that was sent. ``offset``: where it went, if the client was told."""
+    """A value that was sent. ``offset``: where it went, if the client knows."""
 
     partition: Partition
     value: str
@@ -52,20 +52,20 @@ class Transaction(NamedTuple):
     process: str
     began_s: float
     ending_s: float
-    """When the end was asked for; where it never came to that, when the client ended."""
+    """The time when the end was asked for; if it never came to that, when the client ended."""
     ended_s: float
-    """When the end was answered, or given up."""
+    """The time when the end was answered, or given up."""
     outcome: Outcome
     sends: Sequence[Send] = ()
     """In the order of sending."""
     inputs: Sequence[Seen] = ()
-    """What was read and worked on in it."""
+    """The records that were read and worked on in it."""
     positions: Sequence[Position] = ()
-    """That it commits."""
+    """The positions that it commits."""
 
 
 class Poll(NamedTuple):
-    """What one call of a consumer that reads committed gave. ``session`` changes with every assignment and seek."""
+    """The result of one call of a consumer that reads committed. ``session`` changes with every assignment and seek."""
 
     session: str
     ended_s: float

@@ -117,14 +117,14 @@ def wait_for_commits(programs: Collection[Program], timeout_s: float) -> None:
 
 
 def python_command(client: str, known: Sequence[str]) -> list[str]:
-    """What runs ``exactly_once.program``."""
+    """The command that runs ``exactly_once.program``."""
     options = ("bootstrap-server", "name", "seed", "partitions", "works-on", "until", "diary")
     given = [f"--{option}={fact}" for option, fact in zip(options, known, strict=True)]
     return [sys.executable, "-m", "exactly_once.program", f"--client={client}", *given]
 
 
 def java_command(_client: str, known: Sequence[str]) -> list[str]:
-    """What runs the same with the Java clients."""
+    """The command that runs the same with the Java clients."""
     path = classpath(compile_java(PACKAGE / "java" / "ExactlyOnceProgram.java"))
     machine = ["java", "-Xmx128m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
     return [*machine, "-cp", path, "ExactlyOnceProgram", *known, str(TRANSACTION_TIMEOUT_MS)]

@@ -29,7 +29,7 @@ PAUSE_AFTER_TROUBLE_S: Final = 0.2
 
 
 class Program(ABC):
-    """A producer that goes on whatever happens, until it is told to end."""
+    """A producer that goes on whatever happens, until it is stopped."""
 
     def __init__(self, client: str, bootstrap: str, name: str, seed: int, partitions: int, diary: Diary) -> None:
         self.make: Callable[[], Client] = partial(CLIENTS[client], bootstrap, name)
@@ -161,11 +161,13 @@ class Worker(Program):
 @click.command()
 @click.option("--client", type=click.Choice(list(CLIENTS)), required=True)
 @click.option("--bootstrap-server", required=True)
-@click.option("--name", required=True, help="Its transactional id.")
-@click.option("--seed", type=int, required=True, help="Another one for each start.")
-@click.option("--partitions", type=int, required=True, help="Of each topic.")
+@click.option("--name", required=True, help="The transactional id.")
+@click.option("--seed", type=int, required=True, help="The seed, another one for each start.")
+@click.option("--partitions", type=int, required=True, help="The number of partitions of each topic.")
 @click.option("--works-on", type=int, required=True, help="The partition of the input; -1 for a writer.")
-@click.option("--until", type=click.Path(path_type=Path), required=True, help="Ends when this file is there.")
+@click.option(
+    "--until", type=click.Path(path_type=Path), required=True, help="The file whose appearance ends the program."
+)
 @click.option("--diary", type=click.Path(path_type=Path), required=True)
 def main(
     client: str,

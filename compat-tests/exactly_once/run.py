@@ -31,12 +31,12 @@ PARTS: Final = [(topic, index) for topic in (INPUT, OUTPUT) for index in range(P
 
 
 class Verdict(NamedTuple):
-    """Of a run."""
+    """The verdict on a run."""
 
     history: History
     anomalies: Sequence[Anomaly]
     troubles: dict[str, int]
-    """What was done to brokers and programs, how often."""
+    """The faults that brokers and programs suffered, and how often."""
 
     def counted(self, outcome: Outcome) -> int:
         return sum(each.outcome is outcome for each in self.history.transactions)

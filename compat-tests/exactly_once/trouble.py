@@ -1,4 +1,4 @@
-"""What is done to a run from time to time: programs are killed, paused and doubled, brokers killed, stopped and paused.
+"""The faults of a run: programs are killed, paused and doubled, brokers killed, stopped and paused.
 
 Nothing here waits for a broker that was killed to answer again, so programs have trouble while it is away, too.
 """
@@ -24,7 +24,7 @@ SESSION_MS: Final = 3_000
 BROKER_PAUSE_S: Final = SESSION_MS / 1000 * 2
 """So long that others lead and coordinate what a broker did that is paused, which then is a zombie."""
 LED: Final = (INPUT, OUTPUT, "__transaction_state", "__consumer_offsets")
-"""Who leads a partition of the last two coordinates transactions and groups."""
+"""The topics whose leaders matter; a leader of the last two coordinates transactions and groups."""
 
 
 class Trouble:
@@ -38,7 +38,7 @@ class Trouble:
         self._rng = rng
         self._next_s = time.monotonic()
         self._later: list[tuple[float, Program | BrokerProcess, Callable[[], object]]] = []
-        """When who of those that are away or paused goes on, and what brings that about."""
+        """The time when each program or broker that is away or paused goes on, and the call that brings that about."""
 
     def make(self, now_s: float) -> None:
         """Something, when it is time for it."""

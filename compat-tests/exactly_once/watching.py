@@ -1,4 +1,4 @@
-"""Who watches the workload from the side: one who reads committed, and one who asks how far the group has come."""
+"""Consumers that watch the workload from the side: one reads committed, one asks how far the group has come."""
 
 import threading
 import time
@@ -17,11 +17,11 @@ END_TIMEOUT_S: Final = 120.0
 
 
 class TransactionStaysOpenError(TimeoutError):
-    """What is committed does not reach the end of a partition."""
+    """A committed record does not reach the end of a partition."""
 
 
 def consumer(bootstrap: str, group: str = "watchers", isolation_level: str = "read_committed") -> Consumer:
-    """That commits nothing."""
+    """A consumer that commits nothing."""
     return Consumer(
         {
             "bootstrap.servers": bootstrap,
@@ -74,7 +74,7 @@ class Asker(threading.Thread):
         self.partitions = partitions
         self._diary = diary
         self.positions: dict[Partition, int] = {}
-        """Of the group, as it was told last."""
+        """The group's positions, as they were last reported."""
 
     def run(self) -> None:
         asking = consumer(self.servers, GROUP)
@@ -113,7 +113,7 @@ def read_to_the_end(bootstrap: str, partitions: Sequence[Partition]) -> list[See
 
 
 def _end(reading: Consumer, everything: Consumer, partition: Partition, deadline_s: float) -> int:
-    """Of a partition in which no transaction is open: its last stable offset is its end."""
+    """The end of a partition in which no transaction is open, which is its last stable offset."""
     stable, end = -1, 0
     while stable < end:
         try:

@@ -22,9 +22,11 @@ SHOWN: Final = 20
 @click.command()
 @click.option("--program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
 @click.option("--kpybroker", type=click.Path(path_type=Path), help="The command to start, if not this environment's.")
-@click.option("--fault", "faults", type=click.Choice(list(FAULTS)), multiple=True, help="Only these.")
-@click.option("--client", "clients", type=click.Choice(list(WRITERS)), multiple=True, help="Only these.")
-@click.option("--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="Of each fault.")
+@click.option("--fault", "faults", type=click.Choice(list(FAULTS)), multiple=True, help="Run only these.")
+@click.option("--client", "clients", type=click.Choice(list(WRITERS)), multiple=True, help="Run only these.")
+@click.option(
+    "--records", type=click.IntRange(1), default=1_000_000, show_default=True, help="The records of each fault."
+)
 @click.option("--seed", type=int, default=1, show_default=True)
 def main(
     program: str, kpybroker: Path | None, faults: tuple[str, ...], clients: tuple[str, ...], records: int, seed: int

@@ -1,4 +1,4 @@
-"""What is done to a cluster while others write to it, by name. Each ends with all nodes running."""
+"""The faults of a cluster while others write to it, by name. Each ends with all nodes running."""
 
 import random
 import time
@@ -22,7 +22,7 @@ def leader_of(cluster: Cluster, topic: str, partition: int = 0) -> int:
 
 
 def wait_for_in_sync(cluster: Cluster, topic: str, size: int, timeout_s: float = 120.0) -> None:
-    """Wait until all partitions have so many replicas in sync; raises TimeoutError."""
+    """Wait until all partitions have ``size`` replicas in sync; raises TimeoutError."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     deadline_s = time.monotonic() + timeout_s
     while time.monotonic() < deadline_s:

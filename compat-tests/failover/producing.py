@@ -26,7 +26,7 @@ JAVA_PREFIX: Final = "7"
 
 
 class Writer(ABC):
-    """Writes to all partitions in turn until it is told to stop, in a thread of its own."""
+    """Writes to all partitions in turn until it is stopped, in a thread of its own."""
 
     def __init__(self, name: str, bootstrap_servers: str, topic: str, partitions: int) -> None:
         self.name, self.bootstrap_servers, self.topic, self.partitions = name, bootstrap_servers, topic, partitions
@@ -195,7 +195,7 @@ class JavaWriter(Writer):
 
 
 def written(value: bytes) -> tuple[str, int]:
-    """Who wrote a record, and its number."""
+    """The writer of a record, and its number."""
     if value.startswith(f"{JAVA_PREFIX}.".encode()):
         return "java", int(value.partition(b".")[2])
     name, number, _ = value.split(b":", 2)

@@ -23,14 +23,14 @@ READ_TIMEOUT_S: Final = 60.0
 
 
 class Outcome(NamedTuple):
-    """What one run came to."""
+    """The result of one run."""
 
     verdict: Verdict
     faults: int
     gaps_s: dict[str, float]
     """By writer: the longest time without an acknowledgement."""
     failures: list[str]
-    """What clients gave up."""
+    """The failures that made clients give up."""
 
 
 def run(
@@ -42,7 +42,7 @@ def run(
     clients: Sequence[str] = tuple(WRITERS),
     progress: Callable[[int], object] = lambda _records: None,
 ) -> Outcome:
-    """Write with each of the clients until so many records are acknowledged, with the fault again and again."""
+    """Write with each of the clients until enough records are acknowledged, with the fault again and again."""
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
     config = {"min.insync.replicas": "2"}
     admin.create_topics([NewTopic(TOPIC, PARTITIONS, len(cluster.nodes), config=config)])[TOPIC].result(60)

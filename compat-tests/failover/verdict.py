@@ -1,4 +1,4 @@
-"""What producers were promised against what is there. Pure.
+"""The verdict: what producers were promised against what is there. Pure.
 
 A record is (producer, number); each producer numbers what it sends to one partition from 0 on, without a gap.
 """

@@ -1,6 +1,7 @@
-"""franz-go's own tests, which its Go module carries: those of kgo, its client, that talk to a broker.
+"""franz-go: the tests of kgo, its client, that talk to a broker, and what kadm, its admin client, takes a broker for.
 
-The module is pinned by go/go.mod and go/go.sum. Each test is one outcome with all that it runs inside.
+Its Go module carries the former, and go/guesses_test.go is ours. go/go.mod and go/go.sum pin the module. Each test is
+one outcome with all that it runs inside.
 """
 
 import json
@@ -16,32 +17,32 @@ from foreign.outcomes import Outcomes
 from foreign.packages import BUILD, call, needed
 
 MODULE: Final = Path(__file__).parent / "go"
-PACKAGE: Final = "github.com/twmb/franz-go/pkg/kgo"
-TALKS: Final = re.compile(r"newTestClient|tmpTopic|tmpGroup|testClientOpts|adm\(\)|testChain")
-"""The helpers of the suite through which a test reaches its broker."""
+TALKS: Final = re.compile(r"newTestClient|tmpTopic|tmpGroup|testClientOpts|adm\(\)|testChain|asked\(t\)")
+"""The names through which a test reaches its broker."""
 LIMIT_S = 1500
 
 
 @dataclass(frozen=True, slots=True)
 class FranzGo:
-    """``records`` is how many each of the large tests sends through."""
+    """The tests of one Go package; ``records`` is how many each of kgo's large tests sends through."""
 
-    name: str = "franz-go"
+    name: str
+    package: str
     broker: Mapping[str, str] = field(default_factory=dict)
     nodes: int = 1
     records: int = 20_000
 
     @property
     def _program(self) -> Path:
-        return BUILD / "franz-go" / "kgo.test"
+        return BUILD / self.name / "package.test"
 
     def prepare(self) -> None:
         self._program.parent.mkdir(parents=True, exist_ok=True)
         environment = {**os.environ, "GOFLAGS": "-mod=readonly -buildvcs=false"}
-        call([needed("go"), "test", "-c", "-o", self._program, PACKAGE], cwd=MODULE, env=environment)
+        call([needed("go"), "test", "-c", "-o", self._program, self.package], cwd=MODULE, env=environment)
 
     def run(self, bootstrap_servers: str, directory: Path, only: Collection[str] | None = None) -> Outcomes:
-        sources = Path(call([needed("go"), "list", "-f", "{{.Dir}}", PACKAGE], cwd=MODULE).strip())
+        sources = Path(call([needed("go"), "list", "-f", "{{.Dir}}", self.package], cwd=MODULE).strip())
         tests = sorted({test.partition("/")[0] for test in only}) if only else talking_tests(sources)
         environment = {
             **os.environ,
@@ -94,3 +95,7 @@ def read_events(path: Path) -> Outcomes:
         elif action in words:
             outcomes.add(test, words[action], said.get(test, ""))  # type: ignore[arg-type]
     return outcomes
+
+
+FRANZ_GO: Final = FranzGo("franz-go", "github.com/twmb/franz-go/pkg/kgo")
+KADM: Final = FranzGo("kadm", "kpybroker/foreign")

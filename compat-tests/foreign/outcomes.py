@@ -1,4 +1,4 @@
-"""What became of a suite's tests, and what the committed list says should have.
+"""The outcomes of a suite's tests, and those that the committed list expects.
 
 The list names the tests that pass on kpybroker and may only grow: a test that stands on it and does not pass is a
 failure, one that passes and does not stand on it is reported until it does.
@@ -51,5 +51,5 @@ def record(suite: str, passed: Collection[str]) -> list[str]:
 
 
 def missing(wanted: Collection[str], found: Mapping[str, Outcome]) -> list[str]:
-    """Those of the wanted tests that did not pass, or did not run at all."""
+    """The wanted tests that did not pass, or did not run at all."""
     return sorted(test for test in wanted if found.get(test) != "passed")

@@ -12,7 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
+from oracle.maven import copied
+
 BUILD: Final = Path(__file__).parents[2] / "build" / "foreign"
+DEPENDENCY_PLUGIN: Final = "org.apache.maven.plugins:maven-dependency-plugin:2.8"
+"""The version that takes an artifact without looking for the parents of its description."""
 PATIENCE_S = 1200.0
 
 
@@ -53,12 +57,28 @@ def python_source(requirement: str, archive: str, sha256: str) -> Path:
     """The unpacked source distribution of a Python package, such as ``kafka-python==3.0.12``."""
     name = requirement.partition("==")[0]
     pip = (sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", name, requirement)
-    return _unpacked(archive, sha256, [*pip, "--dest", "."])
+    return _only_folder(_unpacked(archive, sha256, [*pip, "--dest", "."]))
 
 
 def npm_package(package: str, archive: str, sha256: str) -> Path:
     """The unpacked tarball of an npm package, such as ``kafkajs@2.2.4``; none of its scripts is run."""
-    return _unpacked(archive, sha256, [needed("npm"), "pack", "--silent", package])
+    return _only_folder(_unpacked(archive, sha256, [needed("npm"), "pack", "--silent", package]))
+
+
+def maven_archive(artifact: str, archive: str, sha256: str) -> Path:
+    """The unpacked archive that is a Maven artifact, such as ``group:name:1.0:tar.gz:all``."""
+    copy = (needed("mvn"), "-q", "-B", f"{DEPENDENCY_PLUGIN}:copy", f"-Dartifact={artifact}", "-DoutputDirectory=.")
+    return _unpacked(archive, sha256, copy)
+
+
+def maven_jars(pom: Path) -> Path:
+    """The directory of the jars that a pom names, with all that they need."""
+    needed("java")
+    needed("mvn")
+    try:
+        return copied(pom, BUILD / "jars" / pom.stem)
+    except RuntimeError as problem:
+        raise Unavailable(" / ".join(str(problem).splitlines()[:3])[:500]) from None
 
 
 def python_environment(name: str, requirements: Sequence[str]) -> Path:
@@ -77,7 +97,7 @@ def python_environment(name: str, requirements: Sequence[str]) -> Path:
 
 
 def _unpacked(archive: str, sha256: str, download: Sequence[str]) -> Path:
-    """The one folder in an archive that ``download`` brings into its working directory, if it has the right hash."""
+    """The content of an archive that ``download`` brings into its working directory, if it has the right hash."""
     directory = BUILD / "sources" / archive
     done = directory / "unpacked"
     if not done.exists():
@@ -91,5 +111,9 @@ def _unpacked(archive: str, sha256: str, download: Sequence[str]) -> Path:
         with tarfile.open(directory / archive) as tar:
             tar.extractall(directory / "content", filter="data")
         done.touch()
-    (folder,) = (directory / "content").iterdir()
+    return directory / "content"
+
+
+def _only_folder(content: Path) -> Path:
+    (folder,) = content.iterdir()
     return folder

@@ -1,4 +1,4 @@
-"""What every foreign suite can do, and those that pytest runs."""
+"""The interface of every foreign suite, and the suites that pytest runs."""
 
 import json
 import os
@@ -47,11 +47,12 @@ class Pytest:
     options: Sequence[str] = ()
 
     def run(self, directory: Path, only: Collection[str] | None) -> Outcomes:
-        """Its outcomes; what pytest prints goes to ``pytest.log`` in the directory."""
+        """Its outcomes; what pytest prints goes to ``pytest.log`` in the directory, and files of tests to ``files``."""
         found = directory / "outcomes.jsonl"
         found.unlink(missing_ok=True)
         plugins = [word for name in ("reporting", *self.plugins) for word in ("-p", name)]
-        words = [str(self.python), "-m", "pytest", "-q", "-p", "no:cacheprovider", *plugins, *self.options]
+        options = ["-q", "-p", "no:cacheprovider", f"--basetemp={directory / 'files'}", *self.options]
+        words = [str(self.python), "-m", "pytest", *plugins, *options]
         paths = [str(HERE), str(HERE / "plugins"), os.environ.get("PYTHONPATH", "")]
         environment = {
             **os.environ,
@@ -74,7 +75,7 @@ class Pytest:
 
 
 def read_outcomes(path: Path) -> Outcomes:
-    """What the plugin of reporting.py wrote; a test of several lines has not passed."""
+    """The outcomes that the plugin of reporting.py wrote; a test of several lines has not passed."""
     outcomes = Outcomes()
     if path.exists():
         for line in path.read_text().splitlines():

@@ -3,7 +3,8 @@
 from collections.abc import Mapping
 from typing import Final
 
-from foreign.franz_go import FranzGo
+from foreign.application_suites import AVRO, DEBEZIUM, FLINK, QUIX
+from foreign.franz_go import FRANZ_GO, KADM
 from foreign.kafka_python import KAFKA_PYTHON_2, KAFKA_PYTHON_3
 from foreign.librdkafka import (
     LIBRDKAFKA,
@@ -25,7 +26,12 @@ ALL: Final = (
     LIBRDKAFKA_NO_AUTO_CREATE,
     LIBRDKAFKA_CLUSTER,
     LIBRDKAFKA_CLUSTER_NO_AUTO_CREATE,
-    FranzGo(),
+    FRANZ_GO,
+    KADM,
     KAFKAJS,
+    AVRO,
+    QUIX,
+    FLINK,
+    DEBEZIUM,
 )
 SUITES: Final[Mapping[str, Suite]] = {suite.name: suite for suite in ALL}

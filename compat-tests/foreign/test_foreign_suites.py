@@ -1,11 +1,14 @@
 """The short form: kafka-python's own tests against kpybroker, and what the lists and their readers promise."""
 
+import hashlib
+import shutil
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from foreign import outcomes
+from foreign import outcomes, packages
 from foreign.__main__ import serving
 from foreign.franz_go import read_events
 from foreign.kafka_python import KAFKA_PYTHON_3
@@ -21,7 +24,7 @@ from waiting import eventually
 
 @pytest.fixture
 def kafka_pythons_tests(target: str, tmp_path: Path) -> Iterator[Outcomes]:
-    """What became of the tests on kafka-python's list."""
+    """The outcomes of the tests on kafka-python's list."""
     if target == "external":
         pytest.skip("counts on a broker of its own")
     try:
@@ -78,6 +81,30 @@ def test_a_second_run_replaces_what_the_first_brought() -> None:
     again.add("a", "passed")
     found.update(again)
     assert (found.those("passed"), found.reasons) == (["a"], {"b": "broken"})
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Path:
+    """An archive whose content is not in one folder, as Apicurio Registry's."""
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "program.jar").write_text("program")
+    with tarfile.open(tmp_path / "archive.tar.gz", "w:gz") as tar:
+        for member in ("lib", "program.jar"):
+            tar.add(tmp_path / member, member)
+    return tmp_path / "archive.tar.gz"
+
+
+def test_an_archive_is_unpacked_where_it_has_the_pinned_hash(
+    archive: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(packages, "BUILD", tmp_path / "build")
+    monkeypatch.setattr(packages, "needed", lambda _: "mvn")
+    monkeypatch.setattr(packages, "call", lambda _, cwd: shutil.copy(archive, cwd))
+    pinned = hashlib.sha256(archive.read_bytes()).hexdigest()
+    with pytest.raises(Unavailable, match=pinned):
+        packages.maven_archive("group:name:1.0:tar.gz:all", archive.name, "0" * 64)
+    content = packages.maven_archive("group:name:1.0:tar.gz:all", archive.name, pinned)
+    assert sorted(path.name for path in content.iterdir()) == ["lib", "program.jar"]
 
 
 def test_librdkafkas_table_names_tests_of_each_scenario() -> None:

@@ -155,7 +155,7 @@ public final class GroupOfConsumers {
                 throw failure;
             }
             if (System.nanoTime() > until) {
-                throw new IllegalStateException("waited in vain for " + what);
+                throw new IllegalStateException("waited too long for " + what);
             }
             Thread.sleep(20);
         }

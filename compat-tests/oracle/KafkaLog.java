@@ -16,7 +16,7 @@ import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
 import org.apache.kafka.storage.internals.log.UnifiedLog;
 import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
-/** A log of Apache Kafka's without a broker: it is the time that it is told, and nothing happens by itself. */
+/** A log of Apache Kafka's without a broker: the time is the one that it is given, and nothing happens by itself. */
 final class KafkaLog {
     static final Time TIME = new SetTime();
     static long nowMs = 0;

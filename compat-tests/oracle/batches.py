@@ -9,7 +9,7 @@ from oracle.jars import compile_java, java
 
 
 class Verdict(NamedTuple):
-    """What Kafka did with a produced batch: it stored ``batch``, or refused with ``error_code``."""
+    """The verdict of Kafka on a produced batch: it stored ``batch``, or refused with ``error_code``."""
 
     base_offset: int = -1
     log_append_time_ms: int = -1

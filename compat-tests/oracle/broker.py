@@ -106,11 +106,6 @@ class ApacheKafka(BrokerProcess):
         }
 
     @property
-    def data(self) -> Path:
-        """The log directory: topic directories, checkpoints and ``__cluster_metadata-0``."""
-        return self.directory / "data"
-
-    @property
     def properties_file(self) -> Path:
         return self.directory / "server.properties"
 

@@ -13,7 +13,7 @@ PATIENCE_S = 30
 
 
 class KafkaCleaned(NamedTuple):
-    """What Kafka's cleaner tells of a pass (its CleanerStats); ``took_ns`` is measured around it."""
+    """The figures of a pass by Kafka's cleaner (its CleanerStats); ``took_ns`` is measured around it."""
 
     end_offset: int
     map_messages_read: int

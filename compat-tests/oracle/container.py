@@ -44,7 +44,7 @@ class ContainedProcess:
 
     @property
     def pid(self) -> int:
-        """That of the machine, where its engine runs containers as processes of the machine."""
+        """The process id on the machine, where its engine runs containers as processes of the machine."""
         self._container.reload()
         return int(self._container.attrs["State"]["Pid"])
 

@@ -2,6 +2,7 @@
 
 import fcntl
 import subprocess
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -32,6 +33,7 @@ def _has(home: Path, wanted: str) -> bool:
 def _fetch(pom: Path, home: Path, options: Sequence[str]) -> None:
     command = ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies"]
     command += [f"-DoutputDirectory={home / 'libs'}", *options]
+    print(f"Maven fetches the jars of {pom.name} into {home / 'libs'}, once", file=sys.stderr, flush=True)
     try:
         finished = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError as problem:

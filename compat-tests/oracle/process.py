@@ -1,6 +1,6 @@
 """A broker as a child process: start it, wait until it answers, stop it, kill it, start it again.
 
-It knows nothing of the program it runs, which is told by its command line. It never outlives this process: the kernel
+It knows nothing of the program it runs, which its command line decides. It never outlives this process: the kernel
 kills it when its parent dies.
 """
 
@@ -53,7 +53,7 @@ def has_ipv6_loopback() -> bool:
 
 
 class ChildProcess(Protocol):
-    """What of ``subprocess.Popen`` is used here; a container can be one too."""
+    """The part of ``subprocess.Popen`` that is used here; a container can be one too."""
 
     @property
     def pid(self) -> int: ...
@@ -90,11 +90,16 @@ class BrokerProcess(ABC):
         """The command line that starts the broker on ``port`` with its data below ``directory``."""
 
     def prepare(self) -> None:  # noqa: B027  most programs need nothing
-        """What must be done once before the first start, such as formatting the directory."""
+        """Do the work that comes once before the first start, such as formatting the directory."""
 
     @property
     def bootstrap_servers(self) -> str:
         return f"{self.host}:{self.port}"
+
+    @property
+    def data(self) -> Path:
+        """The log directory: topic directories, checkpoints and ``__cluster_metadata-0``."""
+        return self.directory / "data"
 
     @property
     def output(self) -> Path:

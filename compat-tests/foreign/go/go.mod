@@ -1,11 +1,15 @@
-// What is pinned here is run, not imported: foreign/franz_go.py builds the tests that the module carries.
+// What is pinned here is run by foreign/franz_go.py: the tests that the module carries, and guesses_test.go beside this file.
 module kpybroker/foreign
 
 go 1.26.0
 
 require (
+	github.com/twmb/franz-go v1.22.2
+	github.com/twmb/franz-go/pkg/kadm v1.19.0
+	github.com/twmb/franz-go/pkg/kmsg v1.15.0
+)
+
+require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
-	github.com/twmb/franz-go v1.22.2 // indirect
-	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
 )

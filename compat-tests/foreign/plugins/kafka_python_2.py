@@ -23,7 +23,7 @@ sys.modules["test"] = package
 
 
 class RunningBroker:
-    """Where the broker is; the tests put the address together themselves."""
+    """The broker's address, which the tests put together themselves."""
 
     def __init__(self, address: str) -> None:
         self.host, port = address.split(":")

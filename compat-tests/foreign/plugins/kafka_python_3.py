@@ -23,7 +23,7 @@ class ExternalService:
 
 
 class SpawnedService:
-    """What the fixtures would start Kafka's scripts with."""
+    """The service that the fixtures would start with Kafka's scripts."""
 
     def __init__(self, *command: object) -> None:
         raise RuntimeError(f"no Kafka of its own: {command}")

@@ -1,4 +1,4 @@
-"""aiokafka's producer, as wide as its documentation: what goes out by each of its ways comes back as it was."""
+"""aiokafka's producer, as wide as its documentation: a record comes back as it was sent, in each way."""
 
 import asyncio
 import time

@@ -60,7 +60,7 @@ def until(condition: Callable[[], object], members: Sequence[Any]) -> None:
     """Poll all members until something holds; messages that come meanwhile are dropped."""
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
-        assert time.monotonic() < deadline, "waited in vain"
+        assert time.monotonic() < deadline, "waited too long"
         for one in members:
             one.poll(0.02)
 
