@@ -54,7 +54,7 @@ def measure(how: str, brokers: int, bytecode: str) -> list[Taken]:
 
 
 def median(taken: Sequence[Taken]) -> str:
-    """As it is printed."""
+    """The median as it is printed."""
     passed_ms = statistics.median(each.passed_s for each in taken) * 1000
     cpu_ms = statistics.median(each.cpu_s for each in taken) * 1000
     return f"{passed_ms:.1f} ms ({cpu_ms:.1f} CPU)"

@@ -11,9 +11,9 @@ from typing import NamedTuple
 import click
 from rich.console import Console
 
-from benchmarks import CHECKOUT, kept, report
+from benchmarks import CHECKOUT, beside, kept, report
 from benchmarks.kept import Circumstances, Kept
-from benchmarks.machine import machine_text
+from benchmarks.machine import commit, machine_text
 from benchmarks.match import Result, play, warm
 from benchmarks.pace import Pace
 from benchmarks.page import page
@@ -32,7 +32,7 @@ OUTPUT = CHECKOUT / "build" / "bench"
 
 
 class Run(NamedTuple):
-    """What is played, on what, and where it is kept."""
+    """The rows of a run, its two sides, and where results are kept."""
 
     rows: list[Row]
     effort: Effort
@@ -41,16 +41,26 @@ class Run(NamedTuple):
     output: Path
     data: Path | None
     seconds: float
+    commit: str
+    further: Sequence[str] = ()
 
     @property
     def kept_rows(self) -> Path:
         return self.output / "rows"
 
     def circumstances(self, row: Row, result: Result, took_s: float) -> Circumstances:
-        """Of a row that has just been played."""
+        """The circumstances of a row that has just been played."""
         at = datetime.now().astimezone().isoformat(" ", "minutes")
-        rounds_of = row.effort.words
-        return Circumstances(self.names, self.versions, len(result.b), machine_text(), at, rounds_of, round(took_s, 1))
+        return Circumstances(
+            self.names,
+            self.versions,
+            len(result.b),
+            machine_text(),
+            at,
+            row.effort.words,
+            round(took_s, 1),
+            self.commit,
+        )
 
 
 @click.command()
@@ -68,6 +78,13 @@ class Run(NamedTuple):
 @click.option("--warm", "warm_s", type=click.FloatRange(0), help="Seconds to warm a JVM before the first row.")
 @click.option("--a", "a_program", type=click.Choice(list(PROGRAMS)), default="apache-kafka", show_default=True)
 @click.option("--b", "b_program", type=click.Choice(list(PROGRAMS)), default="kpybroker", show_default=True)
+@click.option(
+    "--sides",
+    "further",
+    type=click.Choice(list(beside.SIDES)),
+    multiple=True,
+    help="These play in the same rounds what they can: the bare ceiling, other brokers.",
+)
 @click.option("--kpybroker", type=COMMAND, help="The kpybroker command of another environment than this one.")
 @click.option(
     "--restart-gb",
@@ -89,6 +106,7 @@ def main(
     warm_s: float | None,
     a_program: str,
     b_program: str,
+    further: tuple[str, ...],
     kpybroker: Path | None,
     restart_gb: float | None,
     compacted_gb: float | None,
@@ -119,7 +137,9 @@ def main(
         Kpybroker.path = kpybroker.absolute()
     names = (a_program, b_program)
     seconds = 60 * (minutes or (QUICK_MINUTES if quick and not rounds else math.inf))
-    run = Run(rows, effort, names, versions(names), output or OUTPUT / ("quick" if quick else "full"), data, seconds)
+    place = output or OUTPUT / ("quick" if quick else "full")
+    built = beside.possible(further, lambda line: click.echo(line, err=True)) if not only_page else []
+    run = Run(rows, effort, names, versions(names), place, data, seconds, commit(), built)
     if resume:
         run = run._replace(rows=[row for row in rows if not played(run, row.key)])
     if run.rows and not only_page:
@@ -135,7 +155,7 @@ def rows_of(effort: Effort) -> list[Row]:
 
 
 def versions(names: tuple[str, str]) -> tuple[str, str]:
-    """Of both programs; builds the load generator too. Raises click.ClickException where something is missing."""
+    """The versions of both programs; builds the load generator too. Raises click.ClickException if one is missing."""
     try:
         load.program()
         return version(names[0]), version(names[1])
@@ -155,11 +175,13 @@ def selected(rows: list[Row], patterns: str) -> list[Row]:
 
 
 def played(run: Run, key: str) -> bool:
-    """Whether a row is kept of the same programs, with as many rounds, and without a failure."""
+    """Whether a row is kept of the same programs, with as many rounds and all further sides, and without a failure."""
     before = kept.load(run.kept_rows, key)
     if before is None or before.result.failure:
         return False
     around = before.circumstances
+    if not set(run.further) <= {*before.result.beside, *before.result.apart}:
+        return False
     return (around.names, around.versions) == (run.names, run.versions) and around.rounds >= run.effort.rounds
 
 
@@ -172,6 +194,7 @@ def compare(run: Run, console: Console) -> None:
         Watch(console, sum(2 * row.effort.rounds for row in run.rows)) as watch,
         Side("A", run.names[0], Path(directory) / "a") as a,
         Side("B", run.names[1], Path(directory) / "b") as b,
+        beside.running(run.further, Path(directory), watch.show_remark) as further,
     ):
         for side in (a, b):
             pace.wait()
@@ -182,12 +205,12 @@ def compare(run: Run, console: Console) -> None:
             began_s = time.monotonic()
             share_s = (over_s - began_s) * row.expected_s / expected_s
             expected_s -= row.expected_s
-            result = play(row, a, b, watch, began_s + share_s, pace)
+            result = play(row, a, b, watch, began_s + share_s, pace, further)
             kept.keep(run.kept_rows, Kept(result, run.circumstances(row, result, time.monotonic() - began_s)))
             ends += 2 * row.effort.rounds
             watch.advance(ends)
             show(result, watch)
-        for side in (a, b):
+        for side in (a, b, *further):
             side.keep_output(run.output)
 
 
@@ -203,6 +226,11 @@ def revive(sides: Sequence[Side], watch: Watch) -> None:
 def show(result: Result, watch: Watch) -> None:
     for comparison in result.comparisons():
         watch.show(comparison)
+    for program in result.beside:
+        for comparison in result.comparisons_with(program):
+            watch.show(comparison._replace(row=f"{comparison.row}, beside {program}"))
+    for program, reason in result.apart.items():
+        watch.show_remark(f"{result.title}: without {program}: {reason}")
     if result.failure:
         watch.show_failure(result.title, result.failure)
 

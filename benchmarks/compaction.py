@@ -40,7 +40,7 @@ DRAWN: Final = 1000
 
 
 class Load(NamedTuple):
-    """What is in a log."""
+    """The contents of a log."""
 
     record_bytes: int
     records: int

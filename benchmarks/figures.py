@@ -13,7 +13,7 @@ WANTED_RATIO: Final = 1.2
 
 
 class Figure(NamedTuple):
-    """What is measured: ``name`` is unique within its row; ``unit`` is what its number counts."""
+    """A figure to measure: ``name`` is unique within its row; ``unit`` is what its number counts."""
 
     name: str
     unit: str

@@ -18,7 +18,7 @@ FORM = 1
 
 
 class Circumstances(NamedTuple):
-    """What the figures of a row depend on, and when they were taken."""
+    """The conditions that the figures of a row depend on, and when they were taken."""
 
     names: tuple[str, str]
     versions: tuple[str, str]
@@ -30,6 +30,8 @@ class Circumstances(NamedTuple):
     """How long they were, in words."""
     took_s: float = 0.0
     """All of it."""
+    commit: str = ""
+    """The commit of the sources that were measured."""
 
 
 class Kept(NamedTuple):
@@ -53,7 +55,7 @@ def keep(directory: Path, kept: Kept) -> None:
 
 
 def load(directory: Path, key: str) -> Kept | None:
-    """What is kept of a row, if there is something that can be read."""
+    """The kept result of a row, if there is something that can be read."""
     try:
         read = json.loads((directory / f"{key}.json").read_text())
         return _parsed(read) if read["form"] == FORM else None
@@ -62,7 +64,7 @@ def load(directory: Path, key: str) -> Kept | None:
 
 
 def load_all(directory: Path, keys: Iterable[str], names: tuple[str, str]) -> list[Kept]:
-    """What is kept of these rows, of these two sides, in their order."""
+    """The kept results of these rows, of these two sides, in their order."""
     found = [load(directory, key) for key in keys]
     return [kept for kept in found if kept is not None and kept.circumstances.names == names]
 

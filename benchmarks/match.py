@@ -7,22 +7,22 @@ reason and the next one goes on.
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from benchmarks.beside import Beside
 from benchmarks.figures import Comparison, Figure, compare
 from benchmarks.pace import Pace
 from benchmarks.progress import Watch
 from benchmarks.rows import Effort, RoundError, Row, RowsOf
 from benchmarks.rows.row import Point
-from benchmarks.sides import Side
+from benchmarks.sides import Side, told
 
 SMALL_EFFORT = Effort(rounds=1, uncounted_rounds=0, warm_s=0, load_s=1, produced_mb=100, partitions=6)
 COLD_JVM = "apache-kafka"
 IMPORTS_S = 20.0
-"""What has no compiler that learns is warm when every module is loaded."""
-MOST_FAILURE_TEXT = 500
+"""The time after which a program without a compiler at run time counts as warm: when every module is loaded."""
 
 
 @dataclass
@@ -39,33 +39,47 @@ class Result:
     histogram_b: list[list[float]] = field(default_factory=list)
     failure: str | None = None
     slowness: list[float] = field(default_factory=list)
-    """Of the machine around each pair of rounds, 1 at its best."""
+    """The slowness of the machine around each pair of rounds, 1 at its best."""
     left_out: int = 0
     """Pairs of rounds that were played and do not count, since the machine was slow."""
+    beside: dict[str, list[dict[str, float]]] = field(default_factory=dict)
+    """The rounds of each further side, by its program: as many as of A and B, and in the same turns."""
+    apart: dict[str, str] = field(default_factory=dict)
+    """Why a further side did not play, by its program."""
 
     def comparisons(self) -> list[Comparison]:
         """One per figure; none when the row failed."""
         return [] if self.failure else compare(self.title, self.figures, self.a, self.b)
 
     def comparison(self, figure: str) -> Comparison | None:
-        """That of the figure so named, if the row did not fail."""
+        """The comparison of the figure with this name, if the row did not fail."""
         return next((each for each in self.comparisons() if each.figure.name == figure), None)
+
+    def comparisons_with(self, program: str) -> list[Comparison]:
+        """B beside a further side, which is A here; none where that did not play."""
+        if self.failure or program not in self.beside:
+            return []
+        return compare(self.title, self.figures, self.beside[program], self.b)
 
 
 class Pair(NamedTuple):
-    """A round of each side, and how slow the machine was around them at most: seconds of a fixed loop."""
+    """A round of each side, and how slow the machine was around them at most: seconds of a fixed loop.
+
+    ``beside`` holds the rounds of further sides, by program.
+    """
 
     a: dict[str, float]
     b: dict[str, float]
     loop_s: float
+    beside: Mapping[str, dict[str, float]] = {}
 
 
 MOST_PAIRS = 1.5
-"""So many times the rounds that are asked for are played at most."""
+"""The factor by which more rounds may be played than are asked for."""
 
 
 def calmest(pairs: Sequence[Pair], rounds: int) -> list[Pair]:
-    """So many pairs, those of the calmest machine, in the order they were played."""
+    """The pairs of the calmest machine, in the order they were played."""
     limit_s = sorted(pair.loop_s for pair in pairs)[:rounds][-1]
     return [pair for pair in pairs if pair.loop_s <= limit_s][:rounds]
 
@@ -94,8 +108,18 @@ def warm(side: Side, rows_of: RowsOf, keys: Sequence[str], seconds: float, say: 
                     return
 
 
-def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf, pace: Pace | None = None) -> Result:
+def play(
+    row: Row,
+    a: Side,
+    b: Side,
+    watch: Watch,
+    until_s: float = math.inf,
+    pace: Pace | None = None,
+    further: Sequence[Side] = (),
+) -> Result:
     """The rounds of one row, the sides taking turns, after the uncounted ones of each side.
+
+    The ``further`` sides play behind A and B in each round, if they can.
 
     No round begins but the first that would end after ``until_s`` on the monotonic clock, if it took as long as those
     before. Where the machine was slow, up to half as many again are played, and the calmest are kept.
@@ -107,6 +131,7 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf, pa
             return result
     pace = pace or Pace()
     opened: list[Side] = []
+    beside = Beside(row, further)
     side = a
     try:
         for side in (a, b):
@@ -115,6 +140,9 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf, pa
             row.open(side)
             for _ in range(row.effort.uncounted_rounds if row.warms_up else 0):
                 row.play(side)
+        for side in further:
+            watch.say(f"{row.title}: preparing {side.letter}")
+            beside.open(side)
         began_s = time.monotonic()
         pairs: list[Pair] = []
         while not _is_enough(pairs, row.effort.rounds, pace):
@@ -129,12 +157,18 @@ def play(row: Row, a: Side, b: Side, watch: Watch, until_s: float = math.inf, pa
                 loops_s.append(pace.look())
                 if len(pairs) < row.effort.rounds:
                     watch.advance()
-            pairs.append(Pair(values[0], values[1], max(loops_s)))
+            watch.say(f"{row.title}: round {len(pairs) + 1}, {beside.words}")
+            others = beside.play()
+            if others:
+                loops_s.append(pace.look())
+            pairs.append(Pair(values[0], values[1], max(loops_s), others))
         _keep(result, pairs, row.effort.rounds, pace)
         result.histogram_a, result.histogram_b = row.histogram_us(a), row.histogram_us(b)
     except Exception as failure:
         # Whatever it is: the rows behind it go on.
         result.failure = told(side, failure)
+    beside.close()
+    result.apart = {program: why for program, why in beside.apart.items() if program not in result.beside}
     for side in opened:
         try:
             row.close(side)
@@ -153,11 +187,5 @@ def _keep(result: Result, pairs: Sequence[Pair], rounds: int, pace: Pace) -> Non
     result.a, result.b = [pair.a for pair in kept], [pair.b for pair in kept]
     result.slowness = [round(pace.slowness(pair.loop_s), 2) for pair in kept]
     result.left_out = len(pairs) - len(kept)
-
-
-def told(side: Side, failure: Exception) -> str:
-    """One line: where, what, and whether the broker is still there."""
-    code = side.ended
-    gone = "" if code is None else f" (the broker has ended with code {code})"
-    words = " ".join(str(failure).split())
-    return f"on {side.letter} ({side.program}){gone}: {type(failure).__name__}: {words[:MOST_FAILURE_TEXT]}"
+    programs = set.intersection(*(set(pair.beside) for pair in pairs))
+    result.beside = {program: [pair.beside[program] for pair in kept] for program in sorted(programs)}

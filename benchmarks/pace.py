@@ -1,8 +1,8 @@
 """How fast the machine runs just now, beside its best.
 
-The cores of a virtual machine are often hyperthreads whose other half is somebody else's. While he works, the same loop
-takes 1.6 times as long, for seconds at a time, and only one side of a round may meet that. So rounds begin when the
-machine is calm, and those in which it was not are played again.
+The cores of a virtual machine are often hyperthreads whose other half is somebody else's. While that one works, the
+same loop takes 1.6 times as long, for seconds at a time, and only one side of a round may meet that. So rounds begin
+when the machine is calm, and those in which it was not are played again.
 """
 
 import math
@@ -12,7 +12,7 @@ import time
 from typing import Final
 
 CALM: Final = 1.15
-"""So many times its best time a loop may take on a calm machine."""
+"""The factor of its best time that a loop may take on a calm machine."""
 MOST_CORES: Final = 8
 LOOPS: Final = 5
 STEPS: Final = 50_000
@@ -62,7 +62,7 @@ class Pace:
         return self.slowness(taken_s) <= CALM
 
     def wait(self, most_s: float = WAIT_S) -> float:
-        """What ``look`` says as soon as the machine is calm, or after so long."""
+        """The result of ``look`` as soon as the machine is calm, or after this time."""
         until_s = time.monotonic() + most_s
         while not self.is_calm(taken_s := self.look()) and time.monotonic() < until_s:
             time.sleep(LOOK_AGAIN_S)

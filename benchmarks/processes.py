@@ -1,4 +1,4 @@
-"""What a process and its descendants cost, read from Linux's ``/proc``.
+"""The cost of a process and its descendants, read from Linux's ``/proc``.
 
 CPU seconds come from each process's CPU clock, in nanoseconds, with all its threads, ended ones too; children that
 ended between two readings add to their parent in steps of 10 ms. Memory is resident set size, as ``ps`` shows it.
@@ -47,7 +47,7 @@ def cpu_seconds(pid: int) -> float:
 
 
 def process_cpu_clock(pid: int) -> int:
-    """What clock_getcpuclockid(3) answers: the clock that runs while any thread of the process does."""
+    """The result of clock_getcpuclockid(3): the clock that runs while any thread of the process does."""
     return ~pid << 3 | SCHEDULER_CLOCK
 
 

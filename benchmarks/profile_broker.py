@@ -1,4 +1,4 @@
-"""Where a kpybroker spends its CPU while it plays one row.
+"""A profile of a kpybroker's CPU time while it plays one row.
 
     python -m benchmarks.profile_broker ROW [--by sample|cprofile|perf|strace] [--rounds N] [--top N]
 
@@ -29,7 +29,7 @@ TITLES: Final = {"functions": "by function", "lines": "by line", "with_callees":
 
 
 def launcher(by: str, output: Path) -> Sequence[str]:
-    """What goes before the program so that it is observed."""
+    """The command before the program, which observes it."""
     match by:
         case "sample":
             return [sys.executable, str(SAMPLING), str(output)]

@@ -1,4 +1,4 @@
-"""What a person at a terminal sees of a run: which round is played, how many are left, and each result as it comes."""
+"""The progress of a run at a terminal: which round is played, how many are left, and each result as it comes."""
 
 from types import TracebackType
 from typing import Self
@@ -30,7 +30,7 @@ class Watch:
         self._progress.stop()
 
     def say(self, text: str) -> None:
-        """What is done now."""
+        """Show the current step."""
         self._progress.update(self._task, description=escape(text))
 
     def advance(self, to: int | None = None) -> None:
@@ -46,6 +46,10 @@ class Watch:
         spread = f"({ratios.smallest:.2f}-{ratios.largest:.2f})"
         line = f"[{COLOURS[comparison.verdict]}]{ratios.median:6.2f}[/] {spread:>14}  "
         self._progress.console.print(f"{line}{comparison.row}: {comparison.figure.name}", soft_wrap=True)
+
+    def show_remark(self, text: str) -> None:
+        """A line that stays."""
+        self._progress.console.print(escape(text), soft_wrap=True)
 
     def show_failure(self, title: str, failure: str) -> None:
         self._progress.console.print(f"[red]FAILED[/] {escape(title)}: {escape(failure)}", soft_wrap=True)

@@ -12,7 +12,18 @@ from benchmarks.match import Result
 from benchmarks.pace import CALM
 
 ROUNDS = 5
-"""So many are due."""
+"""The rounds that are due."""
+CEILING = "ceiling"
+BROKER_CPU = "broker CPU"
+CEILING_CPU_AIM = 1.5
+"""The aim for a broker's CPU per request, as a multiple of the ceiling's."""
+WORDS = {
+    CEILING: "The ceiling is a C program of one thread that receives, writes, sends and answers the same bytes, and "
+    "does nothing else: what the machine allows where one thread is the limit. Of its throughput 1.00 would be all; "
+    f"at most {CEILING_CPU_AIM} times its broker CPU is the aim. ",
+    "kfake": "kfake is franz-go's broker for tests, in Go. ",
+}
+"""The descriptions of further sides, by program."""
 
 
 def markdown(rows: Sequence[Kept]) -> str:
@@ -28,7 +39,8 @@ def markdown(rows: Sequence[Kept]) -> str:
         if result.failure:
             lines.append(f"| {result.title} | | | | | | FAILED |")
     around = explained([kept.circumstances for kept in rows])
-    return "\n".join([*lines, "", *around, "", *calmness(results), *verdict(results)]) + "\n"
+    further = [line for program in further_sides(results) for line in beside(results, program, names[1])]
+    return "\n".join([*lines, "", *around, "", *calmness(results), *verdict(results), *further]) + "\n"
 
 
 def line(comparison: Comparison) -> str:
@@ -37,6 +49,42 @@ def line(comparison: Comparison) -> str:
     range_ = f"{ratios.smallest:.2f}-{ratios.largest:.2f}"
     cells = [comparison.row, f"{figure.name}, {figure.unit}", a, b, f"**{ratios.median:.2f}**", range_]
     return f"| {' | '.join(cells)} | {'' if comparison.verdict == 'ok' else comparison.verdict} |"
+
+
+def further_sides(results: Sequence[Result]) -> list[str]:
+    """The programs that played beside A and B in some row, or were to."""
+    return sorted({program for result in results for program in (*result.beside, *result.apart)})
+
+
+def beside(results: Sequence[Result], program: str, name_of_b: str) -> list[str]:
+    """The table of a further side: its figures, B's, and how many times its own those are; then what it left out."""
+    lines = [
+        "",
+        f"## Beside {program}",
+        "",
+        f"{WORDS.get(program, '')}Quotients are taken round by round.",
+        "",
+    ]
+    lines.append(f"| row | figure | {program} | B: {name_of_b} | B / {program} | min-max | |")
+    lines.append("|---|---|---:|---:|---:|---:|---|")
+    comparisons = [each for result in results for each in result.comparisons_with(program)]
+    lines += [line_beside(each, program) for each in comparisons]
+    reasons: dict[str, list[str]] = {}
+    for result in results:
+        if program in result.apart:
+            reasons.setdefault(result.apart[program], []).append(result.key)
+    return [*lines, "", *(f"- without {program}: {', '.join(keys)}: {reason}" for reason, keys in reasons.items())]
+
+
+def line_beside(comparison: Comparison, program: str) -> str:
+    """One figure; that of the broker's CPU beside the ceiling has an aim."""
+    figure = comparison.figure
+    times = spread([b / a if a else 0.0 for a, b in zip(comparison.a, comparison.b, strict=True)])
+    theirs, ours = (shown(spread(side).median) for side in (comparison.a, comparison.b))
+    reached = program == CEILING and figure.name == BROKER_CPU and times.median <= CEILING_CPU_AIM
+    range_ = f"{times.smallest:.2f}-{times.largest:.2f}"
+    cells = [comparison.row, f"{figure.name}, {figure.unit}", theirs, ours, f"**{times.median:.2f}**", range_]
+    return f"| {' | '.join(cells)} | {'aim' if reached else ''} |"
 
 
 def half_range_percent(values: Sequence[float]) -> float:

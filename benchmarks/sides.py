@@ -27,23 +27,31 @@ ADMIN_TIMEOUT_S: Final = 30
 LEADERS_TIMEOUT_S: Final = 120
 """A thousand partitions take a broker on a busy disk more than half a minute."""
 HOST: Final = "127.0.0.1"
+MOST_FAILURE_TEXT: Final = 500
 
 
 class Kpybroker(BrokerProcess):
-    """kpybroker as an environment has it installed; ``launcher`` goes before its path."""
+    """kpybroker as an environment has it installed; ``launcher`` goes before its path.
+
+    ``advertised`` is the address that clients get, if it is not the one where it listens.
+    """
 
     program = "kpybroker"
     path = Path(sys.executable).with_name("kpybroker")
     """The command that is started: this environment's, unless ``--kpybroker`` names another one's."""
 
-    def __init__(self, directory: Path, launcher: Sequence[str] = ()) -> None:
+    def __init__(self, directory: Path, launcher: Sequence[str] = (), advertised: Address | None = None) -> None:
         super().__init__(directory, free_port())
         self.launcher = launcher
+        self.advertised = advertised
         self.http_port = free_port()
 
     def command(self) -> Sequence[str]:
-        data, listen = str(self.directory / "data"), self.bootstrap_servers
+        data, listen = str(self.data), self.bootstrap_servers
         started = [*self.launcher, str(self.path), "start", "--data", data, "--listen", listen]
+        if self.advertised:
+            host, port = self.advertised
+            started += ["--override", f"advertised.listeners=PLAINTEXT://{host}:{port}"]
         return [*started, "--http", f"{HOST}:{self.http_port}"]
 
 
@@ -60,7 +68,7 @@ PROGRAMS: Final[dict[str, Callable[[Path], BrokerProcess]]] = {"apache-kafka": a
 
 
 def version(program: str) -> str:
-    """What a key of PROGRAMS stands for now, in words. Raises SideError."""
+    """The program that a key of PROGRAMS stands for now, in words. Raises SideError."""
     if program == "apache-kafka":
         return f"Apache Kafka {KAFKA_VERSION}"
     try:
@@ -79,6 +87,21 @@ class Side:
     def __init__(self, letter: str, program: str, directory: Path, broker: BrokerProcess | None = None) -> None:
         self.letter, self.program, self.directory = letter, program, directory
         self.broker = broker or PROGRAMS[program](directory / "broker")
+
+    def refuses(self, row: str) -> str | None:  # noqa: ARG002  most sides play all
+        """Why it cannot play the row of this key, if it cannot."""
+        return None
+
+    @property
+    def last_words(self) -> str:
+        """The last words of its program, where they tell more than the failure of its client."""
+        return ""
+
+    def rehearse(self, play: Callable[[], object]) -> None:
+        """A row is open, and ``play`` does a short round of it, which does not count."""
+
+    def end_row(self) -> None:
+        """No more rounds of the row that was rehearsed: it is closed next."""
 
     def __enter__(self) -> Self:
         self.broker.__enter__()
@@ -163,7 +186,7 @@ class Side:
 
     def deleted_logs(self) -> int:
         """How many logs of deleted topics are still on the disk, and may be open."""
-        return sum(1 for _ in (self.broker.directory / "data").glob("*-delete"))
+        return sum(1 for _ in self.broker.data.glob("*-delete"))
 
     def record_count(self, topic: str, partitions: int) -> int:
         """How many records the topic got by its offsets, so that a round can prove it. Raises SideError."""
@@ -176,3 +199,11 @@ class Side:
         """Error code and end offset of each partition."""
         answer = ask(self.address, frames.latest_offsets(topic, partitions))
         return frames.answered_offsets(topic, partitions, answer)
+
+
+def told(side: Side, failure: Exception) -> str:
+    """The failure in one line: where, what, and whether the broker is still there."""
+    code = side.ended
+    gone = "" if code is None else f" (the broker has ended with code {code})"
+    words = " ".join(str(failure).split())
+    return f"on {side.letter} ({side.program}){gone}: {type(failure).__name__}: {words[:MOST_FAILURE_TEXT]}"

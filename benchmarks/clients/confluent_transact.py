@@ -2,7 +2,7 @@
 
     python -m benchmarks.clients.confluent_transact BOOTSTRAP TOPIC COUNT BYTES IN_ONE ABORTED_OF
 
-Each transaction has IN_ONE records; every ABORTED_OF-th is aborted, and comes besides. Prints how long it took.
+Each transaction has IN_ONE records; every ABORTED_OF-th is aborted, and comes in addition. Prints how long it took.
 """
 
 import json

@@ -95,7 +95,7 @@ def fetch_rate(printed: str) -> float:
 
 
 def mean_latency_ms(printed: str) -> float:
-    """From what EndToEndLatency prints. Raises ClientError."""
+    """The mean that EndToEndLatency prints. Raises ClientError."""
     found = LATENCY.search(printed)
     if found is None:
         raise ClientError(f"EndToEndLatency printed no result:\n{printed}")

@@ -28,7 +28,7 @@ PATIENCE_S: Final = 280
 
 
 class Work:
-    """What a round asks for, each returning the number of records that were moved."""
+    """The jobs that a round asks for, each returning the number of records that were moved."""
 
     def __init__(self, spark: SparkSession, directory: Path) -> None:
         self.spark = spark
@@ -38,7 +38,7 @@ class Work:
         return self._write(bootstrap, topic, count, FILLING)
 
     def sink(self, bootstrap: str, topic: str, count: int) -> int:
-        """As people leave it: idempotent, acks=all, no linger."""
+        """The sink with its usual settings: idempotent, acks=all, no linger."""
         return self._write(bootstrap, topic, count, {})
 
     def _write(self, bootstrap: str, topic: str, count: int, options: dict[str, str]) -> int:

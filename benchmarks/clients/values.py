@@ -1,4 +1,4 @@
-"""What clients put into records: noise, or words of a small vocabulary where the records are to be compressed."""
+"""The values of records: noise, or words of a small vocabulary where the records are to be compressed."""
 
 import random
 

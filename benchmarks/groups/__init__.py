@@ -1,1 +1,1 @@
-"""What groups cost the event loop: loading a million commits, and a group of a thousand members that rebalances."""
+"""The cost of groups for the event loop: loading a million commits, and a rebalance of a group of a thousand."""

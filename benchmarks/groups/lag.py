@@ -28,7 +28,7 @@ class LoopLag:
             self._ask()
 
     def stop(self) -> str:
-        """What was seen, in words."""
+        """The findings, in words."""
         self._running = False
         late = sorted(self.late_s) or [0.0]
         median, p99, most = (1000 * late[at] for at in (len(late) // 2, len(late) * 99 // 100, -1))

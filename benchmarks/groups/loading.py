@@ -49,7 +49,7 @@ def config_of(directory: Path) -> BrokerConfig:
 
 
 def commits(count: int, partitions: int) -> Iterator[Record]:
-    """Commits of so many groups, one after the other."""
+    """Commits of a number of groups, one after the other."""
     now_ms = time.time_ns() // 1_000_000
     for number in range(count):
         place = number % partitions

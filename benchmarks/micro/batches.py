@@ -1,4 +1,4 @@
-"""What is done to each record batch: header, CRC, stamps, and the look into its records."""
+"""The work on each record batch: header, CRC, stamps, and the look into its records."""
 
 import random
 from collections.abc import Iterator, Sequence

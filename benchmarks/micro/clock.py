@@ -56,7 +56,7 @@ def calls_for(call: Callable[[], object], seconds: float) -> int:
 
 
 def spent(call: Callable[[], object], calls: int) -> float:
-    """CPU seconds of this thread for so many calls."""
+    """CPU seconds of this thread for a number of calls."""
     began = time.thread_time()
     for _ in range(calls):
         call()

@@ -4,6 +4,7 @@ The node is a real one, with its data in a temporary directory; only the connect
 pays beyond this is the event loop and the system calls of the socket.
 """
 
+import asyncio
 import logging
 import random
 import tempfile
@@ -13,11 +14,13 @@ from types import SimpleNamespace
 from typing import Any
 
 from benchmarks.micro.clock import Operation
-from benchmarks.raw import frames
+from benchmarks.raw import frames, many
+from kpybroker.calls.client import Client
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.steps import Work
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.event_loop import new_event_loop
 from kpybroker.node import Node
-from kpybroker.server.pending import Pending
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpywire.codec import encode
 from kpywire.header import encode_request_header
@@ -29,7 +32,8 @@ CREATE_TOPICS, CREATE_TOPICS_VERSION = 19, 7
 SIZE_PREFIX_BYTES = 4
 RECORDS = 150
 OPEN_FILES = 512
-FETCH_BYTES = 1 << 20
+FETCH_BYTES, FEW_BYTES = 1 << 20, 1 << 12
+FETCHED = (1, PARTITIONS)
 
 
 def operations() -> Iterator[Operation]:
@@ -61,6 +65,12 @@ def requests(node: Node) -> Iterator[Operation]:
     for name, offset in (("from the start", 0), ("near the end", node_end(node, 1) - RECORDS)):
         fetch = frames.fetch(TOPIC, 1, offset, max_bytes=FETCH_BYTES, min_bytes=1, max_wait_ms=500)
         yield Operation(f"Fetch of 1 MB {name}", serving(node, fetch.frame))
+    for partitions in FETCHED:
+        asked = {TOPIC: range(partitions)}
+        fetched = many.fetch(asked, offset=0, session=(0, -1), partition_bytes=FEW_BYTES, max_wait_ms=0)
+        yield Operation(
+            f"Fetch of few records of {partitions}", serving(node, fetched), per=partitions, unit="partition"
+        )
 
 
 def node_end(node: Node, partition: int) -> int:
@@ -70,8 +80,8 @@ def node_end(node: Node, partition: int) -> int:
 
 def serving(node: Node, frame: bytes) -> Callable[[], object]:
     """One request as it comes from a socket: bytes in a buffer that is used again for every frame."""
-    assert node.broker is not None
-    dispatch, connection = node.broker.dispatcher, any_connection()
+    assert node.dispatcher is not None
+    dispatch, connection = node.dispatcher, any_connection(node)
     scratch = bytearray(len(frame) - SIZE_PREFIX_BYTES)
     view, body = memoryview(scratch), frame[SIZE_PREFIX_BYTES:]
 
@@ -88,22 +98,39 @@ def serving(node: Node, frame: bytes) -> Callable[[], object]:
 def create_topic(node: Node, partitions: int = PARTITIONS) -> None:
     """Through the dispatcher, as a client would."""
     assert node.broker is not None
+    assert node.dispatcher is not None
     topic = CreatableTopic(name=TOPIC, num_partitions=partitions, replication_factor=1, assignments=[], configs=[])
     request = CreateTopicsRequest(topics=[topic], timeout_ms=30_000)
     header = encode_request_header(CREATE_TOPICS, CREATE_TOPICS_VERSION, 1, None)
-    reply = node.broker.dispatcher(any_connection(), memoryview(header + encode(request, CREATE_TOPICS_VERSION)))
-    assert isinstance(reply, Pending)
-    answered = node.loop.create_future()
-    reply.when_resolved(answered.set_result)
-    node.loop.run_until_complete(answered)
+    node.dispatcher(any_connection(node), memoryview(header + encode(request, CREATE_TOPICS_VERSION)))
+    while TOPIC not in node.broker.replicas.topics:
+        node.platform.loop.run_until_complete(asyncio.sleep(0.01))
 
 
-def any_connection() -> Any:
+def any_connection(node: Node) -> Any:
+    """A connection as the dispatcher needs one. Between two steps of its work, the loop turns once."""
+    slices = SimpleNamespace(begin=lambda work, *_: worked(node, work))
     return SimpleNamespace(
         arrived_ns=0,
-        calls={},
-        client_host="127.0.0.1",
-        listener_name="PLAINTEXT",
-        principal="User:ANONYMOUS",
-        server=SimpleNamespace(poller=SimpleNamespace(now_ms=0.0)),
+        client=Client("127.0.0.1", 1, "PLAINTEXT"),
+        costs=lambda *_, **_named: None,
+        server=SimpleNamespace(poller=SimpleNamespace(now_ms=0.0, worked_ns=0), scratch=None, slices=slices),
+        share=lambda work: worked(node, work),
     )
+
+
+def worked(node: Node, work: Work) -> Any:
+    """The response of work in steps."""
+    result = None
+    while True:
+        try:
+            pending = work.send(result)
+        except StopIteration as end:
+            return end.value
+        result = node.platform.loop.run_until_complete(asyncio.sleep(0) if pending is None else resolved(node, pending))
+
+
+def resolved(node: Node, pending: Pending) -> "asyncio.Future[Any]":
+    answered = node.platform.loop.create_future()
+    pending.when_resolved(answered.set_result)
+    return answered

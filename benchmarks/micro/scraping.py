@@ -24,11 +24,13 @@ def operations() -> Iterator[Operation]:
     node = Node(BrokerConfig.load(None, settings), loop, lambda line: print(line))
     loop.run_until_complete(node.start(MemoryDisk()))
     assert node.broker is not None
+    assert node.server is not None
+    assert node.dispatcher is not None
     create_topic(node, PARTITIONS)
     while any(replica.leader is None for replica in node.broker.replicas):
         loop.run_until_complete(asyncio.sleep(0.01))
-    watch = LoopWatch(loop, node.broker.server.complaints, (node.broker.dispatcher,), 0)
-    exposition = Exposition(node.broker.config, loop, of_broker(node.broker, watch))
+    watch = LoopWatch(loop, node.server.complaints, (node.dispatcher,), 0)
+    exposition = Exposition(node.broker.config, loop, of_broker(node.broker, node.server, watch))
     process = ProcessTables().tables()
     try:
         yield Operation("a scrape", lambda: list(exposition.pieces(process)), PARTITIONS, "partition")

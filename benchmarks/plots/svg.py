@@ -6,13 +6,13 @@ from math import log10
 from typing import NamedTuple
 
 COLOURS = ("#b5651d", "#1f6f8b")
-"""Of side A and of side B, in every plot."""
+"""The colours of side A and of side B, in every plot."""
 STYLE = (
     "body{font:14px/1.5 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}"
     "svg text{font:12px system-ui,sans-serif;fill:#333}h2{margin-top:2em}pre{white-space:pre-wrap}"
     ".curves{display:grid;grid-template-columns:1fr 1fr;gap:1em}figure{margin:0}figcaption{font-weight:600}"
 )
-"""Of the pages that plots stand in."""
+"""The style of the pages that have plots."""
 LEFT, RIGHT, TOP, BOTTOM = 64, 20, 12, 30
 LEGEND_LINE = 16
 DOT = 3
@@ -21,7 +21,7 @@ Position = tuple[float, float]
 
 
 class Frame(NamedTuple):
-    """Where values lie on the paper: both axes logarithmic, each over [low, high]."""
+    """The positions of values on the paper: both axes logarithmic, each over [low, high]."""
 
     width: int
     height: int
@@ -29,7 +29,7 @@ class Frame(NamedTuple):
     y: tuple[float, float]
 
     def place(self, x: float, y: float) -> Position:
-        """Of a pair of values, in units of the paper; values beyond an axis lie on its end."""
+        """The position of a pair of values, in units of the paper; values beyond an axis lie on its end."""
         across = self.width - LEFT - RIGHT
         down = self.height - TOP - BOTTOM
         return LEFT + part(self.x, x) * across, self.height - BOTTOM - part(self.y, y) * down
@@ -63,7 +63,7 @@ def grid_y(frame: Frame, text_of: Callable[[float], str]) -> Iterator[str]:
 
 
 def line(frame: Frame, points: Sequence[Position], side: int, *, dots: bool = False) -> Iterator[str]:
-    """Of side 0 or 1."""
+    """The line of side 0 or 1."""
     placed = [frame.place(*point) for point in points]
     path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
     yield f'<polyline points="{path}" fill="none" stroke="{COLOURS[side]}" stroke-width="2"/>'

@@ -18,7 +18,7 @@ PROTOCOL = "range"
 MEMBER_ID_REQUIRED = 79
 REBALANCE_IN_PROGRESS = 27
 ERROR = 4 + 4
-"""Where the error code of these answers stands, after the size prefix."""
+"""The position of the error code in these answers, after the size prefix."""
 
 
 def octets(data: bytes) -> bytes:
@@ -44,7 +44,7 @@ def subscription(topic: str, number: int) -> bytes:
 
 
 class Joined(NamedTuple):
-    """What a member learns by the answer to ``join_group``."""
+    """The facts that a member learns by the answer to ``join_group``."""
 
     error_code: int
     generation: int

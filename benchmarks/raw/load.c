@@ -245,7 +245,7 @@ static void end_to_end(const char *host, int port, uint64_t duration_ns, uint64_
     print_result((double)(now_ns() - start) / 1e9);
 }
 
-/* Reads answers of any size; only their size prefix is looked at. */
+/* Reads answers of any size; only their size prefix is read. */
 static void swallow_answer(struct connection *connection) {
     static unsigned char sink[1 << 20];
     uint32_t prefix;

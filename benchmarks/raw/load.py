@@ -3,10 +3,7 @@
 A generator in Python would take about as much CPU per request as the broker, on the same cores, and so measure itself.
 """
 
-import hashlib
 import json
-import os
-import shutil
 import subprocess
 import tempfile
 from bisect import bisect_right
@@ -16,11 +13,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from benchmarks.raw import compiled
 from benchmarks.raw.asking import Address
 from benchmarks.raw.frames import Fetch, Produce
 
 SOURCE: Final = Path(__file__).with_name("load.c")
-BUILD: Final = Path(__file__).resolve().parents[2] / "build" / "bench"
 
 
 class LoadError(RuntimeError):
@@ -28,7 +25,7 @@ class LoadError(RuntimeError):
 
 
 class Load(NamedTuple):
-    """What one round of load saw; ``histogram_us`` holds pairs of a latency and how many answers took that long."""
+    """The result of one round of load; ``histogram_us`` holds pairs of a latency and the number of answers with it."""
 
     answers: int
     seconds: float
@@ -41,7 +38,7 @@ class Load(NamedTuple):
 
 
 def together(rounds: Sequence[Load]) -> Load:
-    """What several rounds saw, one after the other, as if they had been one. There must be one."""
+    """The results of rounds, one after the other, as if they had been one. There must be one."""
     buckets: Counter[float] = Counter()
     for each in rounds:
         for latency_us, count in each.histogram_us:
@@ -65,26 +62,12 @@ def together(rounds: Sequence[Load]) -> Load:
     )
 
 
-def compiler() -> str | None:
-    """The machine's C compiler, if it has one."""
-    names = (os.environ.get("CC"), "cc", "gcc", "clang")
-    return next((found for name in names if name and (found := shutil.which(name))), None)
-
-
 def program() -> Path:
-    """The compiled generator; compiles it when its source changed. Raises LoadError."""
-    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()[:12]
-    target = BUILD / f"load-{digest}"
-    if target.exists():
-        return target
-    found = compiler()
-    if found is None:
-        raise LoadError("no C compiler (cc) on this machine: the raw load generator cannot be built")
-    BUILD.mkdir(parents=True, exist_ok=True)
-    built = subprocess.run([found, "-O2", "-o", str(target), str(SOURCE)], capture_output=True, text=True, check=False)
-    if built.returncode != 0:
-        raise LoadError(f"{found} {SOURCE.name}:\n{built.stderr}")
-    return target
+    """The compiled generator. Raises LoadError."""
+    try:
+        return compiled.program(SOURCE)
+    except compiled.CompileError as error:
+        raise LoadError(str(error)) from None
 
 
 def requests(

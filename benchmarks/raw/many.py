@@ -19,9 +19,9 @@ PRODUCE_VERSION: Final = 7
 FETCH_VERSION: Final = 12
 TIMEOUT_MS: Final = 60_000
 SESSION_OF_FETCH: Final = 4 + 4 + 4 + 4 + 1
-"""Where in the body of a Fetch its session id stands, and behind it the session epoch."""
+"""The position of the session id in the body of a Fetch; behind it is the session epoch."""
 FETCH_ERROR: Final = 4 + 1 + 4
-"""Where in its answer the error code stands, after the size prefix; behind it the session id."""
+"""The position of the error code in its answer, after the size prefix; behind it the session id."""
 
 Partitions = Mapping[str, Sequence[int]]
 """Partitions by topic."""
@@ -41,7 +41,7 @@ def compact_array(items: Sequence[bytes]) -> bytes:
 
 
 def create_topics(topics: Mapping[str, int], configs: Mapping[str, str]) -> bytes:
-    """CreateTopics v4 of topics with so many partitions each."""
+    """CreateTopics v4 of topics with a number of partitions each."""
     each = array([string(key) + string(value) for key, value in configs.items()])
     items = [string(name) + struct.pack(">ihi", count, 1, 0) + each for name, count in topics.items()]
     return frame(19, CREATE_TOPICS_VERSION, array(items) + struct.pack(">ib", TIMEOUT_MS, 0), header_end=b"")
@@ -197,6 +197,33 @@ class Reader:
     def i64(self) -> int:
         self._at += 8
         return int.from_bytes(self._data[self._at - 8 : self._at], "big", signed=True)
+
+    @property
+    def at(self) -> int:
+        return self._at
+
+    def uvarint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._data[self._at]
+            self._at += 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if not byte & 0x80:
+                return value
+
+    def compact(self) -> bytes:
+        """The bytes of a COMPACT_STRING or COMPACT_BYTES; empty where it is null."""
+        return self.take(max(0, self.uvarint() - 1))
+
+    def take(self, count: int) -> bytes:
+        self._at += count
+        return self._data[self._at - count : self._at]
+
+    def skip_tags(self) -> None:
+        for _ in range(self.uvarint()):
+            self.uvarint()
+            self.skip(self.uvarint())
 
     def string(self) -> str:
         """Empty where it is null."""

@@ -4,7 +4,7 @@ The protocol of the first generation, which librdkafka and kafka-python speak: p
 produced, the transaction is ended. While the markers of the last one are being written the broker answers
 CONCURRENT_TRANSACTIONS, and the producer asks again after a moment, as clients do.
 
-When the answer of a commit arrived is told by the kernel (``SO_TIMESTAMPNS``): this thread may be busy with the answers
+The kernel reports when the answer of a commit arrived (``SO_TIMESTAMPNS``): this thread may be busy with the answers
 of a hundred others by then, and what they wait for it is no time of the broker's.
 """
 
@@ -37,7 +37,7 @@ CONCURRENT_TRANSACTIONS: Final = 51
 NOT_READY: Final = frozenset({14, 15, 16, CONCURRENT_TRANSACTIONS})
 READ_BYTES: Final = 1 << 16
 SO_TIMESTAMPNS: Final = 35
-"""Of Linux; Python has no name for it."""
+"""An option of Linux's sockets; Python has no name for it."""
 TIMESTAMP: Final = struct.Struct("@qq")
 NOTE_BYTES: Final = socket.CMSG_SPACE(TIMESTAMP.size)
 THROTTLE_END: Final = 4 + 4 + 4
@@ -109,7 +109,7 @@ class Producer:
         self.sequence = 0
         self.received = b""
         self.note = b""
-        """What the kernel tells of the last answer: when it came."""
+        """The kernel's note on the last answer: when it came."""
         self.asked_s = 0.0
         self.began_s = 0.0
         self.producer_id, self.producer_epoch = identity(self.ask, transactional_id)
@@ -183,7 +183,7 @@ class Producer:
         self.connection.sendall(self._end)
 
     def committed(self, answer: bytes) -> Took:
-        """What it took until this answer."""
+        """The time until this answer."""
         (error,) = struct.unpack_from(">h", answer, THROTTLE_END)
         if error:
             raise TransactionError(f"EndTxn is answered with {error}")
@@ -207,7 +207,7 @@ IDLE, ADDING, PRODUCING, COMMITTING = range(4)
 
 
 class Run:
-    """Producers that do one transaction after the other, at once or in so many seconds' time each."""
+    """Producers that do one transaction after the other, at once or in a fixed time each."""
 
     def __init__(self, producers: Sequence[Producer], value: bytes, interval_s: float) -> None:
         self.producers = producers
@@ -216,7 +216,7 @@ class Run:
         self.took: list[Took] = []
         self._steps = dict.fromkeys(producers, IDLE)
         self._later: list[tuple[float, int]] = []
-        """When which producer begins, or asks once more: a heap."""
+        """The times at which producers begin, or ask once more: a heap."""
 
     def play(self, seconds: float) -> None:
         """Until each has ended its last transaction."""
@@ -242,7 +242,7 @@ class Run:
                         heappush(self._later, (again_s, key.data))
 
     def _go_on(self, producer: Producer, due_s: float, until_s: float) -> bool:
-        """What was to be done now; whether it has not done its last transaction."""
+        """Do the next step; whether it has not done its last transaction."""
         if self._steps[producer] == ADDING:
             producer.add()
         elif due_s < until_s:
@@ -273,8 +273,8 @@ class Run:
 def transact(producers: Sequence[Producer], value: bytes, seconds: float, per_second: float = 0.0) -> list[Took]:
     """Each producer one transaction after the other for so long; what each took.
 
-    ``per_second``: so many of all together, at even distances, instead of as many as can be. Who is late begins its
-    next one at once; what that took is counted from when it was to begin.
+    ``per_second``: the transactions of all together, at even distances, instead of as many as can be. A late producer
+    begins its next one at once; its time is counted from when it was to begin.
 
     Raises:
         TransactionError, OSError: the broker refuses a step, or leaves.

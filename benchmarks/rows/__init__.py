@@ -1,4 +1,4 @@
-"""What is measured: one class per kind of row. A row plays rounds on a side and knows nothing of the other side."""
+"""The measured rows: one class per kind of row. A row plays rounds on a side and knows nothing of the other side."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -24,7 +24,7 @@ RowsOf = Callable[[Effort], list[Row]]
 
 
 def speed_rows(effort: Effort) -> list[Row]:
-    """What one broker does with few partitions, in the order it is played and printed."""
+    """The rows of one broker with few partitions, in the order it is played and printed."""
     return [
         *produce_rows(effort),
         *consume_rows(effort),
@@ -40,7 +40,7 @@ def speed_rows(effort: Effort) -> list[Row]:
 
 
 def scale_rows(effort: Effort) -> list[Row]:
-    """What one broker does with much of everything."""
+    """The rows of one broker with much of everything."""
     return [
         *wide_rows(effort),
         *restart_rows(effort),
@@ -60,4 +60,4 @@ QUICK_ROWS: Final = (
     *("round-trip", "end-to-end", "rebalance-20", "commit-1", "lifecycle", "loaded-memory"),
     *("fetch-empty", "fetch-incremental"),
 )
-"""What five minutes are enough for."""
+"""The rows for which five minutes are enough."""

@@ -19,7 +19,7 @@ READERS = 2
 BATCH_BYTES = 100_000
 BATCHES_PER_FETCH = 10
 COLD_SHARE = 2 / 3
-"""Of the effort's megabytes: so much lies in the cold partition."""
+"""The share of the effort's megabytes that lies in the cold partition."""
 FORGET_EVERY_S = 0.1
 TAIL_PERIOD_US = 2_000
 """Both sides have as many records at the tail to serve: the sooner one would else have less time for the cold ones."""
@@ -28,7 +28,7 @@ TAIL_PERIOD_US = 2_000
 class TailBesideCold(RawRow):
     """A record every two milliseconds to a waiting Fetch, while two connections read a partition from the disk.
 
-    The kernel is told ten times a second to forget what lies in that partition's files.
+    Ten times a second the kernel drops that partition's files from its cache.
     """
 
     key = "tail-beside-cold"

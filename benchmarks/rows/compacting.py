@@ -26,7 +26,7 @@ BACKOFF_MS = "100"
 CHECKPOINT = "cleaner-offset-checkpoint"
 CALM_LOADS = 4
 FEWEST_ROUNDS = 3
-"""Of the tail beside a pass: the last one may reach beyond its end."""
+"""The fewest rounds of the tail beside a pass: the last one may reach beyond its end."""
 
 
 class TailBesideCompaction(RawRow):

@@ -61,7 +61,7 @@ def write_everywhere(conversation: Conversation, topics: dict[str, int]) -> None
 
 
 def pieces(topics: dict[str, int]) -> Iterator[dict[str, int]]:
-    """As many topics together as one request should name partitions of, one topic at least."""
+    """Groups of as many topics as one request should name partitions of, one topic at least."""
     piece: dict[str, int] = {}
     for name, count in topics.items():
         if piece and sum(piece.values()) + count > PARTITIONS_PER_REQUEST:

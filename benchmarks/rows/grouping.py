@@ -24,7 +24,7 @@ LOOK_EVERY_S = 0.05
 QUIET_S = 0.5
 READ_BYTES = 1 << 18
 MEMBERS_PER_ROUND = 2000
-"""A round goes on until so many members have been through a rebalance, and for three of them at least."""
+"""A round goes on until this number of members have been through a rebalance, and for three of them at least."""
 
 
 def await_coordinator(address: Address, group: str) -> None:
@@ -175,7 +175,7 @@ class Group:
 
 
 class Rebalance(Row):
-    """A group of so many members on connections of their own, one of which changes its subscription."""
+    """A group of members on connections of their own, one of which changes its subscription."""
 
     figures = (REBALANCE, SLOWEST, REBALANCE_CPU)
 

@@ -11,7 +11,7 @@ from benchmarks.sides import Side
 RATE = Figure("throughput", "records/s", True)
 CPU_PER_GB = Figure("broker CPU", "s/GB", False)
 SLOW_CLIENT_SHARE = 12
-"""A client in pure Python gets so many times fewer records, or a round would last minutes."""
+"""A client in pure Python gets fewer records by this factor, or a round would last minutes."""
 
 
 class Produce(Row):
@@ -78,7 +78,7 @@ class ProduceJava(Produce):
 
 
 def throughput_points(curve: str, shape: Shape, usual: Shape) -> tuple[Point, ...]:
-    """Where a row stands in the plots by size and by partitions: only if everything else is as usual."""
+    """The row's points in the plots by size and by partitions: only if everything else is as usual."""
     points = []
     if shape._replace(record_bytes=usual.record_bytes) == usual:
         points.append(Point(BY_SIZE, curve, shape.record_bytes, RATE.name))

@@ -24,11 +24,11 @@ STOP_TIMEOUT_S = 900.0
 """Apache Kafka needs minutes to flush ten thousand logs that were written to."""
 FILL_BATCH_BYTES = 100_000
 SPARE_DISK = 5
-"""The disk must have so many times free what is asked for: each broker writes it once."""
+"""The disk must have this multiple of the size free: each broker writes it once."""
 
 
 def fitting_gb(wanted_gb: float, directory: Path) -> float:
-    """What is wanted, or less where the disk is small."""
+    """The wanted size, or less where the disk is small."""
     return min(wanted_gb, max(0.1, shutil.disk_usage(directory).free / 1e9 // SPARE_DISK))
 
 

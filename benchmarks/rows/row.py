@@ -31,11 +31,11 @@ class Effort(NamedTuple):
     produced_mb: int
     partitions: int
     restart_gb: float = 0.1
-    """What lies in the topic of the row that restarts after SIGKILL."""
+    """The data in the topic of the row that restarts after SIGKILL."""
     compacted_gb: float = 0.4
-    """What is compacted beside a tail."""
+    """The data that is compacted beside a tail."""
     transactional_ids: int = 5_000
-    """What a coordinator knows when it is started."""
+    """The ids that a coordinator knows when it is started."""
 
     @property
     def words(self) -> str:
@@ -65,7 +65,7 @@ QUICK = Effort(rounds=3, uncounted_rounds=0, warm_s=40, load_s=1, produced_mb=15
 
 
 class Point(NamedTuple):
-    """Where one figure of a row stands in a plot: on which curve, and at which ``x`` of an axis that others share."""
+    """The place of a row's figure in a plot: on which curve, and at which ``x`` of an axis that others share."""
 
     axis: str
     curve: str
@@ -88,7 +88,7 @@ class Row(ABC):
         self.effort = effort
 
     def open(self, side: Side) -> None:  # noqa: B027  most rows need nothing
-        """What a side needs once before its first round, such as a topic with records."""
+        """Prepare what a side needs once before its first round, such as a topic with records."""
 
     @abstractmethod
     def play(self, side: Side) -> dict[str, float]:

@@ -1,4 +1,4 @@
-"""What the records of a throughput row are like and how they are sent, with the names that follow from it."""
+"""The records of a throughput row and how they are sent, with the names that follow from it."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -13,7 +13,7 @@ class Shape(NamedTuple):
     acks: str = "1"
     idempotent: bool = False
     smallest_bytes: int = 0
-    """Where it is not 0, sizes are spread evenly around ``record_bytes``, from this one on."""
+    """If it is not 0, sizes are spread evenly around ``record_bytes``, from this one on."""
 
     @property
     def sizes(self) -> tuple[int, int]:
@@ -27,7 +27,7 @@ class Shape(NamedTuple):
         return f"{smallest}" if smallest == largest else f"{smallest}-{largest}"
 
     def differs(self, usual: "Shape") -> Iterator[tuple[str, str]]:
-        """What is not as usual, each as the part of a key and in words."""
+        """The unusual properties, each as the part of a key and in words."""
         if self.partitions != usual.partitions:
             words = "1 partition" if self.partitions == 1 else f"{self.partitions} partitions"
             yield f"{self.partitions}p", words

@@ -17,7 +17,7 @@ from benchmarks.sides import Side
 RECORDS: Final = 5_000_000
 RECORD_BYTES: Final = 276
 SINK_SHARE: Final = 5
-"""The sink writes so many times fewer records than the source reads, since it takes longer for each."""
+"""The sink writes fewer records than the source reads, by this factor, since it takes longer for each."""
 IN_MEMORY: Final = Path("/dev/shm")
 """For Spark's checkpoints: it waits for the disk twice per micro-batch, which no broker can change."""
 BATCH = Figure("batch scan", "records/s", True)

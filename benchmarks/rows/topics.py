@@ -94,7 +94,7 @@ class CreatedTopics(Row):
 
 
 class Topics(CreatedTopics):
-    """So many topics with a partition each by one admin's requests; then lists and metadata of them."""
+    """A number of topics with a partition each by one admin's requests; then lists and metadata of them."""
 
     partitions = 1
     figures = (VISIBLE, WRITABLE, WRITTEN, CREATE_CPU, DESCRIBE_P50, METADATA_P50, METADATA_CPU, ONE_P50)

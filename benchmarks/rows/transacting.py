@@ -23,8 +23,8 @@ COMMIT_P50 = Figure("commit, p50", "ms", False)
 COMMIT_P99 = Figure("commit, p99", "ms", False)
 WHOLE_P50 = Figure("whole transaction, p50", "ms", False)
 WHOLE_P99 = Figure("whole transaction, p99", "ms", False)
-"""From its first request to the answer of its commit: whoever answers a commit sooner may let the next one begin later,
-since the markers of the last one have to be written before that."""
+"""From its first request to the answer of its commit: a broker that answers a commit sooner may let the next one
+begin later, since the markers of the last one have to be written before that."""
 CPU = Figure("broker CPU", "µs/transaction", False)
 LOADED = Figure("start to the last id answered, after SIGKILL", "ms", False)
 VALUE = b"x" * 100
@@ -36,11 +36,11 @@ LOAD_TIMEOUT_S = 300.0
 SOUNDINGS = 4
 """Rounds that tell how many transactions a second there can be: the first warms up."""
 LEAST_KEPT = 0.8
-"""Of the transactions a second that were asked for; with fewer it was not paced."""
+"""The least share of the transactions a second that were asked for; with fewer it was not paced."""
 
 
 class Transactions(Row):
-    """So many producers, each of which writes a record to so many partitions in one transaction after the other."""
+    """Producers that write a record to several partitions in one transaction after the other."""
 
     figures: tuple[Figure, ...] = (RATE, WHOLE_P50, WHOLE_P99, COMMIT_P50, COMMIT_P99, CPU)
 
@@ -63,7 +63,7 @@ class Transactions(Row):
         return self.transact(side, 0.0)
 
     def transact(self, side: Side, per_second: float) -> dict[str, float]:
-        """So many a second, or as many as can be."""
+        """The transactions a second, or as many as can be."""
         meter = Meter(side)
         try:
             took = transacting.transact(self.producers[side], VALUE, self.effort.load_s, per_second)
@@ -128,7 +128,7 @@ class ReadCommitted(Consume):
         running.client("confluent_transact", side.bootstrap_servers, topic, self.count, *fixed)
 
     def read(self, bootstrap: str, topic: str) -> float:
-        # librdkafka reads committed unless it is told otherwise.
+        # librdkafka reads committed unless it is configured otherwise.
         return self.count / running.client("confluent_consume", bootstrap, topic, self.shape.partitions, self.count)
 
 
@@ -162,7 +162,7 @@ class CoordinatorLoad(Row):
         return {LOADED.name: (self.answered(broker) - began_s) * 1000}
 
     def answered(self, broker: BrokerProcess) -> float:
-        """When the ids of all partitions of the coordinator's topic were answered."""
+        """The time when the ids of all partitions of the coordinator's topic were answered."""
         deadline_s = time.monotonic() + LOAD_TIMEOUT_S
         while True:
             try:

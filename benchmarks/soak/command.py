@@ -22,7 +22,7 @@ DIRECTORY = click.Path(path_type=Path, file_okay=False)
 COMMAND = click.Path(path_type=Path, dir_okay=False, exists=True)
 OUTPUT: Final = CHECKOUT / "build" / "bench" / "soak"
 SAMPLES: Final = 720
-"""About so many in a run, but not more than one a second."""
+"""About this number in a run, but not more than one a second."""
 STOP_TIMEOUT_S: Final = 90
 SETTINGS: Final = {
     "log.retention.check.interval.ms": "5000",

@@ -63,7 +63,7 @@ class Sampler:
 
 
 def parse(text: str) -> dict[str, float]:
-    """What a sample needs of a scrape; of quantiles the largest. Raises ValueError when something is missing."""
+    """The values of a scrape that a sample needs; of quantiles the largest. Raises ValueError if one is missing."""
     found = {}
     for name, labels, value in METRIC.findall(text):
         if name in (GC_TOTAL, LATE_TOTAL) or (name in (GC_PAUSE, LOOP_LAG) and WORST in labels):

@@ -17,7 +17,7 @@ MOST_POINTS: Final = 400
 
 
 class Sample(NamedTuple):
-    """What was seen at one moment; counters since the sample before."""
+    """The measurements of one moment; counters since the sample before."""
 
     at_s: float
     rss_mb: float
@@ -43,7 +43,7 @@ class Bound(NamedTuple):
 
 
 DESCRIPTORS_OF_A_TURN: Final = 40.0
-"""What topics that come and go hold at one moment and not at the next; a leak of one descriptor for each of them, or
+"""The descriptors that topics hold for a moment as they come and go; a leak of one descriptor for each of them, or
 for each connection, is hundreds within a minute."""
 BOUNDS: Final = (
     Bound("rss_mb", "resident memory, MB", 6.0, 8.0),
@@ -69,7 +69,7 @@ class Growth(NamedTuple):
 
 
 def after_warm_up(samples: Sequence[Sample]) -> list[Sample]:
-    """Those of the last three quarters of the time, of a short time the last half."""
+    """The samples of the last three quarters of the time, of a short time the last half."""
     if not samples:
         return []
     begin_s, end_s = samples[0].at_s, samples[-1].at_s

@@ -1,7 +1,7 @@
-"""What clients do to the broker during a soak: each class is one kind of client in a thread of its own.
+"""The clients of a soak: each class is one kind of client in a thread of its own.
 
-Moderate on purpose: what is looked for is growth, not speed. Each checks what it gets; the first thing that is wrong
-goes to ``Troubles`` and is told at the end.
+Moderate on purpose: the soak searches for growth, not speed. Each checks what it gets; the first thing that is wrong
+goes to ``Troubles`` and is reported at the end.
 """
 
 import random
@@ -39,7 +39,7 @@ ADMIN_TIMEOUT_S: Final = 30
 
 
 class Troubles:
-    """What went wrong, from any thread."""
+    """The failures, from any thread."""
 
     def __init__(self) -> None:
         self.lines: deque[str] = deque(maxlen=MOST_TROUBLES)
@@ -54,7 +54,7 @@ class Troubles:
 
 
 class Client(threading.Thread, ABC):
-    """Does ``turn`` again and again until it is told to stop."""
+    """Does ``turn`` again and again until it is stopped."""
 
     pause_s = 0.0
 

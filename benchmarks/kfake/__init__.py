@@ -1,0 +1,1 @@
+"""franz-go's kfake, a broker in Go for tests, as a side."""
