@@ -17,7 +17,7 @@ SUFFIX = ".sh"
 
 
 def parser(tool: str) -> argparse.ArgumentParser:
-    """What all tools understand."""
+    """The options that all tools understand."""
     options = argparse.ArgumentParser(tool, allow_abbrev=False)
     options.add_argument("--bootstrap-server", "--broker-list", required=True)
     return options

@@ -36,7 +36,7 @@ class Flight(NamedTuple):
 
 
 class Sums(NamedTuple):
-    """Of all flights from one airport on one UTC day: delay in minutes, distance in miles."""
+    """Sums over all flights from one airport on one UTC day: delay in minutes, distance in miles."""
 
     flights: int = 0
     cancelled: int = 0

@@ -1,14 +1,14 @@
 """Producing the flights with kafka-python: the event time is the record's timestamp, the carrier its key."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
 from kafka import KafkaProducer
 from kafka.admin import KafkaAdminClient, NewTopic
 from kafka.errors import TopicAlreadyExistsError
 
 from examples.flights.dataset import Flight
+from examples.progress import Advance
 
-Advance = Callable[[int], None]
 PARTITIONS = 4
 KEEP = {"retention.ms": "-1"}
 """Retention goes by the records' timestamps, and those are of 2013."""
@@ -30,7 +30,7 @@ def create_topics(bootstrap_servers: str, names: Iterable[str]) -> None:
 
 
 def send(bootstrap_servers: str, topic: str, flights: Iterable[Flight], sent: Advance) -> None:
-    """Produce them idempotently with acks=all; ``sent`` is told every thousand. Raises KafkaError."""
+    """Produce them idempotently with acks=all; ``sent`` is called after every thousand. Raises KafkaError."""
     producer = KafkaProducer(bootstrap_servers=bootstrap_servers, linger_ms=20, batch_size=128 * 1024)
     try:
         futures = []

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from examples.flights.dataset import Daily, Sums
-from examples.flights.sending import Advance
+from examples.progress import Advance
 
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{pyspark.__version__}"
 FLIGHT = "carrier string, flight int, origin string, dest string, dep_delay int, distance int"
@@ -64,7 +64,7 @@ def daily_sums(spark: SparkSession, bootstrap_servers: str, topic: str) -> DataF
 def run(stream: DataFrame, bootstrap_servers: str, topic: str, checkpoint: Path, read: Advance) -> None:
     """Take the stream as far as its input goes and end; started again, it goes on from its checkpoint.
 
-    ``read`` is told the records of each micro-batch.
+    ``read`` is called with the records of each micro-batch.
     """
     query = (
         stream.writeStream.format("kafka")

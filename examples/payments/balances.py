@@ -57,8 +57,8 @@ def balances(spark: SparkSession, bootstrap_servers: str) -> DataFrame:
 
 @click.command()
 @click.option("--bootstrap-server", required=True)
-@click.option("--directory", type=click.Path(path_type=Path), required=True, help="For the checkpoint.")
-@click.option("--to-the-end", is_flag=True, help="Work on what is there and end, instead of waiting for more.")
+@click.option("--directory", type=click.Path(path_type=Path), required=True, help="The directory of the checkpoint.")
+@click.option("--to-the-end", is_flag=True, help="Work on the records that exist and end, instead of waiting for more.")
 def main(bootstrap_server: str, directory: Path, to_the_end: bool) -> None:
     """Go on from the checkpoint."""
     writer = (

@@ -1,4 +1,4 @@
-"""What the tills sell, as a pure function of till and basket number, and the totals that must come out of it.
+"""The sales of the tills, as a pure function of till and basket number, and the totals that must come out of them.
 
 A till that is killed and starts again sells the very same baskets, so what is right can be known without asking Kafka.
 """
@@ -13,7 +13,7 @@ CANCELLED_SHARE = 0.2
 
 
 class Payment(NamedTuple):
-    """So many cents to an account."""
+    """An amount in cents, paid to an account."""
 
     account: str
     cents: int
@@ -27,7 +27,7 @@ class Basket(NamedTuple):
 
 
 class Total(NamedTuple):
-    """Of one account."""
+    """The total of one account."""
 
     payments: int = 0
     cents: int = 0
@@ -45,7 +45,7 @@ def basket(till: int, number: int) -> Basket:
 
 
 def expected(tills: int, baskets: int) -> Totals:
-    """What must come out when every till has sold its baskets."""
+    """The totals that must come out when every till has sold its baskets."""
     totals: Totals = defaultdict(Total)
     for till in range(tills):
         for number in range(baskets):

@@ -1,4 +1,4 @@
-"""What is in the topics at the end, read by kafka-python from their beginnings to their ends."""
+"""The contents of the topics at the end, read by kafka-python from their beginnings to their ends."""
 
 import json
 import time

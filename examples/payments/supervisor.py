@@ -127,7 +127,7 @@ class Broker(Program):
 
 
 class Blow(NamedTuple):
-    """What was done to a program; SIGKILL gives it no chance to put anything in order."""
+    """A blow to a program; SIGKILL gives it no chance to put anything in order."""
 
     after_s: float
     program: str

@@ -2,7 +2,7 @@
 
 Each basket is one transaction: its payments, and the number of the next basket in a topic of its own. Both count or
 neither does, so a till that starts again reads how far it came and goes on there: no payment is lost, none made twice.
-Any error ends the program; whoever started it starts it again.
+Any error ends the program; its supervisor starts it again.
 """
 
 import json
