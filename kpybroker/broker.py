@@ -8,6 +8,7 @@ import os
 import random
 from typing import Any, NamedTuple
 
+from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.hosting.marker_writer import MarkerWriter
@@ -51,6 +52,7 @@ class Cluster(NamedTuple):
     """The way for requests that clients make."""
     nodes: Nodes
     lifecycle: Lifecycle
+    authorizer: Authorizer | None
 
 
 class Partitions(NamedTuple):
@@ -93,7 +95,7 @@ class Broker:
         self.config = config
         self.scheduler = scheduler
         self.image = image
-        self.controller, self.nodes, self.lifecycle = cluster
+        self.controller, self.nodes, self.lifecycle, self.authorizer = cluster
         self.replicas = partitions.replicas
         self.moves = partitions.moves
         self.fetchers = partitions.fetchers

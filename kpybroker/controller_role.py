@@ -6,6 +6,7 @@ decided here, or answered with NOT_CONTROLLER while another node's controller is
 
 from collections.abc import Mapping
 
+from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.client import Client
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import Scheduler
@@ -24,12 +25,14 @@ class ControllerRole:
         scheduler: Scheduler,
         controller: QuorumHost,
         supported_features: Mapping[str, tuple[int, int]],
+        authorizer: Authorizer | None,
     ) -> None:
         self.node_id = config.node_id
         self.config = config
         self.scheduler = scheduler
         self.controller = controller
         self.supported_features = supported_features
+        self.authorizer = authorizer
         self.unclean_elections = 0
         """The number since the start, as controllers count them."""
 

@@ -17,7 +17,8 @@ from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
-from kpybroker.assembly.replication import build_cleaners, build_directories
+from kpybroker.assembly.replication import build_kept
+from kpybroker.assembly.security import build_security
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -125,17 +126,18 @@ class Node:
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
-        role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS)
+        security = build_security(config, quorum.host)
+        role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
         current.when_changed(role.reconfigure)
-        directories = build_directories(config, platform, stored) if config.is_broker else None
+        kept = build_kept(config, platform, stored, disk) if config.is_broker else None
+        directories = None if kept is None else kept.directories
         server = self.server = Server(platform.loop, platform.scheduler, limits, directories, platform.sockets)
         current.when_changed(lambda changed: server.change_limits(socket_limits(changed)))
-        if directories is not None:
+        if kept is not None:
             request = registration(config, stored, ports.numbers, platform.rng)
-            lifecycle = build_lifecycle(config, platform, request, quorum, directories)
-            cleaners = build_cleaners(platform, disk)
-            broker = self.broker = build_broker(current, platform, quorum, lifecycle, directories, server, cleaners)
+            lifecycle = build_lifecycle(config, platform, request, quorum, kept.directories)
+            broker = self.broker = build_broker(current, platform, quorum, security, lifecycle, kept, server)
             clients = self.dispatcher = Dispatcher(
                 broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
             )
@@ -148,7 +150,8 @@ class Node:
         for listener in config.listeners:
             serves = controllers if listener in config.controller_listeners else clients
             with listening_on(listener):
-                self.ports[listener.name] = server.listen(listener.name, ports[listener], serves)
+                dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
+                self.ports[listener.name] = server.listen(listener.name, ports[listener], dispatch, open_channel)
         if broker is not None:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)

@@ -7,7 +7,8 @@ from random import Random
 from kpybroker.assembly.hosting import build_coordinators
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.quorum import QuorumParts, build_channel
-from kpybroker.assembly.replication import build_partitions
+from kpybroker.assembly.replication import Kept, build_partitions
+from kpybroker.assembly.security import Security
 from kpybroker.assembly.storage import StoredNode
 from kpybroker.broker import Broker, Cluster
 from kpybroker.config.broker import BrokerConfig
@@ -17,7 +18,6 @@ from kpybroker.lifecycle import Lifecycle, Times
 from kpybroker.metadata.features import SUPPORTED
 from kpybroker.network.nodes import Nodes
 from kpybroker.quorum.host import QuorumHost
-from kpybroker.replicas.cleaners import Cleaners
 from kpybroker.replicas.directories import Directories
 from kpybroker.server.listener import Server
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, Feature, Listener
@@ -27,15 +27,15 @@ def build_broker(
     current: CurrentConfig,
     platform: Platform,
     quorum: QuorumParts,
+    security: Security,
     lifecycle: Lifecycle,
-    directories: Directories,
+    kept: Kept,
     server: Server,
-    cleaners: Cleaners,
 ) -> Broker:
     """A broker that follows the metadata and its configuration from now on. Its requests come through ``server``."""
     config, image = current.config, quorum.host.image
-    cluster = _cluster(config, platform, quorum.host, lifecycle)
-    partitions = build_partitions(current, platform, directories, cluster, quorum.channel, cleaners)
+    cluster = _cluster(config, platform, quorum.host, lifecycle, security)
+    partitions = build_partitions(current, platform, kept, cluster, quorum.channel)
     coordinators = build_coordinators(current, platform, image, cluster, partitions.replicas, server)
     broker = Broker(config, platform.scheduler, platform.rng, image, cluster, partitions, coordinators)
     current.when_changed(broker.reconfigure)
@@ -43,12 +43,14 @@ def build_broker(
     return broker
 
 
-def _cluster(config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle) -> Cluster:
+def _cluster(
+    config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, security: Security
+) -> Cluster:
     # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
     forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms)
     nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.peers(config, "brokers"))
     platform.ends.callback(nodes.close)
-    return Cluster(forwarding, nodes, lifecycle)
+    return Cluster(forwarding, nodes, lifecycle, security.authorizer)
 
 
 def build_lifecycle(

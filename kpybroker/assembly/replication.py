@@ -1,6 +1,7 @@
 """The partitions of a broker: its directories, its replicas, and everything that works on them."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.storage import StoredNode
@@ -25,23 +26,29 @@ from kpystorage.disk import Disk
 from kpystorage.real_disk import RealDisk
 
 
-def build_directories(config: BrokerConfig, platform: Platform, stored: StoredNode) -> Directories:
-    """The log directories, those that cannot be used included."""
+class Kept(NamedTuple):
+    """The directories of a broker's logs, and the cleaners of the compacted ones."""
+
+    directories: Directories
+    cleaners: Cleaners
+
+
+def build_kept(config: BrokerConfig, platform: Platform, stored: StoredNode, disk: Disk) -> Kept:
+    """The log directories, those that cannot be used included, and their cleaners."""
     directories = Directories(stored.directories, platform.scheduler, platform.failed, stored.unusable)
     directories.cordon(cordoned_paths(config))
-    return directories
+    return Kept(directories, _cleaners(platform, disk))
 
 
 def build_partitions(
     current: CurrentConfig,
     platform: Platform,
-    directories: Directories,
+    kept: Kept,
     cluster: Cluster,
     channel: ControllerChannel,
-    cleaners: Cleaners,
 ) -> Partitions:
     """The partitions in these directories. ``channel`` is the way by which their changes are reported."""
-    config, scheduler = current.config, platform.scheduler
+    config, scheduler, (directories, cleaners) = current.config, platform.scheduler, kept
     node_id, epoch = config.node_id, cluster.lifecycle.epoch
     assignments = Assignments(scheduler, channel.send, node_id, epoch)
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
@@ -70,7 +77,7 @@ def build_partitions(
     )
 
 
-def build_cleaners(platform: Platform, disk: Disk) -> Cleaners:
+def _cleaners(platform: Platform, disk: Disk) -> Cleaners:
     """The cleaners of compacted logs: processes, or threads for a disk that lies in memory."""
     return Processes(platform.scheduler) if isinstance(disk, RealDisk) else Threads(platform.scheduler, disk)
 

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 from kpybroker.calls.askers import NOBODY, Asker
 from kpybroker.calls.client import Client
+from kpybroker.calls.principal import Principal
 from kpybroker.calls.steps import Work
 from kpybroker.counters import UNCOUNTED, ApiCounters
 
@@ -32,8 +33,10 @@ class Call:
         "client",
         "client_id",
         "counters",
+        "host",
         "listener_name",
         "peer",
+        "principal",
         "versions",
     )
 
@@ -56,6 +59,10 @@ class Call:
         self.client = client
         self.peer = peer
         self.listener_name = client.listener_name
+        self.principal: Principal = client.principal
+        """The sender of the request: the client, or the client of the broker that has forwarded the request."""
+        self.host = client.host
+        """The address from which the request came first."""
         self.asker: Asker = NOBODY
         """The counter of the client's metadata requests."""
 

@@ -3,24 +3,29 @@
 from collections.abc import Callable
 from typing import Any
 
+from kpybroker.calls.principal import ANONYMOUS, Principal
+
 UNKNOWN_SOFTWARE = ("unknown", "unknown")
-ANONYMOUS = "User:ANONYMOUS"
+PLAINTEXT = "PLAINTEXT"
 
 
 class Client:
     """One client, from the start of its connection to its end."""
 
     __slots__ = (
-        "calls", "host", "in_transactions", "listener_name", "on_close", "port", "principal", "reading", "software",
+        "calls", "host", "in_transactions", "listener_name", "on_close", "port", "principal", "reading",
+        "security_protocol", "software",
     )  # fmt: skip
 
-    def __init__(self, host: str, port: int, listener_name: str) -> None:
+    def __init__(self, host: str, port: int, listener_name: str, security_protocol: str = PLAINTEXT) -> None:
         self.host = host
         self.port = port
         self.listener_name = listener_name
+        self.security_protocol = security_protocol
         self.software = UNKNOWN_SOFTWARE
         """The name and version of its library, from ApiVersions (KIP-511)."""
-        self.principal = ANONYMOUS
+        self.principal: Principal = ANONYMOUS
+        """Its identity. To be changed by `authenticated` only."""
         self.calls: dict[tuple[int, int], Any] = {}
         """Request headers that the dispatcher has read before, by api key and version."""
         self.reading: Any = None
@@ -32,6 +37,11 @@ class Client:
 
     def __str__(self) -> str:
         return f"{self.host}:{self.port}"
+
+    def authenticated(self, principal: Principal) -> None:
+        """Its identity is known from now on."""
+        self.principal = principal
+        self.calls.clear()  # they name the principal that it had before
 
     def gone(self) -> None:
         """Release everything, when the connection has closed."""

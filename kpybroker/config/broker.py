@@ -143,6 +143,15 @@ class BrokerConfig:
         parse: Callable[[str], Any] = key.parse
         return LONG_MAX if text is None else int(parse(text))
 
+    def of_listener(self, listener: str, name: str, mechanism: str = "") -> Any:
+        """The value of a config for one listener, and there for one SASL mechanism: ``listener.name.LISTENER.NAME`` or
+        ``listener.name.LISTENER.MECHANISM.NAME`` counts before ``NAME``."""
+        prefix = f"listener.name.{listener.lower()}."
+        text = self.originals.get(f"{prefix}{mechanism.lower()}.{name}") if mechanism else None
+        if text is None:
+            text = self.originals.get(prefix + name)
+        return self[name] if text is None else KNOWN[name].parse(text)
+
     def is_set(self, name: str) -> bool:
         """Whether this config was set, so that its value is no default."""
         return name in self.originals

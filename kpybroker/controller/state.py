@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.config_rules import ConfigRules
 from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.kraft_version import KRaftVersion
@@ -53,7 +54,7 @@ class ControllerRequest(NamedTuple):
     ticket: Any
     message: Any
     api_version: int
-    principal: str = "User:ANONYMOUS"
+    principal: Principal = ANONYMOUS
 
 
 Decision = tuple[list[Any], Any]

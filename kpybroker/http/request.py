@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from typing import Final, NamedTuple
 
-from kpybroker.calls.client import ANONYMOUS
+from kpybroker.calls.principal import ANONYMOUS, Principal
 
 MOST_BODY_BYTES: Final = 1024 * 1024
 PLAIN: Final = "text/plain; charset=utf-8"
@@ -22,7 +22,7 @@ class Request(NamedTuple):
     query: str
     headers: Mapping[str, str]
     body: bytes = b""
-    principal: str = ANONYMOUS
+    principal: Principal = ANONYMOUS
 
 
 class Answer(NamedTuple):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.state import ControllerRequest
 from kpybroker.metadata import features
@@ -202,7 +203,7 @@ class QuorumHost:
         self._loader.subscribe(subscriber)
 
     def send(
-        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: str = "User:ANONYMOUS"
+        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: Principal = ANONYMOUS
     ) -> None:
         """Have a request decided; ``reply`` gets the response once it is committed.
 

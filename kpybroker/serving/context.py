@@ -3,6 +3,7 @@
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.fetch.sessions import Sessions
@@ -58,6 +59,8 @@ class Context(Protocol):
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
     controller: Controller
+    authorizer: Authorizer | None
+    """None if everybody may do everything. Handlers ask by `kpybroker.serving.permissions`."""
     producer_ids: ProducerIds
     groups: Shards
     transactions: Shards

@@ -5,7 +5,7 @@ from http import HTTPStatus
 
 import pytest
 
-from kpybroker.calls.client import ANONYMOUS
+from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.http.request import MOST_BODY_BYTES, Answer, Request, Route
 from kpybroker.http.server import HttpServer
 

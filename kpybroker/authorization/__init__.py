@@ -1,0 +1,1 @@
+"""ACLs, and the decisions of Kafka's ``StandardAuthorizer``. Pure."""

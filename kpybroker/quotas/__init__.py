@@ -1,0 +1,1 @@
+"""How much a client may ask for: rates, token buckets, whose quota counts. Pure."""

@@ -1,0 +1,45 @@
+"""Both halves of one SASL exchange, whatever the mechanism."""
+
+from typing import Protocol
+
+
+class AuthenticationFailed(Exception):
+    """A login that failed. ``text`` is for the other side, ``reason`` for this side's log: it may say more, such as
+    whether the user exists, and never holds a secret. ``final`` are the last bytes of the mechanism, if it has any for
+    a failure."""
+
+    def __init__(self, text: str, reason: str | None = None, final: bytes = b"") -> None:
+        super().__init__(text)
+        self.text = text
+        self.reason = text if reason is None else reason
+        self.final = final
+
+
+class ServerExchange(Protocol):
+    """The server's half. It begins with the client's first message."""
+
+    is_complete: bool
+    """Whether the client is authenticated: the fields below are valid."""
+    authorization_id: str
+    """The name of the principal."""
+    token_authenticated: bool
+    """Whether a delegation token was used."""
+    expires_ms: int | None
+    """The time at which the credential expires, in ms since the epoch; None if it does not."""
+
+    def respond(self, message: bytes) -> bytes:
+        """The answer to a message of the client. Raises AuthenticationFailed."""
+
+
+class ClientExchange(Protocol):
+    """The client's half."""
+
+    is_complete: bool
+    """Whether the server has proved what the mechanism lets it prove; nothing more is to be sent."""
+
+    def first(self) -> bytes:
+        """The first message."""
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """The answer to a challenge; None after the last one. Raises AuthenticationFailed if the server is not the one
+        that knows the credential, or says why it refuses."""

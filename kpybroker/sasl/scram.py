@@ -1,0 +1,208 @@
+"""SASL SCRAM (RFC 5802, RFC 7677) as Kafka speaks it: keys and messages of SCRAM-SHA-256 and SCRAM-SHA-512.
+
+There is no channel binding, and passwords are used as they are (no SASLprep). The halves of an exchange are in
+`kpybroker.sasl.scram_server` and `kpybroker.sasl.scram_client`.
+"""
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from binascii import Error as Base64Error
+from typing import Final, NamedTuple
+
+MIN_ITERATIONS: Final = 4096
+MAX_ITERATIONS: Final = 16384
+TOKEN_AUTH: Final = "tokenauth"
+"""The extension of a client's first message that says: user and password are a delegation token (KIP-48)."""
+GS2_HEADER: Final = "n,,"
+_BASE64: Final = "[A-Za-z0-9+/]+={0,2}"
+_CLIENT_FIRST: Final = re.compile(
+    r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)*))?,"
+    r"(?P<bare>n=(?P<user>(?:[^=,\0]|=2C|=3D)+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?P<extensions>(?:,[A-Za-z]+=[^,\0]+)*))"
+)
+_SERVER_FIRST: Final = re.compile(
+    rf"r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+),s=(?P<salt>{_BASE64}),i=(?P<iterations>[0-9]{{1,9}})(?:,[A-Za-z]+=[^,\0]+)*"
+)
+_CLIENT_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c=(?P<binding>{_BASE64}),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[A-Za-z]+=[^,\0]+)*)"
+    rf",p=(?P<proof>{_BASE64})"
+)
+_SERVER_FINAL: Final = re.compile(rf"(?:e=(?P<error>[^,\0]+)|v=(?P<signature>{_BASE64}))(?:,[A-Za-z]+=[^,\0]+)*")
+
+
+class Malformed(Exception):
+    """A message that is none of SCRAM."""
+
+
+class ScramMechanism(NamedTuple):
+    """One of the two mechanisms."""
+
+    name: str
+    code: int
+    """Kafka's number in requests and records (``ScramMechanism.type``)."""
+    digest: str
+
+    def hash(self, data: bytes) -> bytes:
+        return hashlib.new(self.digest, data).digest()
+
+    def hmac(self, key: bytes, data: bytes) -> bytes:
+        return hmac.digest(key, data, self.digest)
+
+    def salted_password(self, password: str, salt: bytes, iterations: int) -> bytes:
+        """PBKDF2. Takes milliseconds: not for the event loop."""
+        return hashlib.pbkdf2_hmac(self.digest, password.encode(), salt, iterations)
+
+    def credential(self, salted_password: bytes, salt: bytes, iterations: int) -> "ScramCredential":
+        """The part of a password that a server stores."""
+        client_key = self.hmac(salted_password, b"Client Key")
+        return ScramCredential(salt, self.hash(client_key), self.hmac(salted_password, b"Server Key"), iterations)
+
+
+SCRAM_SHA_256: Final = ScramMechanism("SCRAM-SHA-256", 1, "sha256")
+SCRAM_SHA_512: Final = ScramMechanism("SCRAM-SHA-512", 2, "sha512")
+MECHANISMS: Final = {each.name: each for each in (SCRAM_SHA_256, SCRAM_SHA_512)}
+BY_CODE: Final = {each.code: each for each in MECHANISMS.values()}
+
+
+class ScramCredential(NamedTuple):
+    """The part that a server knows of a user's password (``ScramCredential``)."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+class ClientFirst(NamedTuple):
+    """``n,,n=user,r=nonce``."""
+
+    user: str
+    nonce: str
+    authorization_id: str = ""
+    extensions: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def bare(self) -> str:
+        """The message without its GS2 header."""
+        further = "".join(f",{name}={value}" for name, value in self.extensions)
+        return f"n={escaped(self.user)},r={self.nonce}{further}"
+
+    @property
+    def header(self) -> str:
+        """The GS2 header."""
+        return f"n,{f'a={escaped(self.authorization_id)}' if self.authorization_id else ''},"
+
+    def encode(self) -> bytes:
+        return (self.header + self.bare).encode()
+
+
+class ServerFirst(NamedTuple):
+    """``r=nonce,s=salt,i=iterations``."""
+
+    nonce: str
+    salt: bytes
+    iterations: int
+
+    def encode(self) -> bytes:
+        return f"r={self.nonce},s={b64encode(self.salt).decode()},i={self.iterations}".encode()
+
+
+class ClientFinal(NamedTuple):
+    """``c=binding,r=nonce,p=proof``."""
+
+    binding: bytes
+    nonce: str
+    proof: bytes
+    without_proof: str
+
+    @classmethod
+    def made(cls, header: str, nonce: str, proof: bytes = b"") -> "ClientFinal":
+        """The message over a GS2 header."""
+        binding = header.encode()
+        return cls(binding, nonce, proof, f"c={b64encode(binding).decode()},r={nonce}")
+
+    def encode(self) -> bytes:
+        return f"{self.without_proof},p={b64encode(self.proof).decode()}".encode()
+
+
+class ServerFinal(NamedTuple):
+    """``v=signature``, or ``e=error``."""
+
+    signature: bytes = b""
+    error: str = ""
+
+    def encode(self) -> bytes:
+        return (f"e={self.error}" if self.error else f"v={b64encode(self.signature).decode()}").encode()
+
+
+def escaped(name: str) -> str:
+    """A name as a saslname: ``=`` and ``,`` are written as ``=3D`` and ``=2C``."""
+    return name.replace("=", "=3D").replace(",", "=2C")
+
+
+def unescaped(name: str) -> str:
+    """The name of a saslname."""
+    return name.replace("=2C", ",").replace("=3D", "=")
+
+
+def decode_client_first(data: bytes) -> ClientFirst:
+    """Raises Malformed."""
+    found = _fields(_CLIENT_FIRST, data)
+    pairs = [each.partition("=") for each in found["extensions"].split(",") if each]
+    return ClientFirst(
+        unescaped(found["user"]),
+        found["nonce"],
+        unescaped(found["authorization_id"] or ""),
+        tuple((name, value) for name, _, value in pairs),
+    )
+
+
+def decode_server_first(data: bytes) -> ServerFirst:
+    """Raises Malformed."""
+    found = _fields(_SERVER_FIRST, data)
+    return ServerFirst(found["nonce"], _bytes(found["salt"]), int(found["iterations"]))
+
+
+def decode_client_final(data: bytes) -> ClientFinal:
+    """Raises Malformed."""
+    found = _fields(_CLIENT_FINAL, data)
+    return ClientFinal(_bytes(found["binding"]), found["nonce"], _bytes(found["proof"]), found["without_proof"])
+
+
+def decode_server_final(data: bytes) -> ServerFinal:
+    """Raises Malformed."""
+    found = _fields(_SERVER_FINAL, data)
+    if found["error"]:
+        return ServerFinal(error=found["error"])
+    return ServerFinal(_bytes(found["signature"]))
+
+
+def auth_message(client_first: ClientFirst, server_first: bytes, client_final: ClientFinal) -> bytes:
+    """The text that both sides sign."""
+    return b",".join((client_first.bare.encode(), server_first, client_final.without_proof.encode()))
+
+
+def xor(one: bytes, other: bytes) -> bytes:
+    """Both must have the same length."""
+    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+
+
+def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
+    try:
+        found = pattern.fullmatch(data.decode())
+    except UnicodeDecodeError:
+        found = None
+    if found is None:
+        raise Malformed("a message that is none of SCRAM")
+    return found.groupdict()
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except Base64Error:
+        raise Malformed("a field of a SCRAM message is not base64") from None

@@ -1,0 +1,1 @@
+"""TLS, without connections: key stores, trust stores, contexts, the names in certificates."""

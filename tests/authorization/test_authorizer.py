@@ -1,0 +1,81 @@
+"""The authorizer: which ACLs count, and what they allow (``StandardAuthorizer``)."""
+
+import pytest
+
+from kpybroker.authorization.authorizer import Authorizer
+from kpybroker.authorization.resources import Operation, PatternType, Permission, ResourceType
+from kpybroker.calls.principal import Principal
+from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord
+
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
+HOST = "10.0.0.7"
+
+
+def acl(
+    name: str,
+    operation: Operation,
+    permission: Permission = Permission.ALLOW,
+    pattern: PatternType = PatternType.LITERAL,
+    principal: str = "User:alice",
+    host: str = "*",
+) -> AccessControlEntryRecord:
+    return AccessControlEntryRecord(
+        id=bytes(16),
+        resource_type=ResourceType.TOPIC,
+        resource_name=name,
+        pattern_type=pattern,
+        principal=principal,
+        host=host,
+        operation=operation,
+        permission_type=permission,
+    )
+
+
+def authorizer(*acls: AccessControlEntryRecord, allows_without_acl: bool = False) -> Authorizer:
+    made = Authorizer(frozenset([BOB]), allows_without_acl=allows_without_acl)
+    by_id = {number.to_bytes(16): each for number, each in enumerate(acls)}
+    made.acls_changed(by_id, by_id)
+    return made
+
+
+@pytest.mark.parametrize(
+    ("acls", "allowed", "denied"),
+    [
+        ([acl("t", Operation.READ)], {Operation.READ, Operation.DESCRIBE}, {Operation.WRITE}),
+        ([acl("t", Operation.ALL)], {Operation.READ, Operation.ALTER_CONFIGS}, set()),
+        ([acl("t", Operation.ALTER_CONFIGS)], {Operation.DESCRIBE_CONFIGS}, {Operation.DESCRIBE}),
+        ([acl("*", Operation.WRITE)], {Operation.WRITE}, {Operation.READ}),
+        ([acl("*", Operation.WRITE, pattern=PatternType.PREFIXED)], set(), {Operation.WRITE}),
+        ([acl("", Operation.WRITE, pattern=PatternType.PREFIXED)], {Operation.WRITE}, set()),
+        ([acl("t", Operation.WRITE, host=HOST)], {Operation.WRITE}, set()),
+        ([acl("t", Operation.WRITE, host="10.0.0.0/8")], set(), {Operation.WRITE}),
+        ([acl("t", Operation.WRITE, principal="User:*")], {Operation.WRITE}, set()),
+        (
+            [acl("t", Operation.ALL), acl("t", Operation.READ, Permission.DENY)],
+            {Operation.DESCRIBE, Operation.WRITE},
+            {Operation.READ},
+        ),
+        (
+            [acl("t", Operation.READ), acl("t", Operation.DESCRIBE, Permission.DENY)],
+            {Operation.READ},
+            {Operation.DESCRIBE},
+        ),
+    ],
+)
+def test_an_acl_allows_what_it_names_and_implies(
+    acls: list[AccessControlEntryRecord], allowed: set[Operation], denied: set[Operation]
+) -> None:
+    judge = authorizer(*acls)
+    answers = {
+        operation: judge.allows(ALICE, HOST, operation, ResourceType.TOPIC, "t") for operation in allowed | denied
+    }
+    assert answers == {**dict.fromkeys(allowed, True), **dict.fromkeys(denied, False)}
+
+
+def test_super_users_may_everything_and_a_resource_without_acls_is_as_configured() -> None:
+    other = acl("u", Operation.READ, principal="User:carol")
+    for everyone in (False, True):
+        judge = authorizer(other, allows_without_acl=everyone)
+        assert judge.allows(BOB, HOST, Operation.READ, ResourceType.TOPIC, "u")
+        assert judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "t") is everyone
+        assert not judge.allows(ALICE, HOST, Operation.READ, ResourceType.TOPIC, "u")

@@ -1,0 +1,86 @@
+"""SCRAM: the examples of the RFCs, both halves against each other, and what a server refuses."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kpybroker.sasl import scram
+from kpybroker.sasl.exchange import AuthenticationFailed
+from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism
+from kpybroker.sasl.scram_client import ScramClient
+from kpybroker.sasl.scram_server import ScramLogin, ScramServer
+
+SALT = b"sixteen bytes it"
+
+
+def login(mechanism: ScramMechanism, password: str, name: str) -> ScramLogin:
+    salted = mechanism.salted_password(password, SALT, scram.MIN_ITERATIONS)
+    return ScramLogin(mechanism.credential(salted, SALT, scram.MIN_ITERATIONS), name)
+
+
+def test_the_example_of_rfc_7677() -> None:
+    client = ScramClient(SCRAM_SHA_256, "user", "pencil", "rOprNGfwEbeRWgbNEkqO")
+    assert client.first() == b"n,,n=user,r=rOprNGfwEbeRWgbNEkqO"
+    answer = client.respond(b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096")
+    assert answer == (
+        b"c=biws,r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,p=dHzbZapWIk4jUhN+Ute9ytag9zjfMHgsqmmiz7AndVQ="
+    )
+    assert client.respond(b"v=6rriTRBi23WpRR/wtup+mMhUZUn/dB5nLTJRsjl95G4=") is None
+    assert client.is_complete
+
+
+@pytest.mark.parametrize("mechanism", [SCRAM_SHA_256, SCRAM_SHA_512])
+def test_both_halves_agree_on_a_right_password_alone(mechanism: ScramMechanism) -> None:
+    for password in ("pencil", "wrong"):
+        server = ScramServer(mechanism, lambda _name, _token: login(mechanism, "pencil", "alice"), "more", b"secret")
+        client = ScramClient(mechanism, "al,i=ce", password, "once")
+        proof = client.respond(server.respond(client.first()))
+        assert proof is not None
+        if password == "wrong":
+            with pytest.raises(AuthenticationFailed, match="invalid credentials") as failed:
+                server.respond(proof)
+            assert "wrong password" in failed.value.reason
+            continue
+        assert client.respond(server.respond(proof)) is None
+        assert client.is_complete
+        assert server.is_complete
+        assert server.authorization_id == "alice"
+
+
+def test_who_asks_cannot_tell_users_that_exist() -> None:
+    known = {"alice": login(SCRAM_SHA_256, "pencil", "alice")}
+    texts = []
+    for name in ("alice", "bob"):
+        server = ScramServer(SCRAM_SHA_256, lambda name, _token: known.get(name), "more", b"secret")
+        client = ScramClient(SCRAM_SHA_256, name, "wrong", "once")
+        proof = client.respond(server.respond(client.first()))
+        assert proof is not None
+        with pytest.raises(AuthenticationFailed) as failed:
+            server.respond(proof)
+        texts.append(failed.value.text)
+    assert texts[0] == texts[1]
+
+
+@pytest.mark.parametrize("nonce", ["", "once", "oncemoreandmore", "other"])
+def test_a_nonce_that_is_not_the_one_given_is_refused(nonce: str) -> None:
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    proof = client.respond(server.respond(client.first()))
+    assert proof is not None
+    with pytest.raises(AuthenticationFailed):
+        server.respond(proof.replace(b"r=oncemore", b"r=" + nonce.encode()))
+
+
+@given(st.binary(max_size=80))
+def test_any_bytes_are_answered_or_refused(data: bytes) -> None:
+    server = ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret")
+    for _ in range(2):
+        try:
+            server.respond(data)
+        except AuthenticationFailed:
+            return
+
+
+@given(st.text(min_size=1).filter(lambda text: "\0" not in text))
+def test_every_name_survives_its_escapes(name: str) -> None:
+    assert scram.decode_client_first(scram.ClientFirst(name, "once").encode()).user == name
