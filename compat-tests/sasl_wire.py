@@ -123,7 +123,7 @@ class Wire:
             except AuthenticationFailed as failed:
                 return failed.text
             if client.is_complete:
-                return (0, None, answer.session_lifetime_ms)
+                return (0, "", answer.session_lifetime_ms)
 
     def ends(self) -> str:
         """Whether the broker has closed the connection, when it has answered everything."""
@@ -184,7 +184,7 @@ def after_the_end(wire: Wire) -> list[Any]:
 def login(wire: Wire) -> Any:
     assert wire.handshake() == (0, MECHANISMS)
     answer = wire.plain()
-    assert answer[:2] == (0, None)
+    assert answer[:2] == (0, "")
     return answer
 
 
@@ -202,7 +202,7 @@ def of_version(version: int) -> Callable[[Wire], list[Any]]:
 
 
 CHOSEN = (0, MECHANISMS)
-ENTERED = (0, None, 0)
+ENTERED = (0, "", 0)
 CASES: Final = [
     Case("metadata first", SECURED, lambda wire: [wire.metadata()], [CLOSED]),
     Case("versions, then metadata", SECURED, lambda wire: [wire.code(versions(), 3), wire.metadata()], [0, CLOSED]),
@@ -253,7 +253,7 @@ CASES: Final = [
     Case("reauthentication, twice in a second", SESSIONS,
          again(lambda wire: wire.handshake(), lambda wire: wire.plain(), lambda wire: wire.metadata(),
                lambda wire: wire.handshake(), lambda wire: wire.metadata()),
-         [LONG_MS, CHOSEN, (0, None, LONG_MS), "served", (34, []), "served"]),
+         [LONG_MS, CHOSEN, (0, "", LONG_MS), "served", (34, []), "served"]),
     Case("reauthentication, raw", SESSIONS, again(lambda wire: raw(USER, PASSWORD)(wire)),
          [LONG_MS, [CHOSEN, b"", "served"]]),
     Case("reauthentication by another mechanism", SESSIONS,
@@ -266,14 +266,14 @@ CASES: Final = [
     Case("reauthentication, wrong password", SESSIONS,
          lambda wire: [wire.handshake("SCRAM-SHA-256"), wire.scram(), wire.handshake("SCRAM-SHA-256"),
                        wire.scram(password="x"), wire.ends()],
-         [CHOSEN, (0, None, LONG_MS), CHOSEN, (58, GENERIC.format("re-authentication"), 0), CLOSED]),
+         [CHOSEN, (0, "", LONG_MS), CHOSEN, (58, GENERIC.format("re-authentication"), 0), CLOSED]),
     Case("reauthentication by a mechanism that is off", SESSIONS,
-         again(lambda wire: wire.handshake("GSSAPI"), lambda wire: wire.ends()), [LONG_MS, (33, MECHANISMS), CLOSED]),
+         again(lambda wire: wire.handshake("GSSAPI")), [LONG_MS, CLOSED]),
     Case("metadata in a reauthentication", SESSIONS,
          again(lambda wire: wire.handshake(), lambda wire: wire.metadata(), lambda wire: wire.ends()),
          [LONG_MS, CHOSEN, "empty", CLOSED]),
     Case("a session ends", BRIEF, until_expired, [BRIEF_MS, True]),
-    Case("reauthentication after the end", BRIEF, after_the_end, [0, (0, None), "served"]),
+    Case("reauthentication after the end", BRIEF, after_the_end, [0, (0, ""), "served"]),
 ]  # fmt: skip
 
 
@@ -284,5 +284,3 @@ def seen(case: Case, ports: Ports) -> list[Any]:
         return case.play(wire)
     finally:
         wire.close()
-
-
