@@ -78,7 +78,7 @@ class Wire:
         except ConnectionError:
             return CLOSED
 
-    def bytes(self, data: bytes) -> Any:
+    def exchange(self, data: bytes) -> Any:
         """The frame that answers these bytes, or CLOSED."""
         try:
             self._raw.sock.sendall(data)
@@ -141,7 +141,7 @@ class Case(NamedTuple):
 
 def unknown_versions(wire: Wire) -> list[Any]:
     body = encode_request_header(api.API_VERSIONS, 127, 1, "x")
-    answer = wire.bytes(struct.pack(">i", len(body)) + body)
+    answer = wire.exchange(struct.pack(">i", len(body)) + body)
     odd = ApiVersionsRequest(client_software_name="-", client_software_version="1")
     return [struct.unpack_from(">ih", answer)[1], wire.code(odd, 3), wire.code(versions(), 3), wire.handshake()]
 
@@ -153,7 +153,7 @@ def versions() -> ApiVersionsRequest:
 def raw(user: str, password: str) -> Callable[[Wire], list[Any]]:
     def play(wire: Wire) -> list[Any]:
         token = PlainClient(user, password).first()
-        return [wire.handshake(version=0), wire.bytes(struct.pack(">i", len(token)) + token), wire.metadata()]
+        return [wire.handshake(version=0), wire.exchange(struct.pack(">i", len(token)) + token), wire.metadata()]
 
     return play
 
@@ -164,7 +164,7 @@ def between(request: Any, version: int) -> Callable[[Wire], list[Any]]:
 
 def unserved_version(wire: Wire) -> list[Any]:
     body = encode_request_header(api.SASL_AUTHENTICATE, 99, 1, "x") + b"\0\0\0\0"
-    return [wire.handshake()[0], wire.bytes(struct.pack(">i", len(body)) + body)]
+    return [wire.handshake()[0], wire.exchange(struct.pack(">i", len(body)) + body)]
 
 
 def until_expired(wire: Wire) -> list[Any]:
@@ -208,8 +208,8 @@ CASES: Final = [
     Case("versions, then metadata", SECURED, lambda wire: [wire.code(versions(), 3), wire.metadata()], [0, CLOSED]),
     Case("versions of all kinds", SECURED, unknown_versions, [35, 42, 0, CHOSEN]),
     Case("no handshake", SECURED, lambda wire: [wire.plain()], [CLOSED]),
-    Case("HTTP", SECURED, lambda wire: [wire.bytes(b"GET / HTTP/1.1\r\n\r\n")], [CLOSED]),
-    Case("too large", SECURED, lambda wire: [wire.bytes(struct.pack(">i", MOST_BYTES + 1))], [CLOSED]),
+    Case("HTTP", SECURED, lambda wire: [wire.exchange(b"GET / HTTP/1.1\r\n\r\n")], [CLOSED]),
+    Case("too large", SECURED, lambda wire: [wire.exchange(struct.pack(">i", MOST_BYTES + 1))], [CLOSED]),
     *(
         Case(f"mechanism that is off, v{version}", SECURED,
              lambda wire, version=version: [wire.handshake("GSSAPI", version), wire.ends()],  # type: ignore[misc]
