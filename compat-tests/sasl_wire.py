@@ -32,6 +32,8 @@ SECURED, SESSIONS, BRIEF = LISTENERS = ("SECURED", "SESSIONS", "BRIEF")
 MECHANISMS: Final = ["PLAIN", "SCRAM-SHA-256"]
 MOST_BYTES: Final = 10_000
 LONG_MS, BRIEF_MS = 3_600_000, 300
+RENEWED_MS: Final = 1_300
+"""With SCRAM, so that a client may begin a reauthentication after 90 % of it: a second has passed then."""
 CLOSED: Final = "closed"
 INVALID: Final = "Authentication failed: Invalid username or password"
 GENERIC: Final = (
@@ -54,6 +56,7 @@ def properties() -> dict[str, str]:
         f"listener.name.{SESSIONS.lower()}.connections.max.reauth.ms": str(LONG_MS),
         f"listener.name.{BRIEF.lower()}.connections.max.reauth.ms": str(BRIEF_MS),
     }
+    found[f"listener.name.{BRIEF.lower()}.scram-sha-256.connections.max.reauth.ms"] = str(RENEWED_MS)
     for name in LISTENERS:
         prefix = f"listener.name.{name.lower()}"
         users = f'user_{USER}="{PASSWORD}" user_admin="secret"'
