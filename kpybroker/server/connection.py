@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker.server")
 
 FIRST_BODY_BYTES = 64 * 1024
+MOST_GROWTH = 128
+"""A buffer begins with at least this part of the largest frame."""
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
@@ -52,7 +54,8 @@ class Connection(Debtor):
     __slots__ = (
         "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_phase",
         "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel", "client",
-        "counters", "dispatch", "last_active_ms", "outbox", "server", "waiting",
+        "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes", "outbox", "server",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, server: "Server", channel: Channel, client: Client, dispatch: Dispatch) -> None:
@@ -60,6 +63,8 @@ class Connection(Debtor):
         self.server = server
         self.channel = channel
         self.client = client
+        self.least_frame_bytes, self.most_frame_bytes = SMALLEST_FRAME_BYTES, server.max_request_bytes
+        """The sizes that frames may have now."""
         self.outbox = Outbox(channel, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         super().__init__(server.line)
@@ -209,7 +214,7 @@ class Connection(Debtor):
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
             (size,) = SIZE.unpack_from(view)
-            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
+            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= self.most_frame_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
                     self._enter(PAUSED)
@@ -339,7 +344,7 @@ class Connection(Debtor):
         if spare is not None:
             wanted = len(spare)
         elif size > have:
-            wanted = min(size, max(2 * have, FIRST_BODY_BYTES))
+            wanted = min(size, max(2 * have, self._first_body_bytes()))
         else:
             wanted = max(4, have)
         granted = self.server.budget.grow(self, wanted, self.resume)
@@ -353,14 +358,18 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = min(self._body_size, max(2 * len(body), FIRST_BODY_BYTES))
+        wanted = min(self._body_size, max(2 * len(body), self._first_body_bytes()))
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return
         body.extend(bytes(wanted - len(body)))
 
+    def _first_body_bytes(self) -> int:
+        """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
+        return min(FIRST_BODY_BYTES, self.most_frame_bytes // MOST_GROWTH)
+
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
-        return checked_size(buffer, position, self.server.max_request_bytes)
+        return checked_size(buffer, position, self.most_frame_bytes, self.least_frame_bytes)
 
     # Serving
 
@@ -404,6 +413,10 @@ class Connection(Debtor):
         if outbox:
             self._flush()
         return position
+
+    def pause(self) -> None:
+        """Serve nothing more, and read nothing, before the reply that is due now."""
+        self._enter(PAUSED)
 
     def _may_begin(self, view: memoryview, start: int, stop: int) -> bool:
         """Whether work on a large request may begin now."""
