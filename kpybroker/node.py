@@ -18,7 +18,7 @@ from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security
+from kpybroker.assembly.security import build_security, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -117,6 +117,7 @@ class Node:
         Raises StartRefused, StorageError or OSError with one clear line.
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
+        encryption = read_keys(config, platform)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -126,7 +127,7 @@ class Node:
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
-        security = build_security(config, quorum.host)
+        security = build_security(config, quorum.host, encryption)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
@@ -152,7 +153,9 @@ class Node:
             serves = controllers if listener in config.controller_listeners else clients
             with listening_on(listener):
                 dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
-                self.ports[listener.name] = server.listen(listener.name, ports[listener], dispatch, open_channel)
+                self.ports[listener.name] = server.listen(
+                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
+                )
         if broker is not None:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)

@@ -163,7 +163,7 @@ class TlsChannel:
                     if received == 0:
                         break
                 try:
-                    count = tls.read(most - filled, view[filled:])  # type: ignore[arg-type]  # a buffer, says its manual
+                    count = tls.read(most - filled, view[filled:])
                 except ssl.SSLWantReadError:
                     if incoming.pending:
                         break

@@ -195,6 +195,7 @@ class TestRefusals:
             {"security.providers": "org.example.Provider"},
             {"sasl.enabled.mechanism": "PLAIN"},
             {"ssl.keystore.file": "/x"},
+            {"listener.name.plaintext.ssl.keystore.file": "/x"},
             {"listener.name.plaintext.sasl.enabled.mechanisms": "PLAIN"},
             {"listener.name.plaintext.scram-sha-256.sasl.jaas.config": "x"},
             {"listener.name.plaintext.nonsense": "x"},

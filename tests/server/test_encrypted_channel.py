@@ -13,9 +13,18 @@ from typing import Any
 
 import pytest
 import test_connection as behaviours
-from certificates import Authority, Certificate
-from conftest_server import RunningServer, TemporarySlice, echo, read_exactly, read_reply, reply_to, request, running_servers
+from conftest_server import (
+    RunningServer,
+    TemporarySlice,
+    echo,
+    read_exactly,
+    read_reply,
+    reply_to,
+    request,
+    running_servers,
+)
 
+from certificates import Authority, Certificate
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.server import tls_channel
 from kpybroker.server.channel import Channel, plain_channel
@@ -45,9 +54,7 @@ BROKER = AUTHORITY.issue("broker")
 def settings(own: Certificate | None, trusted: Authority | None, **more: Any) -> TlsSettings:
     made = TlsSettings(truststore_type="PEM", truststore_certificates=None if trusted is None else trusted.pem)
     if own is not None:
-        made = made._replace(
-            keystore_type="PEM", keystore_key=own.key_pem(), keystore_certificate_chain=own.chain_pem
-        )
+        made = made._replace(keystore_type="PEM", keystore_key=own.key_pem(), keystore_certificate_chain=own.chain_pem)
     return made._replace(**more)
 
 
@@ -202,7 +209,9 @@ def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
 
 
 def test_a_handshake_that_does_not_end_is_closed(
-    start_with: Callable[[TlsListener], RunningServer], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    start_with: Callable[[TlsListener], RunningServer],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
     monkeypatch.setattr(tls_channel, "HANDSHAKE_PATIENCE_MS", 300)
     server = start_with(listening())
@@ -242,7 +251,9 @@ def test_many_handshakes_at_once_leave_others_their_turns(
     assert answers == ["User:ANONYMOUS"] * 40
 
 
-def test_a_client_that_does_not_read_costs_one_piece(start_server: Callable[..., RunningServer], tmp_path: Path) -> None:
+def test_a_client_that_does_not_read_costs_one_piece(
+    start_server: Callable[..., RunningServer], tmp_path: Path
+) -> None:
     content = os.urandom(8_000_000)
     (tmp_path / "log").write_bytes(content)
 

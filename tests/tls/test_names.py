@@ -4,13 +4,13 @@ import base64
 from collections.abc import Iterator
 
 import pytest
-from certificates import Authority
 from cryptography import x509
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 from hypothesis import given, settings
 from hypothesis import strategies as some
 
+from certificates import Authority
 from kpybroker.tls.der import MalformedDer, Value, read_value
 from kpybroker.tls.mapping_rules import MappingRules, NoRuleApplies
 from kpybroker.tls.names import _in_words, names_of, subject_of
@@ -35,9 +35,7 @@ def named(*pairs: tuple[ObjectIdentifier, str]) -> x509.Name:
 
 
 def test_a_name_is_written_from_its_last_part_with_javas_keywords() -> None:
-    name = named(
-        (NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A, Inc."), (NameOID.COMMON_NAME, "alice")
-    )
+    name = named((NameOID.COUNTRY_NAME, "DE"), (NameOID.ORGANIZATION_NAME, "A, Inc."), (NameOID.COMMON_NAME, "alice"))
     certificate = Authority("Issuer").issue(name, ["b.example"])
     assert subject_of(certificate.der) == "CN=alice,O=A\\, Inc.,C=DE"
     names = names_of(certificate.der)
@@ -148,7 +146,24 @@ def test_names_are_those_of_java(java: AskedOracle) -> None:
 @pytest.mark.java
 def test_mapped_users_are_those_of_kafka(java: AskedOracle) -> None:
     piece = some.sampled_from(
-        ("CN=", "(.*?)", "(.*)", ",", "OU=", "([a-z]+)", "a", "b", "^", "$", ".*", "(a|b)", "[^,]*", "\\/", "x?", "(?i)")
+        (
+            "CN=",
+            "(.*?)",
+            "(.*)",
+            ",",
+            "OU=",
+            "([a-z]+)",
+            "a",
+            "b",
+            "^",
+            "$",
+            ".*",
+            "(a|b)",
+            "[^,]*",
+            "\\/",
+            "x?",
+            "(?i)",
+        )
     )
     replaced = some.sampled_from(("$1", "$2", "$12", "$0", "$3", "x", "\\$", "-", "$9", "@"))
     rule = some.builds(
