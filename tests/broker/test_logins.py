@@ -3,9 +3,9 @@
 from collections.abc import Iterator
 
 import pytest
-import sasl_wire
 from running_node import RunningNode
 
+import sasl_wire
 from kpybroker.sasl import scram
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 
