@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
@@ -44,6 +45,9 @@ from kpystorage.errors import StorageError
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpystorage.session import NO_BROKER_EPOCH
 from kpywire.errors import Malformed
+
+if TYPE_CHECKING:
+    from kpybroker.assembly.encryption import Encryption
 
 log = logging.getLogger("kpybroker")
 
@@ -86,6 +90,8 @@ class Node:
         self.dispatcher: Dispatcher | None = None
         """The dispatcher of the broker's requests."""
         self.server: Server | None = None
+        self.encryption: Encryption | None = None
+        """The TLS of the listeners; None if none has it."""
         self._intercept = intercept
         self._stored: StoredNode | None = None
         self._quorum_parts: QuorumParts | None = None
@@ -117,7 +123,7 @@ class Node:
         Raises StartRefused, StorageError or OSError with one clear line.
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
-        encryption = read_keys(config, platform)
+        self.encryption = read_keys(config, platform)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -127,7 +133,7 @@ class Node:
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
-        security = build_security(config, quorum.host, encryption)
+        security = build_security(config, quorum.host, self.encryption)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
