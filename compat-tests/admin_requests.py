@@ -8,8 +8,8 @@ from kpywire.messages.alter_partition_reassignments import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
+from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest

@@ -17,13 +17,13 @@ from kpywire.messages.alter_replica_log_dirs import (
     AlterReplicaLogDirsRequest,
     AlterReplicaLogDirTopic,
 )
-from kpywire.messages.api_versions import ApiVersionsRequest
-from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.alter_user_scram_credentials import (
     AlterUserScramCredentialsRequest,
     ScramCredentialDeletion,
     ScramCredentialUpsertion,
 )
+from kpywire.messages.api_versions import ApiVersionsRequest
+from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.create_partitions import (
     CreatePartitionsAssignment,

@@ -5,8 +5,9 @@ from typing import NamedTuple
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.storage import StoredNode
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.state import Settings
+from kpybroker.controller.state import Settings, TokenSettings
 from kpybroker.quorum.channel import ControllerChannel
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
@@ -83,11 +84,13 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         bootstrap_min_insync_replicas=config["min.insync.replicas"],
         inter_broker_listener_name=config.inter_broker_listener_name,
         configured_voters=tuple(config.quorum_voters),
+        tokens=_tokens(config),
     )
     rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
     timings = Timings(
         max_idle_interval_ms=config["metadata.max.idle.interval.ms"],
         preferred_election_interval_ms=rebalance_ms if config["auto.leader.rebalance.enable"] else 0,
+        token_sweep_interval_ms=0 if settings.tokens is None else config["delegation.token.expiry.check.interval.ms"],
     )
     return ControllerParts(
         settings,
@@ -97,6 +100,13 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         timings,
         platform.connect,
     )
+
+
+def _tokens(config: BrokerConfig) -> TokenSettings | None:
+    secret = token_secret(config)
+    if secret is None:
+        return None
+    return TokenSettings(secret, config["delegation.token.max.lifetime.ms"], config["delegation.token.expiry.time.ms"])
 
 
 def _quorum_config(config: BrokerConfig) -> QuorumConfig:

@@ -88,7 +88,7 @@ def check_security(config: "BrokerConfig") -> None:
     if config.inter_broker_protocol != "PLAINTEXT":
         raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
-        if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
+        if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES) and name not in HONOURED:
             raise ConfigError(f"{name}: {SECURITY_WORK}")
 
 

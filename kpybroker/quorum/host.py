@@ -223,7 +223,7 @@ class QuorumHost:
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
-            self._reign.submit(ControllerRequest(call, request, api_version, principal))
+            self._reign.submit(ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms()))
 
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
