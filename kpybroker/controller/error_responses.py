@@ -169,13 +169,13 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     ),
     ElectLeadersRequest: _elect_leaders,
     ExpireDelegationTokenRequest: lambda _, code, __: ExpireDelegationTokenResponse(
-        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=-1
+        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=0
     ),
     ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
         throttle_time_ms=0, error_code=code, error_message=message, topics=[]
     ),
     RenewDelegationTokenRequest: lambda _, code, __: RenewDelegationTokenResponse(
-        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=-1
+        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=0
     ),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=code, error_message=message
