@@ -1,22 +1,26 @@
-"""One blocking connection to one broker: requests and their answers in turn.
+"""One blocking connection to one broker: requests and their answers in turn, behind TLS and a login if one is set.
 
-Not for the broker itself, which speaks to other nodes from its event loop.
+Not for the broker itself, which speaks to other nodes from its event loop. Modules of TLS and SASL are loaded by those
+connections that use them, and to explain a failure.
 """
 
+import math
 import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, SIZE, SOFTWARE, Conversation
 from kpybroker.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 
+if TYPE_CHECKING:
+    from kpybroker.client.protection import Protection
+
 SILENT_S: Final = 3.0
 """The time after the broker's own waiting time before a missing answer is reported."""
-HTTP_S: Final = 1.0
 _OTHERS: Final = {
     b"HTTP": "HTTP",
     b"<!DO": "HTTP",
@@ -28,7 +32,7 @@ _OTHERS: Final = {
 """The first bytes of answers from servers that speak other protocols."""
 _REMEDIES: Final = {
     "HTTP": "a web server, or a broker's second port with its metrics; Kafka's usual port is 9092",
-    "TLS": "a listener for ssl; this client speaks PLAINTEXT only",
+    "TLS": "a listener with TLS; set security.protocol=SSL, or SASL_SSL if it demands a login, by --command-config or -X",
 }
 
 
@@ -45,7 +49,11 @@ class NotConnected(Unreachable):
 
 
 class Connection:
-    """A connection that has asked the broker which versions it serves. Raises Unreachable, and so does every call."""
+    """A connection that has asked the broker which versions it serves, and has logged in where a login is set.
+
+    Raises Unreachable, and so does every call; LoginRefused if the broker refuses the login; BadSecurity if a file of
+    keys or certificates cannot be used.
+    """
 
     def __init__(
         self,
@@ -56,24 +64,47 @@ class Connection:
         connect_timeout_s: float | None = None,
         client_id: str = CLIENT_ID,
         on_silence: Callable[[str], object] | None = None,
+        protection: "Protection | None" = None,
     ) -> None:
         """Connect. ``on_silence`` is called with a text for people when an answer is overdue and still awaited."""
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._place = (host, port)
         self._timeout_s = timeout_s
         self._on_silence = on_silence
+        self._protection = protection
+        self._login_due_s = math.inf
+        self._is_greeted = self._is_served = False
         self._conversation = Conversation(self.address, client_id)
-        try:
-            self._socket = socket.create_connection(
-                (host, port), timeout_s if connect_timeout_s is None else connect_timeout_s
-            )
-        except OSError as error:
-            raise NotConnected(f"no broker answers at {self.address}: {_reason(error)}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._connected(timeout_s if connect_timeout_s is None else connect_timeout_s)
         try:
             self._negotiate()
+            self._log_in()
         except _Ended as error:
             self._socket.close()
-            raise Unreachable(_speaks("HTTP", self.address) if _is_http(host, port) else str(error)) from None
+            raise Unreachable(self._why_ended() or str(error)) from None
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _connected(self, timeout_s: float) -> socket.socket:
+        """The socket, behind TLS if that is set."""
+        try:
+            made = socket.create_connection(self._place, timeout_s)
+        except OSError as error:
+            raise NotConnected(f"no broker answers at {self.address}: {_reason(error)}") from None
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._protection is None or not self._protection.has_tls:
+            return made
+        try:
+            return self._protection.context.wrap_socket(made, server_hostname=self._place[0])
+        except OSError as error:
+            made.close()
+            from kpybroker.client.tls_errors import Place, handshake_failed
+
+            raise NotConnected(handshake_failed(error, Place(*self._place), self._protection)) from None
+        except BaseException:
+            made.close()
+            raise
 
     def close(self) -> None:
         self._socket.close()
@@ -82,10 +113,25 @@ class Connection:
     def is_closed(self) -> bool:
         """Whether the broker has closed the connection while nothing was asked."""
         ready, _, _ = select.select([self._socket], [], [], 0)
+        if not ready:
+            return False
         try:
-            return bool(ready) and not self._socket.recv(1, socket.MSG_PEEK)
+            if self._protection is None or not self._protection.has_tls:
+                return not self._socket.recv(1, socket.MSG_PEEK)
+            return self._is_closed_behind_tls()
         except OSError:
             return True
+
+    def _is_closed_behind_tls(self) -> bool:
+        """Whether there is an end, and not only a message of TLS itself, such as a ticket for a later session."""
+        from ssl import SSLWantReadError
+
+        self._socket.setblocking(False)
+        try:
+            self._socket.recv(1)
+        except SSLWantReadError:
+            return False
+        return True  # an end, or bytes that answer nothing
 
     def call(self, request: Any, wait_s: float = 0.0, newest: int | None = None, timeout_s: float | None = None) -> Any:
         """Send a request and return the response. ``wait_s`` is the time that the broker itself may wait before it
@@ -98,13 +144,21 @@ class Connection:
         version that is known here or that can carry the request.
         """
         key = type(request).KEY
+        self._renew_login()
         try:
-            return self._exchange(request, key, self._conversation.version(key, newest), wait_s, timeout_s)
+            answer = self._exchange(request, key, self._conversation.version(key, newest), wait_s, timeout_s)
         except UnsupportedVersion as error:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} is too old: {error}") from None
+        except _Ended as error:
+            if self._is_served:
+                raise
+            raise Unreachable(self._why_ended() or str(error)) from None
+        self._is_served = True
+        return answer
 
     def send(self, request: Any) -> None:
         """Send a request that the broker does not answer, such as a Produce with acks=0. Raises as `call`."""
+        self._renew_login()
         try:
             self._transmit(request, self._conversation.version(type(request).KEY), self._timeout_s)
         except OSError as error:
@@ -114,10 +168,51 @@ class Connection:
         for version in GREETING_VERSIONS:
             answer = self._exchange(SOFTWARE, api.API_VERSIONS, version, 0.0)
             if self._conversation.greeted(answer):
+                self._is_greeted = True
                 return
             if answer.error_code != error_codes.UNSUPPORTED_VERSION:
                 break
         raise Unreachable(f"{self.address} answers {error_codes.name(answer.error_code)}")
+
+    def _renew_login(self) -> None:
+        if time.monotonic() >= self._login_due_s:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        """Log in, or log in again on the same connection. Raises LoginRefused."""
+        protection = self._protection
+        if protection is None or protection.login is None:
+            return
+        from kpybroker.client import login
+
+        if not self._conversation.serves(api.SASL_HANDSHAKE, login.HANDSHAKE_VERSION):
+            raise login.wants_no_login(self.address, protection.protocol)
+        began_s = time.monotonic()
+        dialogue = login.dialogue(protection.login, self.address, protection.protocol)
+        try:
+            request = next(dialogue)
+            while True:
+                key = type(request).KEY
+                request = dialogue.send(self._exchange(request, key, self._conversation.version(key), 0.0))
+        except StopIteration as done:
+            self._login_due_s = began_s + login.due_s(done.value)
+
+    def _why_ended(self) -> str:
+        """The reason why the broker may have closed a connection that it has not served yet; empty if unknown."""
+        from kpybroker.client import probes
+
+        protection = self._protection
+        has_tls = protection is not None and protection.has_tls
+        if not self._is_greeted and not has_tls:
+            for speaks, other in ((probes.is_http, "HTTP"), (probes.is_tls, "TLS")):
+                if speaks(*self._place):
+                    return _speaks(other, self.address)
+        if self._is_greeted and (protection is None or protection.login is None):
+            from kpybroker.client.login import wants_login
+
+            enabled = probes.mechanisms(*self._place, protection.context if protection is not None and has_tls else None)
+            return wants_login(self.address, enabled, has_tls=has_tls) if enabled else ""
+        return ""
 
     def _exchange(self, request: Any, key: int, version: int, wait_s: float, timeout_s: float | None = None) -> Any:
         most_s = self._timeout_s + wait_s if timeout_s is None else timeout_s
@@ -131,12 +226,19 @@ class Connection:
                 raise Unreachable(_speaks(other, self.address))
             frame = self._receive(self._conversation.size(start), deadline_s, overdue_s)
             return self._conversation.answer(key, version, frame)
-        except ConnectionError as error:
-            raise _Ended(f"lost the connection to {self.address}: {_reason(error)}") from None
         except OSError as error:
-            raise Unreachable(f"lost the connection to {self.address}: {_reason(error)}") from None
+            raise self._lost(error) from None
         except Malformed as error:
             raise Unreachable(f"{self.address} does not speak Kafka's protocol: {error}") from None
+
+    def _lost(self, error: OSError) -> Unreachable:
+        """The error of a connection that was lost."""
+        text = f"lost the connection to {self.address}: {_reason(error)}"
+        if self._protection is not None and self._protection.has_tls:
+            from kpybroker.client.tls_errors import Place, alert_behind
+
+            text = alert_behind(error, self._socket, Place(*self._place), self._protection) or text
+        return _Ended(text) if isinstance(error, ConnectionError) else Unreachable(text)
 
     def _transmit(self, request: Any, version: int, timeout_s: float) -> None:
         frame = self._conversation.frame(request, version)
@@ -174,13 +276,3 @@ def _reason(error: OSError) -> str:
 def _speaks(other: str, address: str) -> str:
     return f"{address} speaks {other}, not Kafka's protocol: {_REMEDIES[other]}"
 
-
-def _is_http(host: str, port: int) -> bool:
-    """Whether a server that closed the connection without an answer answers a web browser."""
-    try:
-        with socket.create_connection((host, port), HTTP_S) as peer:
-            peer.settimeout(HTTP_S)
-            peer.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-            return peer.recv(4) == b"HTTP"
-    except OSError:
-        return False

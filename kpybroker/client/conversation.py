@@ -41,6 +41,11 @@ class Conversation:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self._address} does not serve {known.name}")
         return version
 
+    def serves(self, key: int, version: int) -> bool:
+        """Whether the broker serves this version of an API."""
+        first, last = self._versions.get(key, (0, -1))
+        return first <= version <= last
+
     def frame(self, request: Any, version: int) -> bytes:
         """A request with its header and size. Raises UnsupportedVersion if that version cannot say it."""
         body = codec.encode(request, version)
