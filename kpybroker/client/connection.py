@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, SIZE, SOFTWARE, Conversation
+from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
 from kpybroker.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
@@ -21,19 +21,6 @@ if TYPE_CHECKING:
 
 SILENT_S: Final = 3.0
 """The time after the broker's own waiting time before a missing answer is reported."""
-_OTHERS: Final = {
-    b"HTTP": "HTTP",
-    b"<!DO": "HTTP",
-    b"<htm": "HTTP",
-    b"<HTM": "HTTP",
-    b"\x15\x03\x01\x00": "TLS",
-    b"\x15\x03\x03\x00": "TLS",
-}
-"""The first bytes of answers from servers that speak other protocols."""
-_REMEDIES: Final = {
-    "HTTP": "a web server, or a broker's second port with its metrics; Kafka's usual port is 9092",
-    "TLS": "a listener with TLS; set security.protocol=SSL, or SASL_SSL if it demands a login, by --command-config or -X",
-}
 
 
 class Unreachable(Exception):
@@ -51,7 +38,7 @@ class NotConnected(Unreachable):
 class Connection:
     """A connection that has asked the broker which versions it serves, and has logged in where a login is set.
 
-    Raises Unreachable, and so does every call; LoginRefused if the broker refuses the login; BadSecurity if a file of
+    Raises Unreachable, and so does every call; LoginRefused if the broker refuses the login; BadProperty if a file of
     keys or certificates cannot be used.
     """
 
@@ -99,7 +86,7 @@ class Connection:
             return self._protection.context.wrap_socket(made, server_hostname=self._place[0])
         except OSError as error:
             made.close()
-            from kpybroker.client.tls_errors import Place, handshake_failed
+            from kpybroker.client.causes import Place, handshake_failed
 
             raise NotConnected(handshake_failed(error, Place(*self._place), self._protection)) from None
         except BaseException:
@@ -126,7 +113,7 @@ class Connection:
         """Whether there is an end, and not only a message of TLS itself, such as a ticket for a later session."""
         from ssl import SSLWantReadError
 
-        self._socket.setblocking(False)
+        self._socket.settimeout(0)
         try:
             self._socket.recv(1)
         except SSLWantReadError:
@@ -185,10 +172,8 @@ class Connection:
             return
         from kpybroker.client import login
 
-        if not self._conversation.serves(api.SASL_HANDSHAKE, login.HANDSHAKE_VERSION):
-            raise login.wants_no_login(self.address, protection.protocol)
         began_s = time.monotonic()
-        dialogue = login.dialogue(protection.login, self.address, protection.protocol)
+        dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         try:
             request = next(dialogue)
             while True:
@@ -199,20 +184,9 @@ class Connection:
 
     def _why_ended(self) -> str:
         """The reason why the broker may have closed a connection that it has not served yet; empty if unknown."""
-        from kpybroker.client import probes
+        from kpybroker.client.causes import Place, why_closed
 
-        protection = self._protection
-        has_tls = protection is not None and protection.has_tls
-        if not self._is_greeted and not has_tls:
-            for speaks, other in ((probes.is_http, "HTTP"), (probes.is_tls, "TLS")):
-                if speaks(*self._place):
-                    return _speaks(other, self.address)
-        if self._is_greeted and (protection is None or protection.login is None):
-            from kpybroker.client.login import wants_login
-
-            enabled = probes.mechanisms(*self._place, protection.context if protection is not None and has_tls else None)
-            return wants_login(self.address, enabled, has_tls=has_tls) if enabled else ""
-        return ""
+        return why_closed(Place(*self._place), self._protection, is_greeted=self._is_greeted)
 
     def _exchange(self, request: Any, key: int, version: int, wait_s: float, timeout_s: float | None = None) -> Any:
         most_s = self._timeout_s + wait_s if timeout_s is None else timeout_s
@@ -221,9 +195,10 @@ class Connection:
         try:
             self._transmit(request, version, most_s)
             start = self._receive(SIZE.size, deadline_s, overdue_s)
-            if start in _OTHERS:
-                other = _OTHERS[start]
-                raise Unreachable(_speaks(other, self.address))
+            if start in OTHER_PROTOCOLS:
+                from kpybroker.client.causes import other_protocol
+
+                raise Unreachable(other_protocol(OTHER_PROTOCOLS[start], self.address))
             frame = self._receive(self._conversation.size(start), deadline_s, overdue_s)
             return self._conversation.answer(key, version, frame)
         except OSError as error:
@@ -235,7 +210,7 @@ class Connection:
         """The error of a connection that was lost."""
         text = f"lost the connection to {self.address}: {_reason(error)}"
         if self._protection is not None and self._protection.has_tls:
-            from kpybroker.client.tls_errors import Place, alert_behind
+            from kpybroker.client.causes import Place, alert_behind
 
             text = alert_behind(error, self._socket, Place(*self._place), self._protection) or text
         return _Ended(text) if isinstance(error, ConnectionError) else Unreachable(text)
@@ -271,8 +246,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return error.strerror or str(error)
-
-
-def _speaks(other: str, address: str) -> str:
-    return f"{address} speaks {other}, not Kafka's protocol: {_REMEDIES[other]}"
-

@@ -9,10 +9,11 @@ import secrets
 from collections.abc import Generator, Sequence
 from typing import Any, Final
 
+from kpybroker.client.conversation import Conversation
 from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
 from kpybroker.errors import KafkaError
 from kpybroker.sasl.exchange import AuthenticationFailed
-from kpywire import error_codes
+from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -29,11 +30,14 @@ class LoginRefused(KafkaError):
     """The broker refuses the login, or does not prove that it knows the password. The connection is of no use."""
 
 
-def dialogue(login: Login, address: str, protocol: str) -> Generator[Any, Any, int]:
+def dialogue(login: Login, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
     """The requests of a login; returns the lifetime of the session in ms, 0 without an end. Raises LoginRefused.
 
-    ``address`` names the broker in errors, ``protocol`` is the client's security protocol.
+    ``protocol`` is the client's security protocol.
     """
+    address = conversation.address
+    if not conversation.serves(api.SASL_HANDSHAKE, HANDSHAKE_VERSION):
+        raise wants_no_login(address, protocol)
     answer = yield SaslHandshakeRequest(mechanism=login.mechanism)
     if answer.error_code == error_codes.ILLEGAL_SASL_STATE:
         raise wants_no_login(address, protocol)
@@ -69,7 +73,8 @@ def wants_no_login(address: str, protocol: str) -> LoginRefused:
 def wants_login(address: str, enabled: Sequence[str], *, has_tls: bool) -> str:
     """The line for a connection without a login, where the broker demands one by these mechanisms."""
     protocol = protocol_of(has_tls=has_tls, has_login=True)
-    return f"{address} demands a login by {', '.join(sorted(enabled))}: set {PROTOCOL_KEY}={protocol}, {MECHANISM_KEY} and {JAAS_KEY}"
+    by = ", ".join(sorted(enabled))
+    return f"{address} demands a login by {by}: set {PROTOCOL_KEY}={protocol}, {MECHANISM_KEY} and {JAAS_KEY}"
 
 
 def _not_enabled(login: Login, address: str, enabled: Sequence[str]) -> str:

@@ -1,13 +1,17 @@
 """The protection of a client's connections, ready for use: the TLS context is made once, when a connection needs it."""
 
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, BadSecurity, Security
+from kpybroker.client.bad_property import BadProperty
+from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, Security
 
 if TYPE_CHECKING:
     import ssl
+
+ALGORITHM_KEY = "ssl.endpoint.identification.algorithm"
 
 
 class Protection:
@@ -30,20 +34,22 @@ class Protection:
 
     @cached_property
     def context(self) -> "ssl.SSLContext":
-        """The TLS context. Reads the stores. Raises BadSecurity if one cannot be used."""
+        """The TLS context. Reads the stores. Raises BadProperty if one cannot be used."""
         from kpybroker.tls.contexts import client_context
-        from kpybroker.tls.settings import BadStore, TlsSettings
+        from kpybroker.tls.settings import TlsError, read_settings
 
         assert self.security.tls is not None
         try:
-            return client_context(TlsSettings.of(with_kafkas_names(self.security.tls)))
-        except (BadStore, OSError) as error:
-            raise BadSecurity(str(error)) from None
+            return client_context(read_settings(with_kafkas_names(self.security.tls).get))
+        except TlsError as error:
+            raise BadProperty(str(error)) from None
 
 
-def with_kafkas_names(tls: dict[str, str]) -> dict[str, str]:
-    """Properties ``ssl.*`` with librdkafka's replaced by those of Kafka. Reads files; raises BadSecurity."""
+def with_kafkas_names(tls: Mapping[str, str]) -> dict[str, str]:
+    """Properties ``ssl.*`` with librdkafka's replaced by those of Kafka. Reads files; raises BadProperty."""
     found = dict(tls)
+    if found.get(ALGORITHM_KEY, "").lower() == "none":
+        found[ALGORITHM_KEY] = ""
     if CA_KEY in found:
         found["ssl.truststore.type"] = "PEM"
         found["ssl.truststore.location"] = found.pop(CA_KEY)
@@ -58,6 +64,6 @@ def _content(key: str, path: str) -> str:
     try:
         return Path(path).read_text("ascii")
     except OSError as error:
-        raise BadSecurity(f"{key}: {path}: {error.strerror}") from None
+        raise BadProperty(f"{key}: {path}: {error.strerror}") from None
     except UnicodeDecodeError:
-        raise BadSecurity(f"{key}: {path} is not a PEM file") from None
+        raise BadProperty(f"{key}: {path} is not a PEM file") from None

@@ -7,6 +7,7 @@ needs them (`kpybroker.client.encryption`). No text of an error holds a secret.
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+from kpybroker.client.bad_property import BadProperty
 from kpybroker.sasl import jaas, plain
 from kpybroker.sasl.exchange import ClientExchange
 from kpybroker.sasl.plain import PlainClient
@@ -29,10 +30,6 @@ CA_KEY: Final = "ssl.ca.location"
 CERTIFICATE_KEY: Final = "ssl.certificate.location"
 KEY_KEY: Final = "ssl.key.location"
 EXAMPLE: Final = f'{jaas.SCRAM_MODULE} required username="me" password="secret";'
-
-
-class BadSecurity(ValueError):
-    """Properties that contradict each other or lack a part. The message is one clear line without a secret."""
 
 
 class Login(NamedTuple):
@@ -79,18 +76,18 @@ def protocol_of(*, has_tls: bool, has_login: bool) -> str:
 
 
 def security_of(properties: Mapping[str, object]) -> Security:
-    """The protection that properties ask for, under the names of `client_configs`. Raises BadSecurity."""
+    """The protection that properties ask for, under the names of `client_configs`. Raises BadProperty."""
     said = {key: str(value) for key, value in properties.items() if value is not None}
     protocol = said.get(PROTOCOL_KEY, PLAINTEXT).upper()
     if protocol not in PROTOCOLS:
-        raise BadSecurity(f"{PROTOCOL_KEY} is {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}, not {protocol!r}")
+        raise BadProperty(f"{PROTOCOL_KEY} is {', '.join(PROTOCOLS[:-1])} or {PROTOCOLS[-1]}, not {protocol!r}")
     has_tls, has_login = protocol in (SSL, SASL_SSL), protocol in (SASL, SASL_SSL)
     for prefix, is_used in (("ssl.", has_tls), ("sasl.", has_login)):
         unused = sorted(key for key in said if key.startswith(prefix))
         if unused and PROTOCOL_KEY not in said:
             wanted = protocol_of(has_tls=has_tls or prefix == "ssl.", has_login=has_login or prefix == "sasl.")
             if not is_used:
-                raise BadSecurity(f"{unused[0]} has no effect without {PROTOCOL_KEY}: set {PROTOCOL_KEY}={wanted}")
+                raise BadProperty(f"{unused[0]} has no effect without {PROTOCOL_KEY}: set {PROTOCOL_KEY}={wanted}")
     tls = {key: value for key, value in said.items() if key.startswith("ssl.")} if has_tls else None
     if tls is not None:
         _check_files(tls)
@@ -99,20 +96,20 @@ def security_of(properties: Mapping[str, object]) -> Security:
 
 def _login(said: Mapping[str, str], protocol: str) -> Login:
     if MECHANISM_KEY not in said:
-        raise BadSecurity(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
+        raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
     mechanism = said[MECHANISM_KEY].upper()
     if mechanism not in MECHANISMS:
-        raise BadSecurity(f"{MECHANISM_KEY}={mechanism}: this client logs in by {', '.join(MECHANISMS)}")
+        raise BadProperty(f"{MECHANISM_KEY}={mechanism}: this client logs in by {', '.join(MECHANISMS)}")
     if JAAS_KEY in said:
         user, password, by_token = _from_jaas(said[JAAS_KEY], mechanism)
     elif USER_KEY in said and PASSWORD_KEY in said:
         user, password, by_token = said[USER_KEY], said[PASSWORD_KEY], False
     else:
-        raise BadSecurity(
+        raise BadProperty(
             f"{PROTOCOL_KEY}={protocol} needs a user: set {JAAS_KEY}={EXAMPLE} or {USER_KEY} and {PASSWORD_KEY}"
         )
     if not user or not password:
-        raise BadSecurity(f"the {'user' if not user else 'password'} of the login is empty")
+        raise BadProperty(f"the {'user' if not user else 'password'} of the login is empty")
     return Login(mechanism, user, password, by_token)
 
 
@@ -120,22 +117,22 @@ def _from_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
     try:
         entry = jaas.parse(text)
     except jaas.BrokenJaas as why:
-        raise BadSecurity(f"{JAAS_KEY}: {why}") from None
+        raise BadProperty(f"{JAAS_KEY}: {why}") from None
     if entry.module != jaas.MODULES[mechanism]:
-        raise BadSecurity(f"{JAAS_KEY}: {MECHANISM_KEY}={mechanism} needs {jaas.MODULES[mechanism]}")
+        raise BadProperty(f"{JAAS_KEY}: {MECHANISM_KEY}={mechanism} needs {jaas.MODULES[mechanism]}")
     options = entry.options
     for name in ("username", "password"):
         if name not in options:
-            raise BadSecurity(f"{JAAS_KEY} names no {name}; it has the form {EXAMPLE}")
+            raise BadProperty(f"{JAAS_KEY} names no {name}; it has the form {EXAMPLE}")
     by_token = mechanism in SCRAM_MECHANISMS and options.get(TOKEN_AUTH, "").lower() == "true"
     return options["username"], options["password"], by_token
 
 
 def _check_files(tls: Mapping[str, str]) -> None:
-    """Raise BadSecurity if librdkafka's names of files stand beside Kafka's for the same, or one lacks the other."""
+    """Raise BadProperty if librdkafka's names of files stand beside Kafka's for the same, or one lacks the other."""
     if CA_KEY in tls and any(key.startswith("ssl.truststore.") for key in tls):
-        raise BadSecurity(f"{CA_KEY} and ssl.truststore.* are both set; give one of them")
+        raise BadProperty(f"{CA_KEY} and ssl.truststore.* are both set; give one of them")
     if (CERTIFICATE_KEY in tls) != (KEY_KEY in tls):
-        raise BadSecurity(f"{CERTIFICATE_KEY} and {KEY_KEY} belong together")
+        raise BadProperty(f"{CERTIFICATE_KEY} and {KEY_KEY} belong together")
     if CERTIFICATE_KEY in tls and any(key.startswith("ssl.keystore.") for key in tls):
-        raise BadSecurity(f"{CERTIFICATE_KEY} and ssl.keystore.* are both set; give one of them")
+        raise BadProperty(f"{CERTIFICATE_KEY} and ssl.keystore.* are both set; give one of them")

@@ -1,6 +1,7 @@
-"""The reason why a TLS connection to a broker failed, in one line that says what to change.
+"""The reason why a connection to a broker failed, in one line that says what to change: TLS, certificates, a login, or
+another protocol.
 
-Where OpenSSL's words do not tell the cause, the server is asked again (`kpybroker.client.probes`). Blocks.
+Where an error does not tell the cause, the server is asked again (`kpybroker.client.probes`). Blocks.
 """
 
 import socket
@@ -9,6 +10,7 @@ from typing import Final, NamedTuple
 
 from kpybroker.client import probes
 from kpybroker.client.certificate import Certificate, of_der
+from kpybroker.client.login import wants_login
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import PROTOCOL_KEY, SASL
 
@@ -25,7 +27,17 @@ _ALERTS_OF_CERTIFICATES: Final = (
     "UNKNOWN_CA",
     "UNSUPPORTED_CERTIFICATE",
 )
-_NO_COMMON: Final = ("HANDSHAKE_FAILURE", "PROTOCOL_VERSION", "UNSUPPORTED_PROTOCOL", "NO_SHARED_CIPHER", "VERSION_TOO_LOW")
+_NO_COMMON: Final = (
+    "HANDSHAKE_FAILURE",
+    "PROTOCOL_VERSION",
+    "UNSUPPORTED_PROTOCOL",
+    "NO_SHARED_CIPHER",
+    "VERSION_TOO_LOW",
+)
+WEB_SERVER: Final = "a web server, or a broker's second port with its metrics; Kafka's usual port is 9092"
+TLS_LISTENER: Final = (
+    f"a listener with TLS; set {PROTOCOL_KEY}=SSL, or SASL_SSL if it demands a login, by --command-config or -X"
+)
 ALERT_S: Final = 0.2
 """The time to wait for an alert on a connection that is lost."""
 _NAMED_AT_MOST: Final = 8
@@ -41,6 +53,26 @@ class Place(NamedTuple):
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
+def other_protocol(name: str, place: object) -> str:
+    """The line for a server that speaks one of `OTHER_PROTOCOLS`."""
+    return f"{place} speaks {name}, not Kafka's protocol: {TLS_LISTENER if name == 'TLS' else WEB_SERVER}"
+
+
+def why_closed(place: Place, protection: Protection | None, *, is_greeted: bool) -> str:
+    """The line for a server that closed a connection before it answered anything but the greeting, if even that; empty
+    if the reason is unknown."""
+    has_tls = protection is not None and protection.has_tls
+    if not is_greeted and not has_tls:
+        if probes.is_http(*place):
+            return other_protocol("HTTP", place)
+        if probes.is_tls(*place):
+            return other_protocol("TLS", place)
+    if is_greeted and (protection is None or protection.login is None):
+        enabled = probes.mechanisms(*place, protection.context if protection is not None and has_tls else None)
+        return wants_login(str(place), enabled, has_tls=has_tls) if enabled else ""
+    return ""
+
+
 def handshake_failed(error: OSError, place: Place, protection: Protection) -> str:
     """The line for a handshake that failed."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -53,7 +85,7 @@ def handshake_failed(error: OSError, place: Place, protection: Protection) -> st
         bare = "PLAINTEXT" if protection.login is None else SASL
         return f"{place} speaks Kafka's protocol without TLS: set {PROTOCOL_KEY}={bare}{also}"
     if probes.is_http(*place):
-        return f"{place} speaks HTTP, not Kafka's protocol: a web server, or a broker's second port with its metrics"
+        return other_protocol("HTTP", place)
     if isinstance(error, TimeoutError):
         return f"{place} does not answer the TLS handshake in time"
     return f"the TLS handshake with {place} failed: {_plain(error)}"
@@ -126,7 +158,7 @@ def _other_name(place: Place, found: Certificate | None) -> str:
 
 
 def _plain(error: OSError) -> str:
-    if isinstance(error, ssl.SSLEOFError) or isinstance(error, ConnectionError):
+    if isinstance(error, (ssl.SSLEOFError, ConnectionError)):
         return "the server closed the connection"
     if isinstance(error, ssl.SSLError):
         return (error.reason or str(error)).replace("_", " ").lower()
