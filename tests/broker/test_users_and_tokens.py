@@ -35,8 +35,8 @@ class Broker:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.node = RunningNode({"log.dirs": str(directory / "data"), **SETTINGS})
-        self.open = f"127.0.0.1:{self.node.ports['PLAINTEXT']}"
-        self.sasl = f"127.0.0.1:{self.node.ports['SASL']}"
+        self.open = f"127.0.0.1:{self.node.node.ports['PLAINTEXT']}"
+        self.sasl = f"127.0.0.1:{self.node.node.ports['SASL']}"
 
     def file(self, user: str, password: str, mechanism: str = "SCRAM-SHA-256", *, by_token: bool = False) -> str:
         jaas = f'{MODULE} required username="{user}" password="{password}"{" tokenauth=true" * by_token};'
@@ -190,7 +190,7 @@ def test_kafka_delegation_tokens_and_kafka_configs_work(broker: Broker) -> None:
     tokens, configs = "org.apache.kafka.tools.DelegationTokenCommand", "kafka.admin.ConfigCommand"
     made = tool(tokens, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
     token_id, hmac, *rest = made.strip().splitlines()[-1].split()
-    assert rest[:3] == ["User:alice", "User:alice", "User:bob"]
+    assert rest[:3] == ["User:alice", "User:alice", "[User:bob]"]
     assert token_id in tool(tokens, "--describe", "--owner-principal", "User:alice")
     assert "Completed renew operation" in tool(tokens, "--renew", "--renew-time-period", "-1", "--hmac", hmac)
     config = broker.file(token_id, hmac, "SCRAM-SHA-512", by_token=True)
