@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.errors import KafkaError
 from kpybroker.hosting.kind import EncodedRecord, Kind
-from kpybroker.hosting.tickets import Outlet, Ticket
+from kpybroker.hosting.tickets import AnswerQueue, Ticket
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, Prepared, ProducerEpoch
 from kpybroker.partition.leader import Leader, Marker
@@ -47,7 +47,7 @@ class HostedShard:
     """A coordinator's part in one leader epoch of one partition."""
 
     def __init__(
-        self, kind: Kind, replica: Replica, scheduler: Scheduler, outlet: Outlet, callbacks: Callbacks
+        self, kind: Kind, replica: Replica, scheduler: Scheduler, answers: AnswerQueue, callbacks: Callbacks
     ) -> None:
         self.kind = kind
         self.replica = replica
@@ -65,7 +65,7 @@ class HostedShard:
         self.begins_anew = False
         """Whether this shard is over and another one has to replace it."""
         self._scheduler = scheduler
-        self._outlet = outlet
+        self._answers = answers
         self.disk_failed, self._ended, self._woke, self._first_events = callbacks
         self._missed: list[Any] = []
         self._untold: list[Any] = []
@@ -87,7 +87,7 @@ class HostedShard:
         if self._untold:
             self.tell_now()
         now_ms = int(self._scheduler.monotonic_ms())
-        self._outlet.begin_slice()
+        self._answers.begin_slice()
         journal = self.journal
         if writes and journal.is_open and not self.has_enough_in_sync:
             if ticket is not None:
@@ -184,7 +184,7 @@ class HostedShard:
         leader = self.replica.leader
         journal = self.journal
         if leader is not None and journal.is_open and leader.high_watermark.offset > journal.committed_offset:
-            self._outlet.begin_slice()
+            self._answers.begin_slice()
             journal.committed(leader.high_watermark.offset, int(self._scheduler.monotonic_ms()))
 
     def end(self, error_code: int = error_codes.NOT_COORDINATOR) -> None:
@@ -195,7 +195,7 @@ class HostedShard:
         self.replica.commit_waits.pop(self, None)
         if self._timer is not None:
             self._timer.cancel()
-        self._outlet.begin_slice()
+        self._answers.begin_slice()
         self.journal.drop(error_code)
         self._ended(self)
 

@@ -12,7 +12,7 @@ from kpybroker.hosting.hosted_shard import Callbacks, HostedShard
 from kpybroker.hosting.kind import Kind
 from kpybroker.hosting.loading import Loader
 from kpybroker.hosting.placement import partition_for
-from kpybroker.hosting.tickets import Outlet, Ticket
+from kpybroker.hosting.tickets import AnswerQueue, Ticket
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
@@ -45,7 +45,7 @@ class Shards:
         """All topics of the image."""
         self._scheduler = scheduler
         self._replicas = replicas
-        self._outlet = Outlet(scheduler)
+        self._answers = AnswerQueue(scheduler)
         self._loader = Loader(scheduler)
         self._timer: Timer | None = None
         self._awake: deque[HostedShard] = deque()
@@ -119,7 +119,7 @@ class Shards:
             return
         failed = self._replicas.directory_failed
         callbacks = Callbacks(failed, self._ended, self._woke, self._first_events)
-        shard = HostedShard(self.kind, replica, self._scheduler, self._outlet, callbacks)
+        shard = HostedShard(self.kind, replica, self._scheduler, self._answers, callbacks)
         self.shards[index] = shard
         if self._replicas.is_known_empty(replica):
             shard.open()
@@ -212,7 +212,7 @@ class Shards:
         *,
         writes: bool,
     ) -> Any:
-        ticket = Ticket(self._outlet, answer, refuse)
+        ticket = Ticket(self._answers, answer, refuse)
         pending = ticket.pending
         assert pending is not None
         shard.submit(event(ticket), ticket, key, writes=writes, timeout_ms=timeout_ms)

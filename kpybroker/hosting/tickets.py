@@ -18,7 +18,7 @@ SLICE_MS = 5
 """How long the loop works on one thing before other work gets a turn."""
 
 
-class Outlet:
+class AnswerQueue:
     """Sends the answers of all shards."""
 
     def __init__(self, scheduler: Scheduler) -> None:
@@ -60,21 +60,21 @@ def _deliver(ticket: "Ticket", message: Any, error_code: int) -> None:
 class Ticket:
     """One request that a machine answers through its journal. If the journal fails, it gets an error."""
 
-    __slots__ = ("_answer", "_outlet", "_refuse", "pending")
+    __slots__ = ("_answer", "_answers", "_refuse", "pending")
 
-    def __init__(self, outlet: Outlet, answer: Callable[[Any], Any] | None, refuse: Callable[[int], Any]) -> None:
+    def __init__(self, answers: AnswerQueue, answer: Callable[[Any], Any] | None, refuse: Callable[[int], Any]) -> None:
         """``answer`` makes the response from the machine's message, ``refuse`` from an error code."""
         self.pending: Pending | None = Pending()
         self.pending.when_cancelled(self.forget)
-        self._outlet = outlet
+        self._answers = answers
         self._answer = answer
         self._refuse: Callable[[int], Any] | None = refuse
 
     def answer(self, message: Any) -> None:
-        self._outlet.put(self, message, 0)
+        self._answers.put(self, message, 0)
 
     def fail(self, error_code: int) -> None:
-        self._outlet.put(self, None, error_code)
+        self._answers.put(self, None, error_code)
 
     def deliver(self, message: Any, error_code: int) -> None:
         """Give the response, unless the client is gone."""

@@ -19,7 +19,7 @@ from kpybroker.metadata import features
 from kpybroker.metadata.image import KRAFT_VERSION, MetadataImage
 from kpybroker.metadata.loader import Subscriber
 from kpybroker.quorum.committed import Committed
-from kpybroker.quorum.deaths import Heard
+from kpybroker.quorum.ended_brokers import Heard
 from kpybroker.quorum.leaderless import Leaderless
 from kpybroker.quorum.metadata_log import MetadataLog
 from kpybroker.quorum.peers import QuorumPeers, Whereabouts

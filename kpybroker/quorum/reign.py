@@ -30,8 +30,8 @@ from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Jour
 from kpybroker.metadata.image import InvalidMetadata, MetadataImage
 from kpybroker.metadata.image_records import record_version
 from kpybroker.quorum.committed import Committed
-from kpybroker.quorum.deaths import Deaths, Heard
 from kpybroker.quorum.decisions import Decisions
+from kpybroker.quorum.ended_brokers import EndedBrokers, Heard
 from kpybroker.quorum.kraft_version import QuorumsVersion
 from kpybroker.quorum.shell import QuorumShell
 from kpybroker.raft.errors import NotLeader, RecordsTooLarge
@@ -126,7 +126,9 @@ class Reign:
         self._timers: dict[type, Timer] = {}
         self._is_over = False
         connect = parts.connect
-        self._deaths = None if connect is None else Deaths(connect, self._address, self.state.heartbeats, self._gone)
+        self._ended_brokers = (
+            None if connect is None else EndedBrokers(connect, self._address, self.state.heartbeats, self._gone)
+        )
 
     def begin(self, committed_offset: int) -> None:
         """Accept requests. The image holds everything below ``committed_offset`` and nothing above it."""
@@ -142,15 +144,15 @@ class Reign:
         ):
             if interval_ms > 0:
                 self._repeat(event, interval_ms, self._quorum.next_offset)
-        if self._deaths is not None:  # what ended the last reign may have ended a broker too
+        if self._ended_brokers is not None:  # what ended the last reign may have ended a broker too
             for broker in list(self.state.image.brokers.values()):
                 if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
-                    self._deaths.look(Session(broker.id, broker.epoch))
+                    self._ended_brokers.look(Session(broker.id, broker.epoch))
 
     def heard(self, session: Session, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""
-        if self._deaths is not None:
-            self._deaths.heard(session, connection)
+        if self._ended_brokers is not None:
+            self._ended_brokers.heard(session, connection)
 
     def _address(self, broker_id: int) -> tuple[str, int] | None:
         broker = self.state.image.brokers.get(broker_id)
@@ -177,8 +179,8 @@ class Reign:
         for timer in self._timers.values():
             timer.cancel()
         self._timers.clear()
-        if self._deaths is not None:
-            self._deaths.close()
+        if self._ended_brokers is not None:
+            self._ended_brokers.close()
         self._journal.drop(error_codes.NOT_CONTROLLER)
         self._decisions.close()
 

@@ -31,8 +31,8 @@ from kpybroker.raft.messages import (
     VoteResponse,
     VoterResponse,
 )
+from kpybroker.raft.quorum_state import QuorumState
 from kpybroker.raft.roles import NO_NODE, ElectionState, Follower, Leader, PendingChange, Unattached
-from kpybroker.raft.standing import Standing
 from kpybroker.raft.timing import Timing
 from kpybroker.raft.voters import Voter, VoterHistory, Voters
 from kpywire import error_codes
@@ -42,7 +42,7 @@ NEWEST_EPOCH = 2**31 - 1 - 1_000_000
 follow."""
 
 
-class Answering(Standing):
+class Answering(QuorumState):
     """The answering side of one replica."""
 
     def __init__(

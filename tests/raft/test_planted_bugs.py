@@ -12,32 +12,32 @@ from kpybroker.raft.answering import Answering
 from kpybroker.raft.errors import QuorumBroken
 from kpybroker.raft.log_view import LogView
 from kpybroker.raft.quorum import Quorum
+from kpybroker.raft.quorum_state import QuorumState
 from kpybroker.raft.roles import NO_NODE, ElectionState
-from kpybroker.raft.standing import Standing
 
 LIVES = 60
 Plant = Callable[[pytest.MonkeyPatch], None]
 
 
 def a_vote_for_another_is_not_saved(patch: pytest.MonkeyPatch) -> None:
-    save = Standing._save
+    save = QuorumState._save
 
-    def forgetful(self: Standing, election: ElectionState) -> None:
+    def forgetful(self: QuorumState, election: ElectionState) -> None:
         if election.voted_id in (NO_NODE, self.local.id):
             save(self, election)
 
-    patch.setattr(Standing, "_save", forgetful)
+    patch.setattr(QuorumState, "_save", forgetful)
 
 
 def the_leader_of_an_older_epoch_is_followed(patch: pytest.MonkeyPatch) -> None:
-    def note_leader(self: Standing, epoch: int, leader_id: int, now_ms: float) -> None:
+    def note_leader(self: QuorumState, epoch: int, leader_id: int, now_ms: float) -> None:
         if leader_id in (NO_NODE, self.local.id):
             if epoch > self.epoch:
                 self._unattach(epoch, now_ms)
         elif epoch != self.epoch or self.leader_id == NO_NODE:
             self._follow(epoch, leader_id, now_ms)
 
-    patch.setattr(Standing, "_note_leader", note_leader)
+    patch.setattr(QuorumState, "_note_leader", note_leader)
     patch.setattr(Answering, "_wrong_claim", lambda *_: 0)
 
 

@@ -30,7 +30,7 @@ class Mutation(NamedTuple):
 QUORUM = "kpybroker/raft/quorum.py"
 VOTING = "kpybroker/raft/voting.py"
 LEADING = "kpybroker/raft/leading.py"
-STANDING = "kpybroker/raft/standing.py"
+QUORUM_STATE = "kpybroker/raft/quorum_state.py"
 ANSWERING = "kpybroker/raft/answering.py"
 LOG_VIEW = "kpybroker/raft/log_view.py"
 SHELL = "kpybroker/quorum/shell.py"
@@ -157,7 +157,7 @@ MUTATIONS = [
     ),
     Mutation(
         "nobody is asked before an election",
-        STANDING,
+        QUORUM_STATE,
         "        if votes.is_won:\n            self._stand(now_ms)\n\n    def _stand",
         "        self._stand(now_ms)\n\n    def _stand",
     ),

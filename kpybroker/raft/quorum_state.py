@@ -1,4 +1,4 @@
-"""A node's standing in the quorum: its role in its epoch, and the transitions between roles. Pure.
+"""The state of a node in the quorum: its role in its epoch, and the changes of role (Kafka's ``QuorumState``). Pure.
 
 Not here: the messages that each role sends, and the log; those are in `kpybroker.raft.quorum`.
 
@@ -32,7 +32,7 @@ from kpywire.uuid import ZERO_UUID
 FIRST_BACKOFF_MS = 100
 
 
-class Standing:
+class QuorumState:
     """The role, the epoch and the known voters."""
 
     def __init__(

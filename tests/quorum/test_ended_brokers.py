@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from kpybroker.controller.heartbeats import Heartbeats, Session
-from kpybroker.quorum.deaths import MOST_LOOKS, Deaths
+from kpybroker.quorum.ended_brokers import MOST_LOOKS, EndedBrokers
 from kpybroker.server.outgoing import NobodyListens
 
 BROKER = Session(2, 7)
@@ -37,9 +37,9 @@ class Watched:
         self.gone: list[Session] = []
         self.refuses_at_once = False
         self.heartbeats = Heartbeats(9_000)
-        self.deaths = Deaths(self._connect, {2: ("there", 9092)}.get, self.heartbeats, self.gone.append)
+        self.ended = EndedBrokers(self._connect, {2: ("there", 9092)}.get, self.heartbeats, self.gone.append)
         self.connection = PlayedConnection()
-        self.deaths.heard(BROKER, self.connection)
+        self.ended.heard(BROKER, self.connection)
 
     def _connect(
         self, _host: str, _port: int, opened: Callable[[], object], _taken: object, lost: Callable[[str], object]
@@ -75,7 +75,7 @@ def test_a_broker_that_cannot_be_reached_is_not_gone() -> None:
 def test_a_broker_that_only_lost_its_connection_is_not_gone() -> None:
     watched = Watched()
     watched.connection.end()
-    watched.deaths.heard(BROKER, PlayedConnection())
+    watched.ended.heard(BROKER, PlayedConnection())
     assert watched.links[0].is_closed
     watched.links[0].lost(NobodyListens("too late"))
     assert watched.gone == []
@@ -101,7 +101,7 @@ def test_who_has_a_connection_is_known_to_have_it_until_it_is_closed() -> None:
 def test_a_broker_that_registers_again_over_its_connection_is_known_by_its_new_epoch() -> None:
     watched = Watched()
     again = Session(2, 9)
-    watched.deaths.heard(again, watched.connection)
+    watched.ended.heard(again, watched.connection)
     watched.connection.end()
     watched.links[0].lost(NobodyListens("refused"))
     assert watched.gone == [again]
@@ -109,21 +109,21 @@ def test_a_broker_that_registers_again_over_its_connection_is_known_by_its_new_e
 
 def test_an_earlier_connection_says_nothing_of_a_broker_that_has_another() -> None:
     watched = Watched()
-    watched.deaths.heard(BROKER, PlayedConnection())
+    watched.ended.heard(BROKER, PlayedConnection())
     watched.connection.end()
     assert watched.links == []
 
 
 def test_a_broker_that_nobody_knows_the_address_of_is_not_looked_at() -> None:
     watched = Watched()
-    watched.deaths.look(Session(3, 1))
+    watched.ended.look(Session(3, 1))
     assert (watched.links, watched.gone) == ([], [])
 
 
 def test_who_leads_no_more_looks_no_more() -> None:
     watched = Watched()
     watched.connection.end()
-    watched.deaths.close()
+    watched.ended.close()
     watched.links[0].lost(NobodyListens("refused"))
     assert (watched.links[0].is_closed, watched.gone) == (True, [])
 

@@ -42,8 +42,8 @@ class _Look:
         self.was_opened = True
 
 
-class Deaths:
-    """The deaths of brokers, as one active controller finds them."""
+class EndedBrokers:
+    """The brokers that have ended, as one active controller finds them."""
 
     def __init__(
         self,
