@@ -73,7 +73,7 @@ def check_names(originals: Mapping[str, str]) -> None:
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
-        if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
+        if base in HONOURED or (base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES)):
             continue
         known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
@@ -85,9 +85,9 @@ def check_security(config: "BrokerConfig") -> None:
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol != "PLAINTEXT":
             raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
-    if config.inter_broker_protocol != "PLAINTEXT":
-        raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
+        if name in HONOURED:
+            continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
 

@@ -15,17 +15,20 @@ from kpybroker.server.outgoing import Unprotected
 
 log = logging.getLogger("kpybroker.network")
 
-FIRST_PAUSE_MS: Final = 100
-LONGEST_PAUSE_MS: Final = 2_000
+FIRST_PAUSE_MS: Final = 50
+LONGEST_PAUSE_MS: Final = 1_000
+"""Both as Kafka's ``reconnect.backoff.ms`` and ``reconnect.backoff.max.ms``."""
+_MOST_REASONS: Final = 16
 
 
 class _Trouble:
     """The failures at one address since it answered last."""
 
-    __slots__ = ("next_ms", "pause_ms", "reason")
+    __slots__ = ("next_ms", "pause_ms", "reasons")
 
     def __init__(self) -> None:
-        self.reason = ""
+        self.reasons: set[str] = set()
+        """Those that are in the log."""
         self.pause_ms: float = 0
         self.next_ms: float = 0
         """The earliest time of the next attempt."""
@@ -75,8 +78,8 @@ class PatientConnect:
         trouble = self._troubles.setdefault(place, _Trouble())
         trouble.pause_ms = min(max(trouble.pause_ms * 2, FIRST_PAUSE_MS), LONGEST_PAUSE_MS)
         trouble.next_ms = self._scheduler.monotonic_ms() + trouble.pause_ms
-        if trouble.reason != reason:
-            trouble.reason = reason
+        if reason not in trouble.reasons and len(trouble.reasons) < _MOST_REASONS:
+            trouble.reasons.add(reason)
             log.warning("Connections to listener %s at %s:%d fail: %s", self._listener, *place, reason)
 
     def _succeeded(self, place: tuple[str, int]) -> None:
