@@ -129,6 +129,7 @@ class Node:
         quorum.host.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
         security = build_security(config, quorum.host)
+        current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
         current.when_changed(role.reconfigure)

@@ -80,7 +80,7 @@ def _has_login(protocol: str) -> bool:
 
 
 def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> Credentials:
-    from kpybroker.sasl.jaas import BrokenJaas, parse
+    from kpybroker.config.logins import jaas_entry
 
     mechanism = config[mechanism_key]
     if mechanism not in MECHANISMS:
@@ -88,13 +88,7 @@ def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> C
             f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
         )
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    text = config.originals.get(name)
-    if text is None:
-        raise ConfigError(f"{name} is not set: its username and password are those by which this node logs in")
-    try:
-        options = parse(text).options
-    except BrokenJaas as error:
-        raise ConfigError(f"{name}: {error}") from None
+    options = jaas_entry(config, listener, mechanism).options
     user, password = options.get("username", ""), options.get("password", "")
     if not (user and password):
         lacking = "password" if user else "username"

@@ -32,8 +32,18 @@ _SECURITY_PREFIXES: Final = (
     "ssl.",
     "super.users",
 )
-# Read by listeners with TLS or SASL alone, and such a listener is refused.
+# Read by listeners with TLS or SASL alone.
 _INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
+_OF_LISTENER: Final = (
+    "connections.max.reauth.ms",
+    "sasl.enabled.mechanisms",
+    "sasl.jaas.config",
+    "sasl.server.max.receive.size",
+)
+"""The security configs that can be set for one listener."""
+_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
+_BY_OWN_CODE: Final = ("sasl.server.callback.handler.class",)
+"""Configs that replace a check of logins by a Java class."""
 SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
     "alter.config.policy.class.name": "policies written in Java cannot be loaded",
@@ -73,7 +83,9 @@ def check_names(originals: Mapping[str, str]) -> None:
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
-        if base in HONOURED or (base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES)):
+        if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
+            continue
+        if base in _OF_LISTENER:
             continue
         known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
@@ -83,13 +95,27 @@ def check_names(originals: Mapping[str, str]) -> None:
 def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
-        if listener.protocol != "PLAINTEXT":
+        if listener.protocol not in _PROTOCOLS:
             raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
         if name in HONOURED:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
+    _check_logins(config)
+
+
+def _check_logins(config: "BrokerConfig") -> None:
+    """Raise ConfigError if clients could not log in, or not as the owner wants, on a listener with SASL."""
+    with_sasl = [listener for listener in config.listeners if listener.protocol.startswith("SASL_")]
+    if not with_sasl:
+        return
+    from kpybroker.config.logins import logins_of
+
+    for name in _explicit(config, _BY_OWN_CODE):
+        raise ConfigError(f"{name}: callbacks written in Java cannot be loaded")
+    for listener in with_sasl:
+        logins_of(config, listener.name)
 
 
 def check_features(config: "BrokerConfig") -> list[str]:
@@ -141,12 +167,17 @@ def _foreign_classes(config: "BrokerConfig") -> list[str]:
 
 
 def _without_effect(config: "BrokerConfig") -> list[str]:
-    names = [name for name in _explicit(config, BROKER_CONFIGS) if name not in HONOURED and name not in NEVER]
-    inert = [name for name in names if name.startswith(_INERT_PREFIXES)]
+    asks = [name for name in _explicit(config, BROKER_CONFIGS) if name not in NEVER]
+    has_sasl = any(listener.protocol.startswith("SASL_") for listener in config.listeners)
+    inert = [] if has_sasl else [name for name in asks if name.startswith(_INERT_PREFIXES)]
+    names = [name for name in asks if name not in HONOURED]
     # Those of internal topics get their value from the defaults of a node alone, nobody asked for them.
     yet = [name for name in names if name not in inert and not name.endswith((".replication.factor", ".min.isr"))]
     open_to_all = (
         "every listener is PLAINTEXT, open to every client that reaches it; without effect, as on Apache Kafka"
     )
     warnings = [f"{open_to_all}: {', '.join(inert)}"] if inert else []
+    if has_sasl and config.is_set("sasl.jaas.config"):
+        used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
+        warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")
     return [*warnings, f"without effect yet: {', '.join(yet)}"] if yet else warnings

@@ -15,6 +15,19 @@ class AuthenticationFailed(Exception):
         self.final = final
 
 
+class InvalidCredentials(AuthenticationFailed):
+    """A failed login whose cause the client does not learn, so that it cannot tell which users exist."""
+
+    def __init__(self, mechanism: str, reason: str) -> None:
+        super().__init__(_during("authentication", mechanism), reason)
+        self.text_again = _during("re-authentication", mechanism)
+        """The text in a reauthentication."""
+
+
+def _during(what: str, mechanism: str) -> str:
+    return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
+
+
 class ServerExchange(Protocol):
     """The server's half. It begins with the client's first message."""
 

@@ -1,8 +1,8 @@
-"""The texts of ``sasl.jaas.config``: a login module with its options, as in Java's login configuration files (KIP-85).
+"""The texts of ``sasl.jaas.config``: a login module with options, as in Java's login configuration files (KIP-85).
 
-The syntax is that of Kafka's ``JaasConfig``, with the words, strings and comments of Java's ``StreamTokenizer``. Nothing
-is ever loaded: the modules that are known are names, and all others are refused (CVE-2023-25194). The texts hold
-passwords, so messages about them give positions and no part of the text but the name of a module.
+The syntax is that of Kafka's ``JaasConfig``, with the words, strings and comments of Java's ``StreamTokenizer``.
+Kafka's own login modules are known by name. Nothing is loaded, and all others are refused (CVE-2023-25194). The texts
+hold passwords, so messages about them give positions and no part of the text but the name of a module.
 """
 
 import re
@@ -23,7 +23,7 @@ MODULES: Final = {
 """The login module of each mechanism."""
 LONGEST_CHARS: Final = 1 << 20
 _FLAGS: Final = frozenset(("required", "requisite", "sufficient", "optional"))
-# The words of a StreamTokenizer to which Kafka adds "-", "_" and "$". A slash that begins nothing else begins a comment.
+# Words may also hold "-", "_" and "$". A slash that begins nothing else begins a comment.
 _TOKEN: Final = re.compile(
     r"""(?P<space>[\x00-\x20]+ | //[^\r\n]* | /\*.*?\*/ | /(?!\*)[^\r\n]*)
       | (?P<word>[A-Za-z_$\u00a0-\U0010ffff][A-Za-z0-9_$.\-\u00a0-\U0010ffff]*)
@@ -81,7 +81,7 @@ def parse(text: str) -> Entry:
             raise BrokenJaas(f"expected an option, {key.place}")
         if next(tokens).kind != "=" or (value := next(tokens)).kind != "text":
             raise BrokenJaas(
-                f'the option has no value, {key.place}; options are written key="value", and numbers need the quotes, too'
+                f'the option has no value, {key.place}; options are written key="value", numbers with the quotes, too'
             )
         options[key.text] = value.text
     further = next(tokens)

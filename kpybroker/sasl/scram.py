@@ -186,6 +186,15 @@ def auth_message(client_first: ClientFirst, server_first: bytes, client_final: C
     return b",".join((client_first.bare.encode(), server_first, client_final.without_proof.encode()))
 
 
+def salt_of(random: bytes) -> bytes:
+    """A salt as Kafka's tools make it of random bytes: a number of 130 bits, with digits and small letters."""
+    number, digits = int.from_bytes(random[:17], "big") >> 6, b""
+    while number:
+        number, digit = divmod(number, 36)
+        digits += b"0123456789abcdefghijklmnopqrstuvwxyz"[digit : digit + 1]
+    return digits
+
+
 def xor(one: bytes, other: bytes) -> bytes:
     """Both must have the same length."""
     return bytes(a ^ b for a, b in zip(one, other, strict=True))

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kpybroker.sasl import scram
-from kpybroker.sasl.exchange import AuthenticationFailed
+from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials
 from kpybroker.sasl.scram import ClientFirst, ScramCredential, ScramMechanism, ServerFinal, ServerFirst
 
 MADE_UP_SALT: Final = b"salt of users that do not exist"
@@ -60,26 +60,28 @@ class ScramServer:
         except scram.Malformed as why:
             raise self._failed(str(why)) from None
 
-    def _failed(self, reason: str) -> AuthenticationFailed:
-        name = self._mechanism.name
-        text = f"Authentication failed during authentication due to invalid credentials with SASL mechanism {name}"
+    def _failed(self, reason: str) -> InvalidCredentials:
         who = "" if self._first is None else f"user {self._first.user[:64]!r}: "
-        return AuthenticationFailed(text, who + reason)
+        return InvalidCredentials(self._mechanism.name, who + reason)
 
     def _challenge(self, message: bytes) -> bytes:
         first = self._first = scram.decode_client_first(message)
+        if first.authorization_id and first.authorization_id != first.user:
+            raise AuthenticationFailed(
+                "Authentication failed: Client requested an authorization id that is different from username",
+                f"user {first.user[:64]!r} asked to be {first.authorization_id[:64]!r}",
+            )
         by_token = (scram.TOKEN_AUTH, "true") in [(name, value.lower()) for name, value in first.extensions]
         login = self._find(first.user, by_token)
         if login is None:
             kind = "delegation token" if by_token else f"{self._mechanism.name} credential"
             self._trouble = f"no such {kind}"
-            salt = self._mechanism.hmac(self._secret, MADE_UP_SALT + first.user.encode())[:20]
-            credential = ScramCredential(salt, b"", b"", scram.MIN_ITERATIONS)
+            made_up = self._mechanism.hmac(self._secret, MADE_UP_SALT + first.user.encode())
+            credential = ScramCredential(scram.salt_of(made_up), made_up, made_up, scram.MIN_ITERATIONS)
+            login = ScramLogin(credential, "")
         else:
             credential = login.credential
-            if first.authorization_id and first.authorization_id != first.user:
-                self._trouble = f"it asked to be {first.authorization_id[:64]!r}"
-            elif credential.iterations < scram.MIN_ITERATIONS:
+            if credential.iterations < scram.MIN_ITERATIONS:
                 self._trouble = f"the credential has only {credential.iterations} iterations"
         self._login = login
         self._server_first = ServerFirst(first.nonce + self._nonce, credential.salt, credential.iterations).encode()
@@ -88,8 +90,7 @@ class ScramServer:
     def _finish(self, first: ClientFirst, message: bytes) -> bytes:
         final = scram.decode_client_final(message)
         login = self._login
-        if login is None:
-            raise self._failed(self._trouble)
+        assert login is not None
         if not hmac.compare_digest(final.nonce.encode(), (first.nonce + self._nonce).encode()):
             raise self._failed("the nonce is not the one that it got")
         if final.binding != first.header.encode():
@@ -101,7 +102,7 @@ class ScramServer:
             raise self._failed("the proof has a wrong length")
         stored_key = mechanism.hash(scram.xor(final.proof, signature))
         if not hmac.compare_digest(stored_key, credential.stored_key):
-            raise self._failed("wrong password")
+            raise self._failed(self._trouble or "wrong password")
         if self._trouble:
             raise self._failed(self._trouble)
         self.authorization_id = login.authorization_id

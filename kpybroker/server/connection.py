@@ -52,7 +52,8 @@ class Connection(Debtor):
     __slots__ = (
         "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_phase",
         "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel", "client",
-        "counters", "dispatch", "last_active_ms", "outbox", "server", "waiting",
+        "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes", "outbox", "server",
+        "waiting",
     )  # fmt: skip
 
     def __init__(self, server: "Server", channel: Channel, client: Client, dispatch: Dispatch) -> None:
@@ -60,6 +61,8 @@ class Connection(Debtor):
         self.server = server
         self.channel = channel
         self.client = client
+        self.least_frame_bytes, self.most_frame_bytes = SMALLEST_FRAME_BYTES, server.max_request_bytes
+        """The sizes that frames may have now."""
         self.outbox = Outbox(channel, server.read_in_thread, self._on_writable)
         self.waiting: deque[Pending] = deque()
         super().__init__(server.line)
@@ -209,7 +212,7 @@ class Connection(Debtor):
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
             (size,) = SIZE.unpack_from(view)
-            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= server.max_request_bytes:
+            if size == count - 4 and SMALLEST_FRAME_BYTES <= size <= self.most_frame_bytes:
                 if size > LARGE_BYTES and not self._may_begin(view, 4, count):
                     self._keep(view[:count])
                     self._enter(PAUSED)
@@ -360,7 +363,7 @@ class Connection(Debtor):
         body.extend(bytes(wanted - len(body)))
 
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
-        return checked_size(buffer, position, self.server.max_request_bytes)
+        return checked_size(buffer, position, self.most_frame_bytes, self.least_frame_bytes)
 
     # Serving
 
@@ -404,6 +407,10 @@ class Connection(Debtor):
         if outbox:
             self._flush()
         return position
+
+    def pause(self) -> None:
+        """Serve nothing more, and read nothing, before the reply that is due now."""
+        self._enter(PAUSED)
 
     def _may_begin(self, view: memoryview, start: int, stop: int) -> bool:
         """Whether work on a large request may begin now."""

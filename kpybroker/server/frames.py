@@ -4,7 +4,7 @@ The dispatcher reads their content. Invariant: a size is checked before it is us
 """
 
 from struct import Struct
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
 from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.fairness.trait import Trait
@@ -44,11 +44,21 @@ def holds_one(channel: "Channel", peeked: memoryview) -> bool:
     return SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
 
 
-def checked_size(buffer: memoryview | bytearray, position: int, most_bytes: int) -> int:
+@runtime_checkable
+class Guard(Dispatch, Protocol):
+    """A dispatcher that prepares each connection before its first byte is read."""
+
+    def opened(self, connection: "Connection") -> None:
+        """A connection was made."""
+
+
+def checked_size(
+    buffer: memoryview | bytearray, position: int, most_bytes: int, least_bytes: int = SMALLEST_FRAME_BYTES
+) -> int:
     """The size that a frame claims. Raises `CloseConnection` if no request can have that size."""
     size: int = SIZE.unpack_from(buffer, position)[0]
-    if size < SMALLEST_FRAME_BYTES or size > most_bytes:
-        hint = _looks_like(bytes(buffer[position : position + 4]))
+    if size < least_bytes or size > most_bytes:
+        hint = _looks_like(bytes(buffer[position : position + 4])) or f"; {most_bytes} are allowed"
         raise CloseConnection(f"not a request: its frame claims {size} bytes{hint}")
     return size
 

@@ -25,7 +25,7 @@ from kpybroker.server.complaints import Complaints
 from kpybroker.server.connection import Connection
 from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuotas
 from kpybroker.server.creation_rate import CreationRate
-from kpybroker.server.frames import Dispatch
+from kpybroker.server.frames import Dispatch, Guard
 from kpybroker.server.memory import MemoryBudget
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import EpollPoller, poller_for
@@ -70,6 +70,8 @@ class Listening(NamedTuple):
     name: str
     dispatch: Dispatch
     open_channel: OpenChannel
+    opened: Callable[[Connection], object] | None
+    """Called with each connection, before its first byte is read."""
 
 
 class Server:
@@ -132,7 +134,8 @@ class Server:
 
         ``dispatch`` serves its requests. ``open_channel`` makes the channels of its connections.
         """
-        self._listening[sock] = Listening(name, dispatch, open_channel)
+        opened = dispatch.opened if isinstance(dispatch, Guard) else None
+        self._listening[sock] = Listening(name, dispatch, open_channel, opened)
         sock.listen(max(self.limits.backlog, 1))
         port: int = sock.getsockname()[1]
         return port
@@ -231,7 +234,10 @@ class Server:
         self.accepted_connections += 1
         self._make_room()
         client = Client(host, peer[1], listening.name)
-        self.connections[Connection(self, channel, client, listening.dispatch)] = None
+        connection = Connection(self, channel, client, listening.dispatch)
+        self.connections[connection] = None
+        if listening.opened is not None:
+            listening.opened(connection)
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has closed."""

@@ -1,0 +1,102 @@
+"""The logins of a node's listeners: the mechanisms by name, and where each finds its users."""
+
+import secrets
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final, NamedTuple
+
+from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.endpoints import Listener
+from kpybroker.config.logins import MechanismConfig, logins_of
+from kpybroker.dispatching.dispatcher import Dispatcher
+from kpybroker.dispatching.late_refusals import LateRefusals
+from kpybroker.dispatching.login import LoginStage
+from kpybroker.metadata.image import MetadataImage
+from kpybroker.sasl.exchange import ServerExchange
+from kpybroker.sasl.login import Terms
+from kpybroker.sasl.plain import PlainServer
+from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, ScramMechanism
+from kpybroker.sasl.scram_server import ScramLogin, ScramServer
+from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+
+NewExchange = Callable[[], ServerExchange]
+FindToken = Callable[[ScramMechanism, str], ScramLogin | None]
+"""(mechanism, id of a delegation token) -> the login of its owner, or None if there is no such token."""
+_USER_OPTION: Final = "user_"
+
+
+class Users(NamedTuple):
+    """Where the mechanisms find those who may log in, apart from their JAAS configs."""
+
+    image: Callable[[], MetadataImage]
+    find_token: FindToken
+    secret: bytes
+    """A random value that the node keeps for itself."""
+
+
+def plain(config: MechanismConfig, _users: Users) -> NewExchange:
+    """PLAIN. Its users are the options ``user_NAME`` of its login module."""
+    options = config.entry.options.items()
+    passwords = {name.removeprefix(_USER_OPTION): text for name, text in options if name.startswith(_USER_OPTION)}
+    return partial(PlainServer, lambda: passwords)
+
+
+def scram(mechanism: ScramMechanism, _config: MechanismConfig, users: Users) -> NewExchange:
+    """SCRAM. Its users are those of the metadata, and owners of delegation tokens."""
+
+    def find(name: str, by_token: bool) -> ScramLogin | None:  # noqa: FBT001 - the form of `Find`
+        if by_token:
+            return users.find_token(mechanism, name)
+        record = users.image().scram_credentials.get((mechanism.code, name))
+        return None if record is None else ScramLogin(credential_of(record), name)
+
+    return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), users.secret)
+
+
+MECHANISMS: Final[Mapping[str, Callable[[MechanismConfig, Users], NewExchange]]] = {
+    "PLAIN": plain,
+    "SCRAM-SHA-256": partial(scram, SCRAM_SHA_256),
+    "SCRAM-SHA-512": partial(scram, SCRAM_SHA_512),
+}
+"""The mechanisms that clients can use (`kpybroker.config.logins.SERVED_MECHANISMS`)."""
+
+
+def credential_of(record: UserScramCredentialRecord) -> ScramCredential:
+    """The credential in a record of the metadata."""
+    return ScramCredential(record.salt, record.stored_key, record.server_key, record.iterations)
+
+
+def no_tokens(_mechanism: ScramMechanism, _token_id: str) -> ScramLogin | None:
+    """A `FindToken` without delegation tokens."""
+    return None
+
+
+class Logins:
+    """The stages of all listeners with SASL, which follow the configuration."""
+
+    def __init__(self, config: BrokerConfig, users: Users) -> None:
+        self._config = config
+        self._users = users
+        self._refusals = LateRefusals(config["connection.failed.authentication.delay.ms"])
+        self.stages: dict[str, LoginStage] = {}
+        """The stage of each listener, by the listener's name."""
+
+    def stage(self, listener: Listener, dispatcher: Dispatcher) -> LoginStage:
+        """The stage before the dispatcher of a listener."""
+        most_bytes = logins_of(self._config, listener.name).max_receive_bytes
+        terms = self._terms(self._config, listener.name)
+        stage = LoginStage(dispatcher, terms, listener.protocol, most_bytes, self._refusals)
+        self.stages[listener.name] = stage
+        return stage
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Apply another configuration to the connections that are made from now on."""
+        for name, stage in self.stages.items():
+            stage.terms = self._terms(config, name)
+
+    def _terms(self, config: BrokerConfig, listener: str) -> Terms:
+        mechanisms = logins_of(config, listener).mechanisms
+        return Terms(
+            {each.name: MECHANISMS[each.name](each, self._users) for each in mechanisms},
+            {each.name: each.reauth_ms for each in mechanisms},
+        )

@@ -1,0 +1,73 @@
+"""The logins that a listener with SASL demands: its mechanisms, their JAAS configs, and limits.
+
+A config is read with the prefixes of its listener and its mechanism, as in Kafka (``listener.name.LISTENER.`` and
+``listener.name.LISTENER.MECHANISM.``, in lower case). ``sasl.jaas.config`` needs both: it has no value for all
+listeners, and there is no JAAS file of a JVM.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kpybroker.config.definition import ConfigError
+from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
+
+if TYPE_CHECKING:
+    from kpybroker.config.broker import BrokerConfig
+
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms with which clients can log in."""
+
+
+class MechanismConfig(NamedTuple):
+    """The config of one mechanism on one listener."""
+
+    name: str
+    entry: Entry
+    reauth_ms: int
+    """``connections.max.reauth.ms``; 0 for no limit."""
+
+
+class ListenerLogins(NamedTuple):
+    """The config of the logins on one listener."""
+
+    mechanisms: tuple[MechanismConfig, ...]
+    max_receive_bytes: int
+
+
+def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
+    """The config of the logins on a listener. Raises ConfigError in one line that says which key is to be set."""
+    key = "sasl.enabled.mechanisms"
+    names: tuple[str, ...] = config.of_listener(listener, key)
+    if not names:
+        raise ConfigError(f"{key}: the listener {listener} enables no mechanism, so nobody could log in")
+    for name in names:
+        if name not in SERVED_MECHANISMS:
+            known = "is not available yet" if name in MODULES else "is not known"
+            raise ConfigError(
+                f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
+                f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
+            )
+    mechanisms = tuple(
+        MechanismConfig(
+            name,
+            jaas_entry(config, listener, name),
+            max(0, config.of_listener(listener, "connections.max.reauth.ms", name)),
+        )
+        for name in dict.fromkeys(names)
+    )
+    return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
+    """The login module of a mechanism on a listener, with its options. Raises ConfigError."""
+    key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    text = config.originals.get(key)
+    module = MODULES[mechanism]
+    if text is None:
+        raise ConfigError(f"{key} is missing; set it to a text such as: {module} required;")
+    try:
+        entry = parse(text)
+    except BrokenJaas as why:
+        raise ConfigError(f"{key}: {why}") from None
+    if entry.module != module:
+        raise ConfigError(f"{key}: the login module of {mechanism} is {module}")
+    return entry

@@ -1,0 +1,242 @@
+"""The stage before all others on a listener with SASL: frames of a client reach the dispatcher after its login.
+
+`kpybroker.sasl.login` decides. Here frames are read and answered, a connection gets its principal, and failures are
+logged. Until a client is logged in it may send frames of ``sasl.server.max.receive.size`` at most, and it has to be
+done within `PATIENCE_MS`. Afterwards its connection uses the dispatcher itself; only a session with a lifetime costs
+one more call for each request.
+
+Invariant: before the login, and between the two requests of a reauthentication, no frame but ApiVersions reaches the
+dispatcher.
+"""
+
+import logging
+from struct import Struct
+from struct import error as StructError  # noqa: N812
+from time import perf_counter_ns
+from typing import Any, Final
+
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.pending import Pending
+from kpybroker.calls.principal import USER, Principal
+from kpybroker.counters import UNCOUNTED
+from kpybroker.dispatching.dispatcher import Dispatcher
+from kpybroker.dispatching.late_refusals import LateRefusals
+from kpybroker.failed_response import failed_response
+from kpybroker.fairness.trait import ORDINARY, Trait
+from kpybroker.sasl.login import Answer, Login, Now, State, Terms, Verdict
+from kpybroker.server.connection import Connection
+from kpybroker.server.frames import SMALLEST_FRAME_BYTES
+from kpybroker.server.outbox import Reply
+from kpywire import api
+from kpywire.codec import decode, encode
+from kpywire.error_codes import ILLEGAL_SASL_STATE
+from kpywire.errors import Malformed
+from kpywire.header import RequestHeader, decode_request_header, encode_response_header
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuthenticateResponse
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeResponse
+
+log = logging.getLogger("kpybroker.login")
+
+PATIENCE_MS: Final = 30_000
+"""The longest time that a login may take. Java's clients give up after 30 s, too."""
+_API_KEY: Final = Struct(">h")
+_SIZE: Final = Struct(">i")
+_VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
+
+
+class LoginCounts:
+    """The logins of a listener, counted."""
+
+    __slots__ = ("expired", "failed", "reauthenticated", "succeeded")
+
+    def __init__(self) -> None:
+        self.succeeded = self.failed = self.reauthenticated = 0
+        self.expired = 0
+        """The connections that were closed because their client did not authenticate again in time."""
+
+
+class LoginStage:
+    """The logins of one listener. A `Guard`: each connection gets a dispatcher of its own, `LoggingIn`."""
+
+    def __init__(
+        self, dispatcher: Dispatcher, terms: Terms, security_protocol: str, most_bytes: int, refusals: LateRefusals
+    ) -> None:
+        """``most_bytes`` is ``sasl.server.max.receive.size``. ``terms`` may be replaced at any time: they hold for
+        connections that are made later."""
+        self.dispatcher = dispatcher
+        self.terms = terms
+        self.most_bytes = most_bytes
+        self.refusals = refusals
+        self.counts = LoginCounts()
+        self._security_protocol = security_protocol
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
+        """Nobody is served without `opened`."""
+        del connection, frame
+        raise CloseConnection("it is not logged in")
+
+    def trait_at(self, view: memoryview, position: int) -> Trait:
+        """Requests of a login have no traits."""
+        del view, position
+        return ORDINARY
+
+    def opened(self, connection: Connection) -> None:
+        """Begin the login of a connection."""
+        client = connection.client
+        client.security_protocol = self._security_protocol
+        connection.dispatch = LoggingIn(self, Login(self.terms))
+        self.restrict(connection)
+        timer = connection.server.scheduler.call_later(PATIENCE_MS, self._too_slow, connection)
+        client.on_close = timer.cancel
+
+    def restrict(self, connection: Connection) -> None:
+        """Accept frames of a login only."""
+        connection.most_frame_bytes = min(self.most_bytes, connection.server.max_request_bytes)
+
+    def _too_slow(self, connection: Connection) -> None:
+        connection.give_up(f"no login: it did not log in within {PATIENCE_MS // 1000} s")
+
+    def describe(self) -> str:
+        """The listener's demands, for the log."""
+        return f"set security.protocol={self._security_protocol} and sasl.mechanism={_either(self.terms.exchanges)}"
+
+    def failed(self, connection: Connection, mechanism: str, reason: str) -> None:
+        """Count and log a failed login."""
+        self.counts.failed += 1
+        client = connection.client
+        connection.server.complaints.say(
+            log,
+            logging.WARNING,
+            f"failed logins of {client.host} on listener {client.listener_name}",
+            "login failed: %s from %s on listener %s: %s",
+            mechanism or "no mechanism",
+            client,
+            client.listener_name,
+            reason,
+        )
+
+
+class LoggingIn:
+    """The dispatcher of one connection: it logs the client in, and watches over its session."""
+
+    __slots__ = ("_login", "_stage")
+
+    def __init__(self, stage: LoginStage, login: Login) -> None:
+        self._stage = stage
+        self._login = login
+
+    def trait_at(self, view: memoryview, position: int) -> Trait:
+        """The trait of a request."""
+        return self._stage.dispatcher.trait_at(view, position) if self._login.state is State.DONE else ORDINARY
+
+    def __call__(self, connection: Connection, frame: memoryview) -> Reply | Pending | None:
+        """Serve one frame."""
+        login, stage = self._login, self._stage
+        if login.state is State.RAW:
+            return self._take_raw(connection, frame)
+        api_key: int = _API_KEY.unpack_from(frame)[0]
+        verdict = login.judge(api_key, connection.server.poller.now_ms)
+        if verdict is Verdict.SERVE:
+            return stage.dispatcher(connection, frame)
+        if verdict is Verdict.EXPIRED:
+            stage.counts.expired += 1
+            raise CloseConnection("its session is over: it did not authenticate again in time")
+        if verdict is Verdict.CLOSE:
+            raise CloseConnection(f"no login: {login.reason}; {stage.describe()}")
+        try:
+            header = decode_request_header(frame)
+            if verdict is Verdict.REFUSE:
+                return self._refuse(connection, header, frame)
+            first, last = _VERSIONS[api_key]
+            if not first <= header.api_version <= last:
+                raise CloseConnection(f"no login: {api.API_KEYS[api_key].name} version {header.api_version}")
+            if verdict is Verdict.HANDSHAKE:
+                return self._handshake(connection, header, frame)
+            return self._authenticate(connection, header, frame)
+        except (Malformed, StructError, IndexError) as why:
+            raise CloseConnection(f"no login: a request that cannot be read: {why}; {stage.describe()}") from None
+
+    def _handshake(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
+        login, stage = self._login, self._stage
+        request = decode(SaslHandshakeRequest, header.api_version, frame, header.end)
+        answer = login.handshake(header.api_version, request.mechanism, connection.server.poller.now_ms)
+        stage.restrict(connection)
+        if login.state is State.RAW:
+            connection.least_frame_bytes = 0
+        response = SaslHandshakeResponse(error_code=answer.error_code, mechanisms=list(stage.terms.exchanges))
+        return self._answer(connection, answer, _reply(header, response))
+
+    def _authenticate(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
+        request = decode(SaslAuthenticateRequest, header.api_version, frame, header.end)
+        answer = self._log_in(connection, request.auth_bytes)
+        response = SaslAuthenticateResponse(
+            error_code=answer.error_code,
+            error_message=answer.text,
+            auth_bytes=answer.token,
+            session_lifetime_ms=answer.lifetime_ms,
+        )
+        return self._answer(connection, answer, _reply(header, response))
+
+    def _take_raw(self, connection: Connection, frame: memoryview) -> Reply | Pending:
+        answer = self._log_in(connection, bytes(frame))
+        reply = None if answer.failure else _SIZE.pack(len(answer.token)) + answer.token
+        return self._answer(connection, answer, reply)
+
+    def _refuse(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
+        """Answer a request that does not belong into a login with an error, as far as there is a place for it."""
+        key, version = header.api_key, header.api_version
+        first, last = self._stage.dispatcher.versions.get(key, (0, -1))
+        if not first <= version <= last:
+            raise CloseConnection(f"no login: API key {key} version {version}, which is not served")
+        request = decode(api.request_class(key), version, frame, header.end)
+        reply = _reply(header, failed_response(request, version, ILLEGAL_SASL_STATE))
+        return self._fail(connection, self._login.refuse(key), reply)
+
+    def _log_in(self, connection: Connection, token: bytes) -> Answer:
+        login, stage = self._login, self._stage
+        is_first = not login.user
+        scheduler = connection.server.scheduler
+        answer = login.authenticate(token, Now(scheduler.monotonic_ms(), scheduler.now_ms()))
+        if login.state is State.DONE:
+            client = connection.client
+            client.authenticated(Principal(USER, login.user, token_authenticated=login.token_authenticated))
+            connection.most_frame_bytes = connection.server.max_request_bytes
+            connection.least_frame_bytes = SMALLEST_FRAME_BYTES
+            if is_first:
+                stage.counts.succeeded += 1
+                _stop_timer(connection)
+            else:
+                stage.counts.reauthenticated += 1
+            if not login.has_session:
+                connection.dispatch = stage.dispatcher
+        return answer
+
+    def _answer(self, connection: Connection, answer: Answer, reply: bytes | None) -> Reply | Pending:
+        if answer.failure:
+            return self._fail(connection, answer.failure, reply)
+        assert reply is not None
+        connection.counters, connection.answered_ns = UNCOUNTED, perf_counter_ns()
+        return reply
+
+    def _fail(self, connection: Connection, reason: str, reply: bytes | None) -> Pending:
+        if not self._login.user:
+            _stop_timer(connection)
+        self._stage.failed(connection, self._login.mechanism, reason)
+        return self._stage.refusals.put(connection, reply)
+
+
+def _stop_timer(connection: Connection) -> None:
+    """Stop the timer of a first login. Later, whatever is called when the client is gone belongs to others."""
+    stop, connection.client.on_close = connection.client.on_close, None
+    if stop is not None:
+        stop()
+
+
+def _reply(header: RequestHeader, response: Any) -> bytes:
+    head = encode_response_header(header.api_key, header.api_version, header.correlation_id)
+    body = encode(response, header.api_version)
+    return _SIZE.pack(len(head) + len(body)) + head + body
+
+
+def _either(names: Any) -> str:
+    return " or ".join(names)

@@ -1,0 +1,214 @@
+"""One client's login and its session: what Kafka answers, in which order, and when the connection ends.
+
+This is the state machine of ``SaslServerAuthenticator``, with reauthentication (KIP-368). Frames, sockets and timers
+are elsewhere (`kpybroker.dispatching.login`): here is asked what to do with a request, by its API key, and then with
+its content.
+
+======== ==============================================================================================
+FIRST    ApiVersions and SaslHandshake are served, nothing else
+CHOSEN   a mechanism was chosen by SaslHandshake: its messages come in SaslAuthenticate
+RAW      a mechanism was chosen by SaslHandshake v0: its messages come as frames without a header
+OTHER    SaslHandshake of a reauthentication chose another mechanism: the next frame ends the connection
+DONE     the client is logged in; after its session only a reauthentication is served
+ENDED    the login has failed: nothing more is served
+======== ==============================================================================================
+"""
+
+from collections.abc import Callable, Mapping
+from enum import Enum
+from typing import Final, NamedTuple
+
+from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials, ServerExchange
+from kpywire import api
+from kpywire.error_codes import (
+    NONE,
+    SASL_AUTHENTICATION_FAILED,
+    UNSUPPORTED_SASL_MECHANISM,
+)
+
+REAUTHENTICATES_EVERY_MS: Final = 1_000
+"""A connection may begin a reauthentication this long after it began the one before."""
+
+
+class State(Enum):
+    """See the table above."""
+
+    FIRST = "first"
+    CHOSEN = "chosen"
+    RAW = "raw"
+    OTHER = "other"
+    DONE = "done"
+    ENDED = "ended"
+
+
+class Verdict(Enum):
+    """What to do with a request."""
+
+    SERVE = "serve"
+    """Serve it like any other request."""
+    HANDSHAKE = "handshake"
+    """Decode it, and call `Login.handshake`."""
+    AUTHENTICATE = "authenticate"
+    """Decode it, and call `Login.authenticate`."""
+    REFUSE = "refuse"
+    """Answer it with ILLEGAL_SASL_STATE, late, and close the connection."""
+    CLOSE = "close"
+    """Close the connection without an answer; `Login.reason` says why."""
+    EXPIRED = "expired"
+    """Close the connection without an answer: the session is over."""
+
+
+class Terms(NamedTuple):
+    """The demands of one listener."""
+
+    exchanges: Mapping[str, Callable[[], ServerExchange]]
+    """The enabled mechanisms, in the order of the configuration, each with a function that begins an exchange."""
+    reauth_ms: Mapping[str, int]
+    """``connections.max.reauth.ms`` of the mechanisms; 0 for no limit."""
+
+
+class Now(NamedTuple):
+    """A moment: of a clock that never goes back, and in ms since the epoch."""
+
+    monotonic_ms: float
+    epoch_ms: int
+
+
+class Answer(NamedTuple):
+    """The answer to a request of the login."""
+
+    error_code: int = NONE
+    text: str | None = None
+    token: bytes = b""
+    lifetime_ms: int = 0
+    """The time after which the client has to authenticate again; 0 for never."""
+    failure: str = ""
+    """The reason for the log, if the login has failed: the answer is late, and the connection is closed after it."""
+
+
+class Login:
+    """The login of one connection."""
+
+    __slots__ = (
+        "_again_at_ms", "_exchange", "_expires_ms", "_mechanism_before", "_terms", "mechanism", "reason", "state",
+        "token_authenticated", "user",
+    )  # fmt: skip
+
+    def __init__(self, terms: Terms) -> None:
+        self._terms = terms
+        self._exchange: ServerExchange | None = None
+        self._expires_ms: float | None = None
+        self._again_at_ms = 0.0
+        self._mechanism_before = ""
+        self.state = State.FIRST
+        self.mechanism = ""
+        """The chosen one."""
+        self.user = ""
+        """The name of the principal, once the client is logged in."""
+        self.token_authenticated = False
+        """Whether a delegation token was used."""
+        self.reason = ""
+        """The reason of the verdict CLOSE."""
+
+    @property
+    def has_session(self) -> bool:
+        """Whether the client has to authenticate again some time."""
+        return self._expires_ms is not None
+
+    def judge(self, api_key: int, now_ms: float) -> Verdict:
+        """What to do with a request of this kind. ``now_ms`` is of the clock that never goes back."""
+        state = self.state
+        if state is State.DONE:
+            expires_ms = self._expires_ms
+            if expires_ms is None:
+                return Verdict.SERVE
+            if api_key == api.SASL_HANDSHAKE and now_ms >= self._again_at_ms:
+                return Verdict.HANDSHAKE
+            return Verdict.EXPIRED if now_ms > expires_ms else Verdict.SERVE
+        if state is State.FIRST:
+            if api_key == api.API_VERSIONS:
+                return Verdict.SERVE
+            if api_key == api.SASL_HANDSHAKE:
+                return Verdict.HANDSHAKE
+            self.reason = f"{_name(api_key)} is its first request, but it has to log in first"
+        elif state is State.CHOSEN:
+            return Verdict.AUTHENTICATE if api_key == api.SASL_AUTHENTICATE else Verdict.REFUSE
+        elif state is State.OTHER:
+            self.reason = f"it cannot change from {self._mechanism_before} to {self.mechanism} in a reauthentication"
+        else:
+            self.reason = "its login has failed"
+        self.state = State.ENDED
+        return Verdict.CLOSE
+
+    def refuse(self, api_key: int) -> str:
+        """The login ends by a request that does not belong here. Return the reason."""
+        self.state = State.ENDED
+        return f"{_name(api_key)} between SaslHandshake and SaslAuthenticate"
+
+    def handshake(self, version: int, mechanism: str, now_ms: float) -> Answer:
+        """SaslHandshake: the answer carries the enabled mechanisms, too."""
+        if self.state is State.DONE:
+            self._again_at_ms = now_ms + REAUTHENTICATES_EVERY_MS
+            self._mechanism_before = self.mechanism
+        new_exchange = self._terms.exchanges.get(mechanism)
+        if new_exchange is None:
+            self.state = State.ENDED
+            enabled = ", ".join(self._terms.exchanges)
+            return Answer(
+                UNSUPPORTED_SASL_MECHANISM, failure=f"the mechanism {mechanism[:64]!r} is not enabled, only {enabled}"
+            )
+        self.mechanism = mechanism
+        if self._mechanism_before not in ("", mechanism):
+            self.state = State.OTHER
+            return Answer()
+        self._exchange = new_exchange()
+        self.state = State.CHOSEN if version > 0 else State.RAW
+        return Answer()
+
+    def authenticate(self, token: bytes, now: Now) -> Answer:
+        """SaslAuthenticate, or a frame without a header: a message of the mechanism."""
+        exchange = self._exchange
+        assert exchange is not None
+        try:
+            reply = exchange.respond(token)
+            if not exchange.is_complete:
+                return Answer(token=reply)
+            self._check_principal(exchange.authorization_id)
+        except AuthenticationFailed as failed:
+            self.state = State.ENDED
+            self._exchange = None
+            text = failed.text
+            if self._mechanism_before and isinstance(failed, InvalidCredentials):
+                text = failed.text_again
+            return Answer(SASL_AUTHENTICATION_FAILED, text, failed.final, failure=failed.reason)
+        self.state = State.DONE
+        self._exchange = None
+        self.user = exchange.authorization_id
+        self.token_authenticated = exchange.token_authenticated
+        return Answer(token=reply, lifetime_ms=self._begin_session(exchange.expires_ms, now))
+
+    def _check_principal(self, user: str) -> None:
+        if self._mechanism_before and user != self.user:
+            raise AuthenticationFailed(
+                f"Cannot change principals during re-authentication from User.{self.user}: User.{user}",
+                f"user {self.user[:64]!r} cannot become {user[:64]!r} in a reauthentication",
+            )
+
+    def _begin_session(self, expires_ms: int | None, now: Now) -> int:
+        """Begin the session. Return its lifetime, in ms; 0 if there is no limit, or if the credential has expired
+        already (KAFKA-13848)."""
+        limits = [] if expires_ms is None else [expires_ms - now.epoch_ms]
+        reauth_ms = self._terms.reauth_ms.get(self.mechanism, 0)
+        if reauth_ms > 0:
+            limits.append(reauth_ms)
+        if not limits:
+            self._expires_ms = None
+            return 0
+        lifetime_ms = max(0, min(limits))
+        self._expires_ms = now.monotonic_ms + lifetime_ms
+        return lifetime_ms
+
+
+def _name(api_key: int) -> str:
+    known = api.API_KEYS.get(api_key)
+    return f"API key {api_key}" if known is None else known.name
