@@ -1,6 +1,6 @@
 """Clusters whose nodes speak TLS and SASL among themselves, of either program or of both: settings and certificates."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from certificates import Authority
@@ -22,16 +22,22 @@ def jaas_of(mechanism: str, user: str = NODE, password: str = PASSWORD) -> str:
     return f'{MODULES[mechanism]} required username="{user}" password="{password}"{known};'
 
 
-def between_nodes(directory: Path, mechanism: str = "PLAIN", listeners: tuple[str, ...] = ("INTERNAL", "CONTROLLER")) -> dict[str, str]:
-    """The properties by which nodes speak SASL_SSL on these listeners. Clients have PLAINTEXT."""
+def between_nodes(
+    directory: Path,
+    mechanism: str = "PLAIN",
+    protocol: str = "SASL_SSL",
+    listeners: Sequence[str] = ("INTERNAL", "CONTROLLER"),
+) -> dict[str, str]:
+    """The properties by which nodes use this protocol on these listeners. Clients have PLAINTEXT."""
     authority = Authority()
     keys = authority.issue().save_pem(directory / "node.pem")
     trusted = authority.save(directory / "authority.pem")
     of_listeners = {
         f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": jaas_of(mechanism) for name in listeners
     }
+    protocols = ["PLAINTEXT:PLAINTEXT", *(f"{name}:{protocol}" for name in listeners)]
     return {
-        "listener.security.protocol.map": ",".join(["PLAINTEXT:PLAINTEXT", *(f"{name}:SASL_SSL" for name in listeners)]),
+        "listener.security.protocol.map": ",".join(protocols),
         "inter.broker.listener.name": "INTERNAL",
         "sasl.enabled.mechanisms": mechanism,
         "sasl.mechanism.inter.broker.protocol": mechanism,
