@@ -93,7 +93,7 @@ def how_to_connect(program: str, directory: PurePath, server: str) -> list[str]:
     """The lines that are printed once the node serves."""
     java, librdkafka, python = (directory / name for name in (JAVA, LIBRDKAFKA, PYTHON))
     return [
-        f"{PROTOCOL} with {MECHANISM}, user {ADMINISTRATOR}; password and certificates are in {directory}, for this user alone.",
+        f"{PROTOCOL} with {MECHANISM}, user {ADMINISTRATOR}; its password and the certificates are in {directory}",
         "In another terminal:",
         f"  {program} topics create hello --partitions 3 --command-config {java}",
         f"  echo world | {program} produce hello --command-config {java}",

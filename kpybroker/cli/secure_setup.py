@@ -34,6 +34,8 @@ EVERY_INTERFACE: Final = ("", "0.0.0.0", "::", "*")
 MODE: Final = 0o600
 PASSWORD_BYTES: Final = 24
 _FORMATTED: Final = "meta.properties"
+_OF_FORMAT: Final = ("broker.id", "log.dir", "log.dirs", "metadata.log.dir", "node.id")
+"""The configs that matter when directories are formatted."""
 
 
 class SetupRefused(Exception):
@@ -79,7 +81,8 @@ def lay_out(directory: Path, host: str, port: int, over: Mapping[str, str]) -> L
         laid.write_client_files(_dialled(host), port)
     _write(directory / secure_files.SERVER_PROPERTIES, written_properties(settings))
     if not (directory / _FORMATTED).exists():
-        _format(BrokerConfig.load(None, settings), password)
+        places = {key: value for key, value in settings.items() if key in _OF_FORMAT}
+        _format(BrokerConfig.load(None, places), password)
     return laid
 
 

@@ -1,4 +1,4 @@
-"""The files and settings of ``kpybroker start --secure``: what is laid out, who may read it, and what later starts keep."""
+"""``kpybroker start --secure``: what is laid out, who may read it, and what later starts keep."""
 
 import json
 import ssl
