@@ -178,7 +178,8 @@ def _secure(settings: dict[str, str], data: str | None, listen: str | None, port
     from kpystorage.disk_errors import in_words
 
     host, number = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
-    settings.pop("listeners", None)
+    if listen is not None or port is not None:
+        del settings["listeners"]  # it is PLAINTEXT
     try:
         return lay_out(Path(data or settings.get("log.dirs", DEFAULT_DATA)), host, number, settings)
     except (ConfigError, SetupRefused, OSError) as error:
