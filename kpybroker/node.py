@@ -117,6 +117,7 @@ class Node:
         Raises StartRefused, StorageError or OSError with one clear line.
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
+        platform.ways.load_keys(config)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -126,6 +127,7 @@ class Node:
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
+        current.when_changed(platform.ways.reconfigure)
         security = build_security(config, quorum.host)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)

@@ -6,6 +6,7 @@ from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.storage import StoredNode
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.delegation_tokens import token_secret
+from kpybroker.config.endpoints import protocol_id
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings, TokenSettings
 from kpybroker.quorum.channel import ControllerChannel
@@ -44,7 +45,7 @@ def _host(config: BrokerConfig, platform: Platform, stored: StoredNode, identity
         identity,
         _controller_parts(config, platform, stored),
         _quorum_config(config),
-        platform.peers(config, "quorum", timeout_ms),
+        platform.controller_peers(config, "quorum", timeout_ms),
         platform.failed,
     )
     platform.ends.callback(host.close)
@@ -57,7 +58,8 @@ def build_channel(
     """A way to the active controller, with connections of its own, so that nothing waits behind requests on another
     way."""
     timeout_ms = min(most_ms, config.request_timeout_ms, config["controller.socket.timeout.ms"])
-    channel = ControllerChannel(platform.scheduler, quorum, platform.peers(config, purpose, timeout_ms), timeout_ms)
+    peers = platform.controller_peers(config, purpose, timeout_ms)
+    channel = ControllerChannel(platform.scheduler, quorum, peers, timeout_ms)
     platform.ends.callback(channel.close)
     return channel
 
@@ -71,6 +73,7 @@ def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
         next(iter(config.controller_listener_names), ""),
         config.is_controller,
         joins=config["controller.quorum.auto.join.enable"],
+        protocols={name: protocol_id(protocol) for name, protocol in config.listener_protocols.items()},
     )
 
 
@@ -98,7 +101,7 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         platform.rng,
         list(stored.identity.bootstrap_records),
         timings,
-        platform.connect,
+        platform.ways.probe,
     )
 
 
