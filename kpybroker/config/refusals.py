@@ -108,14 +108,20 @@ def check_security(config: "BrokerConfig") -> None:
 def _check_logins(config: "BrokerConfig") -> None:
     """Raise ConfigError if clients could not log in, or not as the owner wants, on a listener with SASL."""
     with_sasl = [listener for listener in config.listeners if listener.protocol.startswith("SASL_")]
+    for name in config.originals:
+        if name.startswith("listener.name.") and name.endswith(_OF_LISTENER):
+            of = name.removeprefix("listener.name.").partition(".")[0]
+            if of not in (listener.name.lower() for listener in with_sasl):
+                raise ConfigError(f"{name}: there is no listener {of!r} that uses SASL")
     if not with_sasl:
         return
-    from kpybroker.config.logins import logins_of
+    from kpybroker.config.logins import check_mechanisms_named, logins_of
 
     for name in _explicit(config, _BY_OWN_CODE):
         raise ConfigError(f"{name}: callbacks written in Java cannot be loaded")
     for listener in with_sasl:
         logins_of(config, listener.name)
+        check_mechanisms_named(config, listener.name)
 
 
 def check_features(config: "BrokerConfig") -> list[str]:
