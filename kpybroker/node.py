@@ -124,6 +124,7 @@ class Node:
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         self.encryption = read_keys(config, platform)
+        platform.ways.load_keys(config)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -133,6 +134,7 @@ class Node:
         quorum = self._quorum_parts = build_quorum(config, platform, stored)
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
+        current.when_changed(platform.ways.reconfigure)
         security = build_security(config, quorum.host, self.encryption)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)

@@ -12,6 +12,7 @@ from kpybroker.assembly.security import Security
 from kpybroker.assembly.storage import StoredNode
 from kpybroker.broker import Broker, Cluster
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.endpoints import protocol_id
 from kpybroker.config.stored import CurrentConfig
 from kpybroker.io.machine import name_of_this_machine
 from kpybroker.lifecycle import Lifecycle, Times
@@ -48,7 +49,7 @@ def _cluster(
 ) -> Cluster:
     # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
     forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms)
-    nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.peers(config, "brokers"))
+    nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
     return Cluster(forwarding, nodes, lifecycle, security.authorizer)
 
@@ -89,7 +90,7 @@ def registration(
                 name=listener.name,
                 host=listener.host or name_of_this_machine(),
                 port=listener.port or ports[listener.name],
-                security_protocol=0,
+                security_protocol=protocol_id(listener.protocol),
             )
             for listener in config.advertised_listeners
         ],

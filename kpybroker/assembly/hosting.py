@@ -30,7 +30,7 @@ def build_coordinators(
     groups = group_coordinator(scheduler, replicas, current.now, platform.rng)
     markers = Markers(scheduler, replicas, groups)
     # The answers wait for the replicas of other brokers, so these connections serve nothing else.
-    takers = Nodes(image, config.inter_broker_listener_name, platform.peers(config, "markers"))
+    takers = Nodes(image, config.inter_broker_listener_name, platform.broker_peers(config, "markers"))
     marker_writer = MarkerWriter(
         scheduler,
         markers,

@@ -9,11 +9,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from typing import NamedTuple
 
+from kpybroker.assembly.connecting import Ways, ways_of
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.network.peer import Connect
-from kpybroker.network.peers import Peers, connect_over
-from kpybroker.network.setup import TimedConnect
+from kpybroker.network.peers import Peers
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets
 
 
@@ -32,18 +32,23 @@ class Platform(NamedTuple):
     scheduler: LoopScheduler
     rng: random.Random
     sockets: Sockets
-    connect: Connect
-    connect_fetchers: Connect
-    """Connects with the buffers that are configured for fetching from leaders."""
+    ways: Ways
+    """How this node connects to others."""
     failed: Callable[[str], None]
     """Called with one line if the node cannot go on."""
     ends: ExitStack
     """The functions that end the parts, in the order in which the parts were built."""
 
-    def peers(self, config: BrokerConfig, purpose: str, timeout_ms: int | None = None) -> Peers:
-        """Connections to other nodes, not delayed by requests for other purposes."""
-        most_ms = config.request_timeout_ms if timeout_ms is None else timeout_ms
-        return Peers(self.scheduler, self.connect, f"{config.node_id}-to-{purpose}", most_ms)
+    def broker_peers(self, config: BrokerConfig, purpose: str) -> Peers:
+        """Connections to brokers, not delayed by requests for other purposes."""
+        return self._peers(self.ways.brokers, config, purpose, config.request_timeout_ms)
+
+    def controller_peers(self, config: BrokerConfig, purpose: str, timeout_ms: int) -> Peers:
+        """Connections to controllers and voters, not delayed by requests for other purposes."""
+        return self._peers(self.ways.controllers, config, purpose, timeout_ms)
+
+    def _peers(self, connect: Connect, config: BrokerConfig, purpose: str, timeout_ms: int) -> Peers:
+        return Peers(self.scheduler, connect, f"{config.node_id}-to-{purpose}", timeout_ms)
 
 
 def platform_of(
@@ -56,14 +61,5 @@ def platform_of(
     """The platform of a node with this configuration. ``scheduler`` is another clock than the loop's."""
     scheduler = LoopScheduler(loop) if scheduler is None else scheduler
     rng = random.Random(random.SystemRandom().getrandbits(128)) if simulated.rng is None else simulated.rng
-    first_ms = config["socket.connection.setup.timeout.ms"]
-    most_ms = config["socket.connection.setup.timeout.max.ms"]
-
-    def connect(buffer_bytes: int = -1) -> Connect:
-        plain = connect_over(loop, buffer_bytes) if simulated.connect is None else simulated.connect
-        return TimedConnect(scheduler, plain, rng, first_ms, most_ms)
-
-    fetch_buffer_bytes = config.asked("replica.socket.receive.buffer.bytes")
-    return Platform(
-        loop, scheduler, rng, simulated.sockets, connect(), connect(fetch_buffer_bytes), failed, ExitStack()
-    )
+    ways = ways_of(config, loop, scheduler, rng, simulated.connect)
+    return Platform(loop, scheduler, rng, simulated.sockets, ways, failed, ExitStack())

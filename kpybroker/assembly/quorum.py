@@ -5,8 +5,10 @@ from typing import NamedTuple
 from kpybroker.assembly.platform import Platform
 from kpybroker.assembly.storage import StoredNode
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.config.delegation_tokens import token_secret
+from kpybroker.config.endpoints import protocol_id
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
-from kpybroker.controller.state import Settings
+from kpybroker.controller.state import Settings, TokenSettings
 from kpybroker.quorum.channel import ControllerChannel
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
@@ -43,7 +45,7 @@ def _host(config: BrokerConfig, platform: Platform, stored: StoredNode, identity
         identity,
         _controller_parts(config, platform, stored),
         _quorum_config(config),
-        platform.peers(config, "quorum", timeout_ms),
+        platform.controller_peers(config, "quorum", timeout_ms),
         platform.failed,
     )
     platform.ends.callback(host.close)
@@ -56,7 +58,8 @@ def build_channel(
     """A way to the active controller, with connections of its own, so that nothing waits behind requests on another
     way."""
     timeout_ms = min(most_ms, config.request_timeout_ms, config["controller.socket.timeout.ms"])
-    channel = ControllerChannel(platform.scheduler, quorum, platform.peers(config, purpose, timeout_ms), timeout_ms)
+    peers = platform.controller_peers(config, purpose, timeout_ms)
+    channel = ControllerChannel(platform.scheduler, quorum, peers, timeout_ms)
     platform.ends.callback(channel.close)
     return channel
 
@@ -70,6 +73,7 @@ def _identity(config: BrokerConfig, stored: StoredNode) -> Identity:
         next(iter(config.controller_listener_names), ""),
         config.is_controller,
         joins=config["controller.quorum.auto.join.enable"],
+        protocols={name: protocol_id(protocol) for name, protocol in config.listener_protocols.items()},
     )
 
 
@@ -83,11 +87,13 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         bootstrap_min_insync_replicas=config["min.insync.replicas"],
         inter_broker_listener_name=config.inter_broker_listener_name,
         configured_voters=tuple(config.quorum_voters),
+        tokens=_tokens(config),
     )
     rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
     timings = Timings(
         max_idle_interval_ms=config["metadata.max.idle.interval.ms"],
         preferred_election_interval_ms=rebalance_ms if config["auto.leader.rebalance.enable"] else 0,
+        token_sweep_interval_ms=0 if settings.tokens is None else config["delegation.token.expiry.check.interval.ms"],
     )
     return ControllerParts(
         settings,
@@ -95,8 +101,15 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         platform.rng,
         list(stored.identity.bootstrap_records),
         timings,
-        platform.connect,
+        platform.ways.probe,
     )
+
+
+def _tokens(config: BrokerConfig) -> TokenSettings | None:
+    secret = token_secret(config)
+    if secret is None:
+        return None
+    return TokenSettings(secret, config["delegation.token.max.lifetime.ms"], config["delegation.token.expiry.time.ms"])
 
 
 def _quorum_config(config: BrokerConfig) -> QuorumConfig:

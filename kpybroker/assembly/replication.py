@@ -52,7 +52,7 @@ def build_partitions(
     node_id, epoch = config.node_id, cluster.lifecycle.epoch
     assignments = Assignments(scheduler, channel.send, node_id, epoch)
     moves = Moves(node_id, directories, scheduler, assignments, current.now)
-    leaders = Leaders(cluster.nodes.address, platform.connect_fetchers)
+    leaders = Leaders(cluster.nodes.address, platform.ways.fetchers)
     fetchers = Fetchers(node_id, scheduler, leaders, directories, current.now, epoch, moves.source_was_cut)
     replicas = Replicas(
         node_id,

@@ -7,6 +7,7 @@ from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.principal import parse_principal
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.config.endpoints import WITH_TLS, Listener
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.metadata.delta import MetadataDelta
@@ -17,7 +18,7 @@ from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
-    from kpybroker.assembly.logins import Logins
+    from kpybroker.assembly.logins import FindToken, Logins
 
 
 class Security(NamedTuple):
@@ -83,9 +84,31 @@ def _logins(config: BrokerConfig, quorum: QuorumHost) -> "Logins | None":
         return None
     import secrets
 
-    from kpybroker.assembly.logins import Logins, Users, no_tokens
+    from kpybroker.assembly.logins import Logins, Users
 
-    return Logins(config, Users(lambda: quorum.image, no_tokens, secrets.token_bytes(32)))
+    return Logins(config, Users(lambda: quorum.image, _find_token(config, quorum), secrets.token_bytes(32)))
+
+
+def _find_token(config: BrokerConfig, quorum: QuorumHost) -> "FindToken":
+    """The function that finds the owners of delegation tokens, which follows the metadata."""
+    import secrets
+
+    from kpybroker.assembly.logins import no_tokens
+    from kpybroker.sasl.token_logins import SALT_BYTES, TokenLogins
+
+    secret = token_secret(config)
+    if secret is None:
+        return no_tokens
+    logins = TokenLogins(
+        secret, lambda token_id: quorum.image.delegation_tokens.get(token_id), lambda: secrets.token_bytes(SALT_BYTES)
+    )
+
+    def changed(image: MetadataImage, delta: MetadataDelta) -> None:
+        ids = delta.kept.get("delegation_tokens", ())
+        logins.forget(str(token_id) for token_id in ids if token_id not in image.delegation_tokens)
+
+    quorum.subscribe(changed)
+    return logins.find
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:

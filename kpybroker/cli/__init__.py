@@ -31,7 +31,9 @@ COMMANDS = {
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
     "start": "Start a broker.",
+    "tokens": "Create, renew, expire and list delegation tokens.",
     "topics": "List, create, describe, change and delete topics.",
+    "users": "List users, set their passwords and remove them.",
 }
 
 

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 import click
 from click.shell_completion import CompletionItem
 
-from kpybroker.cli import DEFAULT_SERVER
-from kpybroker.client.client import Client
+from kpybroker.cli import DEFAULT_SERVER, command_config
+from kpybroker.client.client import Client, Settings
 from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpywire.errors import Malformed
@@ -22,12 +22,22 @@ Complete = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
 def _from_cluster(names_of: Callable[[Client], Iterable[str]]) -> Complete:
     def complete(context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
         try:
-            with Client(str(context.params.get("server") or DEFAULT_SERVER), TIMEOUT_S) as client:
+            with Client(*_asked(context)) as client:
                 return items(names_of(client), begun)
-        except (KafkaError, Unreachable, Malformed, ValueError):
+        except (KafkaError, Unreachable, Malformed, ValueError, click.ClickException):
             return []
 
     return complete
+
+
+def _asked(context: click.Context) -> tuple[str, float, Settings | None]:
+    """The servers to ask, the time-out, and what ``--command-config`` sets."""
+    server = str(context.params.get("server") or DEFAULT_SERVER)
+    if command_config.path_of(context) is None:
+        return server, TIMEOUT_S, None
+    from kpybroker.cli.property_option import admin_settings
+
+    return command_config.server_of(context, server), TIMEOUT_S, admin_settings(context)[1]
 
 
 def items(names: Iterable[str], begun: str) -> list[CompletionItem]:

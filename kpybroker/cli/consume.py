@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.command_config import with_file
 from kpybroker.cli.contact import Contact, SayIfLong, mute, say
 from kpybroker.cli.options import bootstrap_server, connected, json_output
 from kpybroker.cli.property_option import Values, agree, number, properties, seconds, settings_of
@@ -110,6 +111,7 @@ def command(
 
     A broker that goes away is waited for; --timeout-ms and --exit bound that (see default.api.timeout.ms of -X).
     """
+    said = with_file(client_configs.CONSUME, said)
     group = agree(said, "group.id", "--group", group)
     instance = agree(said, "group.instance.id", "--instance", instance)
     if group is not None and only:

@@ -75,7 +75,7 @@ def _section(command: click.Command, parent: click.Context, name: str, depth: in
     usage = " ".join(command.collect_usage_pieces(context))
     yield f"\n    {context.command_path} {usage}\n"
     yield from _options(command, context)
-    if name in client_configs.BOTH:
+    if name in client_configs.WITH_OPTION:
         yield from _properties(name)
 
 

@@ -16,6 +16,7 @@ from kpybroker.client import cluster_requests, config_requests, group_requests, 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.config_requests import Kind, Resource
 from kpybroker.client.connection import Connection, Unreachable
+from kpybroker.client.protection import Protection
 from kpybroker.client.reader import Reader
 from kpybroker.client.sender import Sender
 from kpybroker.errors import KafkaError
@@ -68,7 +69,8 @@ class Broker(NamedTuple):
 def advertised(client: Client) -> Iterator[Finding]:
     """Resolve and connect to every advertised address."""
     cluster_id = cluster_requests.describe(client).cluster_id
-    found = [_address(node.node_id, node.host, node.port) for node in client.nodes()]
+    protection = client.settings.protection
+    found = [_address(node.node_id, node.host, node.port, protection) for node in client.nodes()]
     if len(found) == 1 and found[0].problem:
         # Whom we are connected to can only be this one, so all else can still be checked.
         client.detour(found[0].broker, client.servers[0])
@@ -76,14 +78,14 @@ def advertised(client: Client) -> Iterator[Finding]:
     yield from diagnoses.addresses(found, cluster_id, bootstrap)
 
 
-def _address(node_id: int, host: str, port: int) -> Address:
+def _address(node_id: int, host: str, port: int, protection: Protection | None) -> Address:
     try:
         socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         return Address(node_id, host, port, f"the name {host} is not known here ({error.strerror})", None)
     try:
-        connection = Connection(host, port, CONNECT_TIMEOUT_S)
-    except Unreachable as error:
+        connection = Connection(host, port, CONNECT_TIMEOUT_S, protection=protection)
+    except (KafkaError, Unreachable) as error:
         return Address(node_id, host, port, str(error), None)
     try:
         answer = connection.call(DescribeClusterRequest(include_cluster_authorized_operations=False))

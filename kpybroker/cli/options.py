@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from kpybroker.cli import DEFAULT_SERVER
+from kpybroker.cli import DEFAULT_SERVER, command_config
 from kpybroker.cli.tables import printable
+from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import TIMEOUT_S, Client, Settings, Spot
 from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
@@ -34,8 +35,8 @@ Command = Callable[..., Any]
 
 
 def bootstrap_server(command: Command) -> Command:
-    """``--bootstrap-server``, as Kafka's tools call it."""
-    return click.option(
+    """``--bootstrap-server`` and ``--command-config``, as Kafka's tools call them."""
+    server = click.option(
         "-b",
         "--bootstrap-server",
         "server",
@@ -44,7 +45,8 @@ def bootstrap_server(command: Command) -> Command:
         envvar="KPYBROKER_BOOTSTRAP_SERVER",
         show_default=True,
         help="A broker of the cluster; several are separated by commas.",
-    )(command)
+    )
+    return server(command_config.option(command))
 
 
 def json_output(command: Command) -> Command:
@@ -62,7 +64,17 @@ class NotReached(click.ClickException):
 def connected(
     server: str, timeout_s: float = TIMEOUT_S, settings: Settings | None = None, contact: "Contact | None" = None
 ) -> Iterator[Client]:
-    """A client of the cluster. Its errors become click's one line and exit code 1 or 3."""
+    """A client of the cluster. Its errors become click's one line and exit code 1 or 3.
+
+    Without ``settings`` it has those of ``--command-config``.
+    """
+    context = click.get_current_context(silent=True)
+    if context is not None and command_config.path_of(context) is not None:
+        server = command_config.server_of(context, server)
+        if settings is None:
+            from kpybroker.cli.property_option import admin_settings
+
+            timeout_s, settings = admin_settings(context)
     try:
         client = Client(server, timeout_s, settings, contact)
     except ValueError as error:
@@ -74,6 +86,8 @@ def connected(
         raise click.ClickException(said(error, _hint(client, error))) from None
     except Unreachable as error:
         raise NotReached(str(error)) from None
+    except BadProperty as error:
+        raise click.UsageError(str(error)) from None
 
 
 @contextmanager

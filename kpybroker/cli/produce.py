@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.command_config import with_file
 from kpybroker.cli.contact import Contact, mute, say
 from kpybroker.cli.delivering import Delivering, left_behind
 from kpybroker.cli.intake import Intake, LineTooLong
@@ -141,6 +142,7 @@ def command(
     While the broker is away, lines are kept and sent when it is back, each for at most delivery.timeout.ms (two
     minutes, see -X). A record that could not be delivered is named by its line, and the exit code is not 0.
     """
+    said = with_file(client_configs.PRODUCE, said)
     codec = agree(said, "compression.type", "--compression", compression)
     values = client_configs.with_defaults(client_configs.PRODUCE, said)
     delivery = _delivery(values, str(codec or NAMES[0]))

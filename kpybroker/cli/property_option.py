@@ -1,17 +1,22 @@
 """``-X``: the option of ``produce`` and ``consume`` for the properties in `client_configs`."""
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from kpybroker.cli import command_config
 from kpybroker.cli.completion import items
 from kpybroker.cli.options import Command
 from kpybroker.cli.tables import columns
 from kpybroker.client import client_configs
+from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Settings
-from kpybroker.client.client_configs import BadProperty, Property, Value
+from kpybroker.client.client_configs import Property, Value
+
+if TYPE_CHECKING:
+    from kpybroker.client.protection import Protection
 
 LIST = "list"
 
@@ -83,4 +88,26 @@ def settings_of(values: Values) -> Settings:
         backoff_s=seconds(values, "retry.backoff.ms"),
         backoff_max_s=seconds(values, "retry.backoff.max.ms"),
         metadata_age_s=seconds(values, "metadata.max.age.ms"),
+        protection=_protection(values),
     )
+
+
+def _protection(values: Values) -> "Protection | None":
+    """TLS and the login; None for neither. click.UsageError."""
+    said = {name: value for name, value in values.items() if name.startswith(client_configs.SECURITY_PREFIXES)}
+    if all(value is None for value in said.values()):
+        return None
+    from kpybroker.client.protection import Protection
+    from kpybroker.client.security import security_of
+
+    try:
+        return Protection(security_of(said))
+    except BadProperty as error:
+        raise click.UsageError(str(error)) from None
+
+
+def admin_settings(context: click.Context) -> tuple[float, Settings]:
+    """The time-out and the settings of a command without ``-X``, from ``--command-config``."""
+    said = command_config.values(context, client_configs.ADMIN)
+    values = client_configs.with_defaults(client_configs.ADMIN, said)
+    return seconds(values, "request.timeout.ms"), settings_of(values)

@@ -19,11 +19,13 @@ from kpybroker.config.definition import ConfigError
 from kpybroker.config.environment import from_environment
 
 if TYPE_CHECKING:
+    from kpybroker.cli.secure_setup import Laid
     from kpybroker.node import Node
 
 HTTP_LISTENER = "kpybroker.http.listener"
 USUAL_HTTP_PORT = 9404
 DEFAULT_PORT = 9092
+DEFAULT_DATA = "./data"
 EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
 
 
@@ -60,6 +62,12 @@ EVERY_INTERFACE = ("", "0.0.0.0", "[::]", "*")
     show_default=True,
     help="The least level of log lines: DEBUG, INFO, WARNING or ERROR.",
 )
+@click.option(
+    "--secure",
+    is_flag=True,
+    help="TLS, logins by SCRAM-SHA-512 and an authorizer for one node: certificates, an administrator with a password "
+    "and files for clients are made in the data directory at the first start, and used at later ones.",
+)
 @click.option("--member", is_flag=True, hidden=True, help="A node of a cluster on this machine; ends with its input.")
 def command(
     properties: Path | None,
@@ -72,6 +80,7 @@ def command(
     port: int | None,
     http: str | None,
     log_level: str,
+    secure: bool,
     member: bool,
 ) -> None:
     """Start a broker with Kafka's configuration keys.
@@ -79,11 +88,14 @@ def command(
     Without PROPERTIES it is a single node on 127.0.0.1:9092, its data in ./data. Ctrl-C, SIGTERM or SIGHUP stops it.
     """
     _log(log_level)
+    if secure and (properties is not None or brokers is not None):
+        raise click.UsageError("--secure lays out one node by itself: leave out PROPERTIES and --brokers.")
     settings = _settings(overrides, data, listen, port, http, environment=environment, of_cluster=brokers is not None)
+    laid = _secure(settings, data, listen, port) if secure else None
     if brokers is not None:
         sys.exit(_run_cluster(brokers, properties, settings, data, listen, port, log_level))
     try:
-        config = BrokerConfig.load(properties, settings)
+        config = BrokerConfig.load(properties, settings if laid is None else laid.settings)
     except (ConfigError, OSError) as error:
         click.echo(f"kpybroker: {error}", err=True)
         sys.exit(1)
@@ -93,7 +105,7 @@ def command(
         from kpybroker.node import run
     if member:
         _end_with_input()
-    sys.exit(run(config, _announce_member if member else partial(_announce, container=container)))
+    sys.exit(run(config, _announce_member if member else partial(_announce, container=container, laid=laid)))
 
 
 def _log(level_name: str) -> None:
@@ -160,6 +172,21 @@ def _run_cluster(
     return RunningCluster(nodes, ("--log-level", log_level), ready).run()
 
 
+def _secure(settings: dict[str, str], data: str | None, listen: str | None, port: int | None) -> "Laid":
+    """The node of ``--secure``, laid out now or at an earlier start. Exits with one line if that is not possible."""
+    from kpybroker.cli.secure_setup import SetupRefused, lay_out
+    from kpystorage.disk_errors import in_words
+
+    host, number = _host_and_port(listen) if listen is not None else ("127.0.0.1", port or DEFAULT_PORT)
+    if listen is not None or port is not None:
+        del settings["listeners"]  # it is PLAINTEXT
+    try:
+        return lay_out(Path(data or settings.get("log.dirs", DEFAULT_DATA)), host, number, settings)
+    except (ConfigError, SetupRefused, OSError) as error:
+        click.echo(f"kpybroker: {in_words(error) if isinstance(error, OSError) else error}", err=True)
+        sys.exit(1)
+
+
 def _end_with_input() -> None:
     """Stop cleanly when the other end of the standard input has been closed."""
 
@@ -194,7 +221,7 @@ def _started(node: "Node") -> str:
     return f"[KafkaRaftServer nodeId={node.config.node_id}] Kafka Server started"
 
 
-def _announce(node: "Node", *, container: bool) -> None:
+def _announce(node: "Node", *, container: bool, laid: "Laid | None" = None) -> None:
     """Announce that clients are served, in the words that people and scripts wait for, and what to paste next."""
     config = node.config
     lines = [f"[KafkaServer id={config.node_id}] started"] if container else []
@@ -207,7 +234,12 @@ def _announce(node: "Node", *, container: bool) -> None:
         moved = HTTP_LISTENER not in config.originals and node.http_port != USUAL_HTTP_PORT
         instead = f", since {USUAL_HTTP_PORT} is taken" if moved else ""
         lines.append(f"metrics on port {node.http_port}{instead}: /metrics, /live, /ready")
-    if config.is_broker:
+    if laid is not None:
+        from kpybroker.cli.secure_files import how_to_connect
+
+        server = laid.write_client_files(host, node.ports[listener.name])
+        lines += ["", *how_to_connect(_program(), laid.directory, server)]
+    elif config.is_broker:
         lines += ["", *_paste_next(_program(), address)]
     click.echo("\n".join(lines))
 

@@ -1,29 +1,54 @@
-"""One connection to one broker on an event loop: a request and its answer at a time."""
+"""One connection to one broker on an event loop: a request and its answer at a time, behind TLS and a login if one is
+set."""
 
 import asyncio
-from typing import Any, Self
+import math
+import time
+from collections.abc import Awaitable
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from kpybroker.client.conversation import GREETING_VERSIONS, SIZE, SOFTWARE, Conversation
+from kpybroker.client.conversation import GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
+
+if TYPE_CHECKING:
+    from kpybroker.client.protection import Protection
+
+T = TypeVar("T")
 
 
 class AsyncioConnection:
     """A connection that knows which versions its broker serves; made by `connect`."""
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, conversation: Conversation) -> None:
+    def __init__(
+        self,
+        reader: asyncio.StreamReader,
+        writer: asyncio.StreamWriter,
+        place: tuple[str, int],
+        conversation: Conversation,
+        protection: "Protection | None" = None,
+    ) -> None:
         self._reader = reader
         self._writer = writer
+        self._place = place
         self._conversation = conversation
+        self._protection = protection
+        self._login_due_s = math.inf
+        self._is_greeted = self._is_served = False
 
     @classmethod
-    async def connect(cls, host: str, port: int, client_id: str) -> Self:
-        """Connect and ask for the versions. Raises OSError or EOFError, and KafkaError if the broker refuses."""
-        reader, writer = await asyncio.open_connection(host, port)
-        made = cls(reader, writer, Conversation(f"{host}:{port}", client_id))
+    async def connect(cls, host: str, port: int, client_id: str, protection: "Protection | None" = None) -> Self:
+        """Connect, ask for the versions and log in.
+
+        Raises OSError or EOFError, KafkaError if the broker refuses, LoginRefused if it refuses the login, BadProperty
+        if a file of keys or certificates cannot be used.
+        """
+        reader, writer = await _opened(host, port, protection)
+        made = cls(reader, writer, (host, port), Conversation(f"{host}:{port}", client_id), protection)
         try:
             await made._greet()
+            await made._log_in()
         except BaseException:
             writer.close()
             raise
@@ -40,25 +65,91 @@ class AsyncioConnection:
             OSError, EOFError: the connection is of no use any more.
             KafkaError: UNSUPPORTED_VERSION, the broker serves no version that can carry the request.
         """
-        return await self._exchange(request, self._conversation.version(type(request).KEY))
+        if time.monotonic() >= self._login_due_s:
+            await self._log_in()
+        answer = await self._exchange(request, self._conversation.version(type(request).KEY))
+        self._is_served = True
+        return answer
 
     async def _greet(self) -> None:
         for version in GREETING_VERSIONS:
             answer = await self._exchange(SOFTWARE, version)
             if self._conversation.greeted(answer):
+                self._is_greeted = True
                 return
             if answer.error_code != error_codes.UNSUPPORTED_VERSION:
                 break
         raise KafkaError(answer.error_code, "the broker answers no ApiVersions request")
+
+    async def _log_in(self) -> None:
+        """Log in, or log in again on the same connection. Raises LoginRefused."""
+        protection = self._protection
+        if protection is None or protection.login is None:
+            return
+        from kpybroker.client import login
+
+        began_s = time.monotonic()
+        dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
+        try:
+            request = next(dialogue)
+            while True:
+                request = dialogue.send(await self._exchange(request, self._conversation.version(type(request).KEY)))
+        except StopIteration as done:
+            self._login_due_s = began_s + login.due_s(done.value)
 
     async def _exchange(self, request: Any, version: int) -> Any:
         try:
             self._writer.write(self._conversation.frame(request, version))
         except UnsupportedVersion as error:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, str(error)) from None
-        await self._writer.drain()
+        await self._or_why(self._writer.drain())
+        start = await self._or_why(self._reader.readexactly(SIZE.size))
+        if start in OTHER_PROTOCOLS:
+            from kpybroker.client.causes import other_protocol
+
+            raise ConnectionError(other_protocol(OTHER_PROTOCOLS[start], self._conversation.address))
         try:
-            size = self._conversation.size(await self._reader.readexactly(SIZE.size))
-            return self._conversation.answer(type(request).KEY, version, await self._reader.readexactly(size))
+            frame = await self._or_why(self._reader.readexactly(self._conversation.size(start)))
+            return self._conversation.answer(type(request).KEY, version, frame)
         except Malformed as error:
             raise ConnectionError(f"the broker does not speak Kafka's protocol: {error}") from None
+
+    async def _or_why(self, step: Awaitable[T]) -> T:
+        """The result of sending or receiving. Raises an error that names the reason where it can be found out."""
+        try:
+            return await step
+        except (OSError, EOFError) as error:
+            why = await self._why_lost(error)
+            if not why:
+                raise
+            raise ConnectionError(why) from None
+
+    async def _why_lost(self, error: OSError | EOFError) -> str:
+        """The reason why the broker closed a connection that it has not served yet; empty if it is unknown."""
+        if self._is_served:
+            return ""
+        from kpybroker.client import causes
+
+        if isinstance(error, OSError) and self._protection is not None and self._protection.has_tls:
+            why = causes.alert_in_words(error, causes.Place(*self._place), self._protection)
+            if why:
+                return why
+        return await asyncio.to_thread(
+            causes.why_closed, causes.Place(*self._place), self._protection, is_greeted=self._is_greeted
+        )
+
+
+async def _opened(
+    host: str, port: int, protection: "Protection | None"
+) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    if protection is None or not protection.has_tls:
+        return await asyncio.open_connection(host, port)
+    from ssl import SSLError
+
+    try:
+        return await asyncio.open_connection(host, port, ssl=protection.context, server_hostname=host)
+    except (SSLError, ConnectionResetError) as error:
+        from kpybroker.client.causes import Place, handshake_failed
+
+        why = await asyncio.to_thread(handshake_failed, error, Place(host, port), protection)
+        raise ConnectionError(why) from None

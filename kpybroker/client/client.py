@@ -8,7 +8,7 @@ import contextlib
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from kpybroker.client.connection import Connection, Unreachable
 from kpybroker.client.conversation import CLIENT_ID
@@ -24,6 +24,9 @@ from kpywire.messages.metadata import (
     MetadataResponseBroker,
     MetadataResponseTopic,
 )
+
+if TYPE_CHECKING:
+    from kpybroker.client.protection import Protection
 
 PLAINTEXT = "PLAINTEXT"
 DEFAULT_PORT = 9092
@@ -63,6 +66,13 @@ class Settings(NamedTuple):
     backoff_s: float = 0.1
     backoff_max_s: float = 0.1
     metadata_age_s: float = 300.0
+    protection: "Protection | None" = None
+    """TLS and a login; None for neither."""
+
+    @property
+    def protocol(self) -> str:
+        """The security protocol."""
+        return PLAINTEXT if self.protection is None else self.protection.protocol
 
 
 class Client:
@@ -80,9 +90,9 @@ class Client:
     ) -> None:
         """Prepare a client. It connects when first used. Raises ValueError if ``servers`` is not a list of
         addresses."""
-        self.servers = parse_servers(servers)
-        self.timeout_s = timeout_s
         self.settings = settings or Settings()
+        self.servers = parse_servers(servers, self.settings.protocol)
+        self.timeout_s = timeout_s
         self.contact = contact
         self._is_silent = False
         self._deadline_s = math.inf
@@ -167,6 +177,7 @@ class Client:
                 connect_timeout_s=self._bounded(self.timeout_s if connect_s is None else connect_s),
                 client_id=self.settings.client_id,
                 on_silence=None if self.contact is None else self._silent,
+                protection=self.settings.protection,
             )
         return connection
 
@@ -344,16 +355,16 @@ def raise_for(code: int, what: str, message: str | None = None) -> None:
         raise KafkaError(code, f"{what}: {message or error_codes.message(code)}")
 
 
-def parse_servers(text: str) -> list[tuple[str, int]]:
+def parse_servers(text: str, protocol: str = PLAINTEXT) -> list[tuple[str, int]]:
     """``host[:port]`` or ``[ipv6]:port``, separated by commas. Raises ValueError with the part that is wrong.
 
-    ``PLAINTEXT://`` may stand in front, as in a listener that was pasted.
+    The client's security protocol may stand in front, as in a listener that was pasted: ``PLAINTEXT://``.
     """
     servers = []
     for part in (piece.strip() for piece in text.split(",")):
-        protocol, _, address = part.rpartition("://")
-        if protocol.upper() not in ("", PLAINTEXT):
-            raise ValueError(f"this client speaks {PLAINTEXT} only: {part!r}")
+        pasted, _, address = part.rpartition("://")
+        if pasted.upper() not in ("", protocol):
+            raise ValueError(f"{part!r}: this client's security.protocol is {protocol}; --command-config sets another")
         host, colon, port = address.rpartition(":")
         if not colon or address.endswith("]"):
             host, port = address, str(DEFAULT_PORT)

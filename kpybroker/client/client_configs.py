@@ -1,4 +1,4 @@
-"""The properties of ``-X`` that this client honours, under the names of Kafka's clients. Pure.
+"""The properties of ``-X`` and ``--command-config`` that this client honours, under the names of Kafka's clients. Pure.
 
 `PROPERTIES` is the one source of validation, help and docs. librdkafka's names for the same properties are accepted
 too.
@@ -8,18 +8,19 @@ from collections.abc import Callable, Iterable, Mapping
 from difflib import get_close_matches
 from typing import Final, NamedTuple
 
+from kpybroker.client.bad_property import BadProperty
 from kpywire.compression import NAMES as CODECS
 
 PRODUCE: Final = "produce"
 CONSUME: Final = "consume"
-BOTH: Final = (PRODUCE, CONSUME)
+ADMIN: Final = "admin"
+"""All other commands that talk to a cluster. They have no ``-X``."""
+SECURITY_PREFIXES: Final = ("sasl.", "security.", "ssl.")
+WITH_OPTION: Final = (PRODUCE, CONSUME)
+EVERY: Final = (*WITH_OPTION, ADMIN)
 LARGEST: Final = 0x7FFF_FFFF
 
 Value = int | str | bool
-
-
-class BadProperty(ValueError):
-    """A wrong property. The message is one clear line: which property is wrong, and how to mend it."""
 
 
 class Type(NamedTuple):
@@ -73,30 +74,73 @@ def _text(text: str) -> str:
 
 FLAG: Final = Type("true or false", lambda text: {"true": True, "false": False}[text.lower()])
 TEXT: Final = Type("a text that is not empty", _text)
+ANY_TEXT: Final = Type("a text", str)
 ACKS: Final = Type("all, -1, 0 or 1", _acks)
 COUNT: Final = _number(0)
 
+
+def _secured(name: str, about: str, *also: str, value_type: Type = TEXT) -> Property:
+    return Property(name, value_type, None, about, EVERY, also)
+
+
+_SECURITY: Final = (
+    _secured(
+        "security.protocol",
+        "How brokers are spoken to; PLAINTEXT if nothing says otherwise.",
+        value_type=_word("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
+    ),
+    _secured("sasl.mechanism", "How to log in: PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512.", "sasl.mechanisms"),
+    _secured("sasl.jaas.config", "The login module of the mechanism with username and password."),
+    _secured("sasl.username", "The user, in place of sasl.jaas.config; librdkafka's name."),
+    _secured("sasl.password", "The password, in place of sasl.jaas.config; librdkafka's name."),
+    _secured("ssl.truststore.location", "The file with the CAs that are trusted; without it, those of the system."),
+    _secured("ssl.truststore.password", "The password of this file."),
+    _secured("ssl.truststore.type", "JKS, PKCS12 or PEM. JKS and PKCS12 are told apart by the content."),
+    _secured("ssl.truststore.certificates", "The CAs that are trusted, as PEM in the value itself."),
+    _secured("ssl.ca.location", "The PEM file with the CAs that are trusted; librdkafka's name."),
+    _secured("ssl.keystore.location", "The file with this client's key and certificate, if brokers demand one."),
+    _secured("ssl.keystore.password", "The password of this file."),
+    _secured("ssl.keystore.type", "JKS, PKCS12 or PEM."),
+    _secured("ssl.keystore.key", "The key as PEM in the value itself."),
+    _secured("ssl.keystore.certificate.chain", "The certificate with its chain as PEM in the value itself."),
+    _secured("ssl.key.password", "The password of the key."),
+    _secured("ssl.certificate.location", "The PEM file with this client's certificate; librdkafka's name."),
+    _secured("ssl.key.location", "The PEM file with its key; librdkafka's name."),
+    _secured("ssl.protocol", "The newest version of TLS."),
+    _secured("ssl.enabled.protocols", "The versions of TLS: TLSv1.2, TLSv1.3."),
+    _secured("ssl.cipher.suites", "The cipher suites, by their IANA names."),
+    _secured(
+        "ssl.endpoint.identification.algorithm",
+        "https: the certificate must be for the host that was connected to. An empty value checks no names.",
+        value_type=ANY_TEXT,
+    ),
+)
+SECRETS: Final = frozenset(("sasl.jaas.config", "sasl.password")) | {
+    f"ssl.{name}" for name in ("truststore.password", "keystore.password", "keystore.key", "key.password")
+}
+"""The properties whose values are in no message."""
+
 PROPERTIES: Final = (
-    Property("client.id", TEXT, "kpybroker", "The name of this client in the broker's logs and metrics.", BOTH),
+    Property("client.id", TEXT, "kpybroker", "The name of this client in the broker's logs and metrics.", EVERY),
     Property(
         "request.timeout.ms",
         _number(1),
         30_000,
         "How long a broker may take to answer before the connection is given up.",
-        BOTH,
+        EVERY,
         ("socket.timeout.ms",),
     ),
     Property(
-        "socket.connection.setup.timeout.ms", _number(1), 10_000, "How long a broker may take to be connected.", BOTH
+        "socket.connection.setup.timeout.ms", _number(1), 10_000, "How long a broker may take to be connected.", EVERY
     ),
-    Property("retry.backoff.ms", COUNT, 100, "The pause before the first retry; it doubles with each.", BOTH),
-    Property("retry.backoff.max.ms", COUNT, 1_000, "The longest pause between two retries.", BOTH),
+    Property("retry.backoff.ms", COUNT, 100, "The pause before the first retry; it doubles with each.", EVERY),
+    Property("retry.backoff.max.ms", COUNT, 1_000, "The longest pause between two retries.", EVERY),
     Property(
         "metadata.max.age.ms",
         COUNT,
         300_000,
         "How long to believe which broker leads what, and how many partitions a topic has.",
-        BOTH,
+        EVERY,
         ("topic.metadata.refresh.interval.ms",),
     ),
     Property(
@@ -218,16 +262,17 @@ PROPERTIES: Final = (
         _number(1),
         30_000,
         "How long to ask again for offsets, coordinators and commits; with --exit also for records.",
-        (CONSUME,),
+        (CONSUME, ADMIN),
     ),
+    *_SECURITY,
 )
 
 ELSEWHERE: Final = {
     "bootstrap.servers": "use --bootstrap-server",
     "metadata.broker.list": "use --bootstrap-server",
-    "security.": "this client speaks PLAINTEXT only",
-    "sasl.": "this client speaks PLAINTEXT only",
-    "ssl.": "this client speaks PLAINTEXT only",
+    "enable.ssl.certificate.verification": "certificates are always verified; name their CA by ssl.ca.location",
+    "sasl.kerberos.": "this client logs in by PLAIN and SCRAM",
+    "sasl.oauthbearer.": "this client logs in by PLAIN and SCRAM",
     "transactional.id": "this client writes no transactions",
     "transaction.timeout.ms": "this client writes no transactions",
     "key.serializer": "lines are bytes",
@@ -258,12 +303,24 @@ def parse(command: str, pairs: Iterable[str]) -> dict[str, Value]:
         found = known.get(key)
         if found is None:
             raise BadProperty(_unknown(command, key, known))
-        try:
-            said[found.name] = found.type.read(text)
-        except (ValueError, KeyError):
-            raise BadProperty(f"{key} is {found.type.text}, not {text!r}") from None
+        said[found.name] = _value(found, key, text)
     _check(said)
     return said
+
+
+def _value(found: Property, key: str, text: str) -> Value:
+    try:
+        return found.type.read(text)
+    except (ValueError, KeyError):
+        shown = "what it is" if found.name in SECRETS else repr(text)
+        raise BadProperty(f"{key} is {found.type.text}, not {shown}") from None
+
+
+def of_file(command: str, properties: Mapping[str, str]) -> dict[str, Value]:
+    """The properties in a file for Kafka's clients that have a meaning for a command. Others are ignored, as by Kafka.
+    Raises BadProperty."""
+    known = {name: each for each in of_command(command).values() for name in (each.name, *each.also)}
+    return {known[key].name: _value(known[key], key, text) for key, text in properties.items() if key in known}
 
 
 def _check(said: Mapping[str, Value]) -> None:

@@ -1,35 +1,26 @@
-"""One blocking connection to one broker: requests and their answers in turn.
+"""One blocking connection to one broker: requests and their answers in turn, behind TLS and a login if one is set.
 
-Not for the broker itself, which speaks to other nodes from its event loop.
+Not for the broker itself, which speaks to other nodes from its event loop. Modules of TLS and SASL are loaded by those
+connections that use them, and to explain a failure.
 """
 
+import math
 import select
 import socket
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, SIZE, SOFTWARE, Conversation
+from kpybroker.client.conversation import CLIENT_ID, GREETING_VERSIONS, OTHER_PROTOCOLS, SIZE, SOFTWARE, Conversation
 from kpybroker.errors import KafkaError
 from kpywire import api, error_codes
 from kpywire.errors import Malformed, UnsupportedVersion
 
+if TYPE_CHECKING:
+    from kpybroker.client.protection import Protection
+
 SILENT_S: Final = 3.0
 """The time after the broker's own waiting time before a missing answer is reported."""
-HTTP_S: Final = 1.0
-_OTHERS: Final = {
-    b"HTTP": "HTTP",
-    b"<!DO": "HTTP",
-    b"<htm": "HTTP",
-    b"<HTM": "HTTP",
-    b"\x15\x03\x01\x00": "TLS",
-    b"\x15\x03\x03\x00": "TLS",
-}
-"""The first bytes of answers from servers that speak other protocols."""
-_REMEDIES: Final = {
-    "HTTP": "a web server, or a broker's second port with its metrics; Kafka's usual port is 9092",
-    "TLS": "a listener for ssl; this client speaks PLAINTEXT only",
-}
 
 
 class Unreachable(Exception):
@@ -45,7 +36,11 @@ class NotConnected(Unreachable):
 
 
 class Connection:
-    """A connection that has asked the broker which versions it serves. Raises Unreachable, and so does every call."""
+    """A connection that has asked the broker which versions it serves, and has logged in where a login is set.
+
+    Raises Unreachable, and so does every call; LoginRefused if the broker refuses the login; BadProperty if a file of
+    keys or certificates cannot be used.
+    """
 
     def __init__(
         self,
@@ -56,24 +51,47 @@ class Connection:
         connect_timeout_s: float | None = None,
         client_id: str = CLIENT_ID,
         on_silence: Callable[[str], object] | None = None,
+        protection: "Protection | None" = None,
     ) -> None:
         """Connect. ``on_silence`` is called with a text for people when an answer is overdue and still awaited."""
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        self._place = (host, port)
         self._timeout_s = timeout_s
         self._on_silence = on_silence
+        self._protection = protection
+        self._login_due_s = math.inf
+        self._is_greeted = self._is_served = False
         self._conversation = Conversation(self.address, client_id)
-        try:
-            self._socket = socket.create_connection(
-                (host, port), timeout_s if connect_timeout_s is None else connect_timeout_s
-            )
-        except OSError as error:
-            raise NotConnected(f"no broker answers at {self.address}: {_reason(error)}") from None
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._socket = self._connected(timeout_s if connect_timeout_s is None else connect_timeout_s)
         try:
             self._negotiate()
+            self._log_in()
         except _Ended as error:
             self._socket.close()
-            raise Unreachable(_speaks("HTTP", self.address) if _is_http(host, port) else str(error)) from None
+            raise Unreachable(self._why_ended() or str(error)) from None
+        except BaseException:
+            self._socket.close()
+            raise
+
+    def _connected(self, timeout_s: float) -> socket.socket:
+        """The socket, behind TLS if that is set."""
+        try:
+            made = socket.create_connection(self._place, timeout_s)
+        except OSError as error:
+            raise NotConnected(f"no broker answers at {self.address}: {_reason(error)}") from None
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if self._protection is None or not self._protection.has_tls:
+            return made
+        try:
+            return self._protection.context.wrap_socket(made, server_hostname=self._place[0])
+        except OSError as error:
+            made.close()
+            from kpybroker.client.causes import Place, handshake_failed
+
+            raise NotConnected(handshake_failed(error, Place(*self._place), self._protection)) from None
+        except BaseException:
+            made.close()
+            raise
 
     def close(self) -> None:
         self._socket.close()
@@ -82,10 +100,25 @@ class Connection:
     def is_closed(self) -> bool:
         """Whether the broker has closed the connection while nothing was asked."""
         ready, _, _ = select.select([self._socket], [], [], 0)
+        if not ready:
+            return False
         try:
-            return bool(ready) and not self._socket.recv(1, socket.MSG_PEEK)
+            if self._protection is None or not self._protection.has_tls:
+                return not self._socket.recv(1, socket.MSG_PEEK)
+            return self._is_closed_behind_tls()
         except OSError:
             return True
+
+    def _is_closed_behind_tls(self) -> bool:
+        """Whether there is an end, and not only a message of TLS itself, such as a ticket for a later session."""
+        from ssl import SSLWantReadError
+
+        self._socket.settimeout(0)
+        try:
+            self._socket.recv(1)
+        except SSLWantReadError:
+            return False
+        return True  # an end, or bytes that answer nothing
 
     def call(self, request: Any, wait_s: float = 0.0, newest: int | None = None, timeout_s: float | None = None) -> Any:
         """Send a request and return the response. ``wait_s`` is the time that the broker itself may wait before it
@@ -98,13 +131,21 @@ class Connection:
         version that is known here or that can carry the request.
         """
         key = type(request).KEY
+        self._renew_login()
         try:
-            return self._exchange(request, key, self._conversation.version(key, newest), wait_s, timeout_s)
+            answer = self._exchange(request, key, self._conversation.version(key, newest), wait_s, timeout_s)
         except UnsupportedVersion as error:
             raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} is too old: {error}") from None
+        except _Ended as error:
+            if self._is_served:
+                raise
+            raise Unreachable(self._why_ended() or str(error)) from None
+        self._is_served = True
+        return answer
 
     def send(self, request: Any) -> None:
         """Send a request that the broker does not answer, such as a Produce with acks=0. Raises as `call`."""
+        self._renew_login()
         try:
             self._transmit(request, self._conversation.version(type(request).KEY), self._timeout_s)
         except OSError as error:
@@ -114,10 +155,38 @@ class Connection:
         for version in GREETING_VERSIONS:
             answer = self._exchange(SOFTWARE, api.API_VERSIONS, version, 0.0)
             if self._conversation.greeted(answer):
+                self._is_greeted = True
                 return
             if answer.error_code != error_codes.UNSUPPORTED_VERSION:
                 break
         raise Unreachable(f"{self.address} answers {error_codes.name(answer.error_code)}")
+
+    def _renew_login(self) -> None:
+        if time.monotonic() >= self._login_due_s:
+            self._log_in()
+
+    def _log_in(self) -> None:
+        """Log in, or log in again on the same connection. Raises LoginRefused."""
+        protection = self._protection
+        if protection is None or protection.login is None:
+            return
+        from kpybroker.client import login
+
+        began_s = time.monotonic()
+        dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
+        try:
+            request = next(dialogue)
+            while True:
+                key = type(request).KEY
+                request = dialogue.send(self._exchange(request, key, self._conversation.version(key), 0.0))
+        except StopIteration as done:
+            self._login_due_s = began_s + login.due_s(done.value)
+
+    def _why_ended(self) -> str:
+        """The reason why the broker may have closed a connection that it has not served yet; empty if unknown."""
+        from kpybroker.client.causes import Place, why_closed
+
+        return why_closed(Place(*self._place), self._protection, is_greeted=self._is_greeted)
 
     def _exchange(self, request: Any, key: int, version: int, wait_s: float, timeout_s: float | None = None) -> Any:
         most_s = self._timeout_s + wait_s if timeout_s is None else timeout_s
@@ -126,17 +195,25 @@ class Connection:
         try:
             self._transmit(request, version, most_s)
             start = self._receive(SIZE.size, deadline_s, overdue_s)
-            if start in _OTHERS:
-                other = _OTHERS[start]
-                raise Unreachable(_speaks(other, self.address))
+            if start in OTHER_PROTOCOLS:
+                from kpybroker.client.causes import other_protocol
+
+                raise Unreachable(other_protocol(OTHER_PROTOCOLS[start], self.address))
             frame = self._receive(self._conversation.size(start), deadline_s, overdue_s)
             return self._conversation.answer(key, version, frame)
-        except ConnectionError as error:
-            raise _Ended(f"lost the connection to {self.address}: {_reason(error)}") from None
         except OSError as error:
-            raise Unreachable(f"lost the connection to {self.address}: {_reason(error)}") from None
+            raise self._lost(error) from None
         except Malformed as error:
             raise Unreachable(f"{self.address} does not speak Kafka's protocol: {error}") from None
+
+    def _lost(self, error: OSError) -> Unreachable:
+        """The error of a connection that was lost."""
+        text = f"lost the connection to {self.address}: {_reason(error)}"
+        if self._protection is not None and self._protection.has_tls:
+            from kpybroker.client.causes import Place, alert_behind
+
+            text = alert_behind(error, self._socket, Place(*self._place), self._protection) or text
+        return _Ended(text) if isinstance(error, ConnectionError) else Unreachable(text)
 
     def _transmit(self, request: Any, version: int, timeout_s: float) -> None:
         frame = self._conversation.frame(request, version)
@@ -169,18 +246,3 @@ def _reason(error: OSError) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return error.strerror or str(error)
-
-
-def _speaks(other: str, address: str) -> str:
-    return f"{address} speaks {other}, not Kafka's protocol: {_REMEDIES[other]}"
-
-
-def _is_http(host: str, port: int) -> bool:
-    """Whether a server that closed the connection without an answer answers a web browser."""
-    try:
-        with socket.create_connection((host, port), HTTP_S) as peer:
-            peer.settimeout(HTTP_S)
-            peer.sendall(b"HEAD / HTTP/1.0\r\n\r\n")
-            return peer.recv(4) == b"HTTP"
-    except OSError:
-        return False

@@ -19,6 +19,15 @@ SOFTWARE: Final = ApiVersionsRequest(client_software_name=CLIENT_ID, client_soft
 GREETING_VERSIONS: Final = (3, 0)
 """The versions of ApiVersions to try, one after the other while the broker refuses them."""
 SIZE: Final = Struct(">i")
+OTHER_PROTOCOLS: Final = {
+    b"HTTP": "HTTP",
+    b"<!DO": "HTTP",
+    b"<htm": "HTTP",
+    b"<HTM": "HTTP",
+    b"\x15\x03\x01\x00": "TLS",
+    b"\x15\x03\x03\x00": "TLS",
+}
+"""The first bytes of answers from servers that speak other protocols."""
 MOST_RESPONSE_BYTES: Final = 256 * 1024 * 1024
 
 
@@ -27,7 +36,7 @@ class Conversation:
 
     def __init__(self, address: str, client_id: str) -> None:
         """``address`` names the broker in errors."""
-        self._address = address
+        self.address = address
         self._client_id = client_id
         self._correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
@@ -38,8 +47,13 @@ class Conversation:
         first, last = self._versions.get(key, (0, -1))
         version = min(last, known.max_version if newest is None else newest)
         if version < max(first, known.min_version):
-            raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self._address} does not serve {known.name}")
+            raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{self.address} does not serve {known.name}")
         return version
+
+    def serves(self, key: int, version: int) -> bool:
+        """Whether the broker serves this version of an API."""
+        first, last = self._versions.get(key, (0, -1))
+        return first <= version <= last
 
     def frame(self, request: Any, version: int) -> bytes:
         """A request with its header and size. Raises UnsupportedVersion if that version cannot say it."""

@@ -8,6 +8,7 @@ no controller listener; everything else is as in Kafka's ``KafkaConfig``, ``Grou
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from kpybroker.config import between_nodes
 from kpybroker.config.definition import ConfigError
 from kpybroker.config.endpoints import EVERY_IPV4_INTERFACE, is_host
 from kpybroker.config.topic import check_compaction_lag
@@ -49,6 +50,7 @@ def check(config: "BrokerConfig") -> None:
     _check_replication(config)
     _check_roles(config)
     _check_advertised(config)
+    between_nodes.check(config)
     _check_connections(config)
     _check_groups(config)
 

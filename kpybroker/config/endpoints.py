@@ -63,6 +63,11 @@ def security_protocol(protocol: str, config_name: str) -> str:
     return protocol.upper()
 
 
+def protocol_id(protocol: str) -> int:
+    """The number of a security protocol in requests and records (``SecurityProtocol.id``)."""
+    return SECURITY_PROTOCOLS.index(protocol)
+
+
 def listener_name(uri: str) -> str:
     """The name before the colon of a listener, in upper case."""
     name, colon, _ = uri.partition(":")

@@ -97,12 +97,11 @@ def check_names(originals: Mapping[str, str]) -> None:
 def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
-        for_controllers = listener.name in config.controller_listener_names
-        if listener.protocol not in _PROTOCOLS or (for_controllers and listener.protocol != "PLAINTEXT"):
+        if listener.protocol not in _PROTOCOLS:
             raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
-    if config.inter_broker_protocol != "PLAINTEXT":
-        raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
+        if name in HONOURED:
+            continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
     _check_tls(config)

@@ -11,11 +11,13 @@ from typing import Any, NamedTuple
 from kpybroker.controller import (
     brokers,
     configs,
+    delegation_tokens,
     directories,
     features,
     partitions,
     producer_ids,
     reassignments,
+    scram,
     topics,
 )
 from kpybroker.controller.activation import activation_records
@@ -31,16 +33,20 @@ from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
 from kpywire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
 from kpywire.messages.controller_registration import ControllerRegistrationRequest
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.create_partitions import CreatePartitionsRequest
 from kpywire.messages.create_topics import CreateTopicsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.elect_leaders import ElectLeadersRequest
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from kpywire.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from kpywire.messages.list_partition_reassignments import ListPartitionReassignmentsRequest
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import UpdateFeaturesRequest
 from kpywire.metadata_records.begin_transaction_record import BeginTransactionRecord
@@ -76,6 +82,12 @@ class ElectPreferredLeaders(NamedTuple):
     """Move leaderships back to preferred replicas."""
 
 
+class SweepExpiredTokens(NamedTuple):
+    """Remove delegation tokens that have expired."""
+
+    wall_clock_ms: int
+
+
 class ElectUncleanLeaders(NamedTuple):
     """Give leaderless partitions of topics that allow it any leader."""
 
@@ -85,16 +97,20 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,
+    AlterUserScramCredentialsRequest: scram.alter_user_scram_credentials,
     AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,
     ControllerRegistrationRequest: brokers.register_controller,
+    CreateDelegationTokenRequest: delegation_tokens.create_delegation_token,
     CreatePartitionsRequest: partitions.create_partitions,
     CreateTopicsRequest: topics.create_topics,
     DeleteTopicsRequest: topics.delete_topics,
     ElectLeadersRequest: partitions.elect_leaders,
+    ExpireDelegationTokenRequest: delegation_tokens.expire_delegation_token,
     IncrementalAlterConfigsRequest: configs.incremental_alter_configs,
     ListPartitionReassignmentsRequest: reassignments.list_partition_reassignments,
+    RenewDelegationTokenRequest: delegation_tokens.renew_delegation_token,
     UnregisterBrokerRequest: brokers.unregister_broker,
     UpdateFeaturesRequest: features.update_features,
 }
@@ -146,6 +162,9 @@ class Controller:
             return self._write(partitions.elect_preferred_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
         if isinstance(event, ElectUncleanLeaders):
             return self._write(partitions.elect_unclean_leaders(self.state, MAX_ELECTIONS_AT_ONCE))
+        if isinstance(event, SweepExpiredTokens):
+            records, more = delegation_tokens.sweep_expired_tokens(self.state, event.wall_clock_ms)
+            return self._write(records)._replace(then=event if more else None)
         raise TypeError(f"No decision on {type(event).__name__}")
 
     def deliberate(self, request: ControllerRequest, now_ms: int) -> Generator[None, None, Decided]:

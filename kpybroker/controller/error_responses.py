@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kpybroker.calls.principal import ANONYMOUS
 from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -12,10 +13,16 @@ from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kpywire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kpywire.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
@@ -30,11 +37,13 @@ from kpywire.messages.elect_leaders import (
     PartitionResult,
     ReplicaElectionResult,
 )
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest, ExpireDelegationTokenResponse
 from kpywire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     ListPartitionReassignmentsResponse,
 )
 from kpywire.messages.remove_raft_voter import RemoveRaftVoterRequest, RemoveRaftVoterResponse
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest, RenewDelegationTokenResponse
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest, UnregisterBrokerResponse
 from kpywire.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 
@@ -97,6 +106,30 @@ def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Call
     return refuse
 
 
+def _alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, code: int, message: str | None
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys([each.name for each in request.deletions] + [each.name for each in request.upsertions])
+    results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
+
+
+def _create_delegation_token(
+    _request: CreateDelegationTokenRequest, code: int, _message: str | None
+) -> CreateDelegationTokenResponse:
+    return CreateDelegationTokenResponse(
+        throttle_time_ms=0,
+        error_code=code,
+        principal_type=ANONYMOUS.principal_type,
+        principal_name=ANONYMOUS.name,
+        issue_timestamp_ms=-1,
+        expiry_timestamp_ms=-1,
+        max_timestamp_ms=-1,
+        token_id="",
+        hmac=b"",
+    )
+
+
 def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
     results = [
         ReplicaElectionResult(
@@ -121,6 +154,8 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         error_message=message,
         responses=[],
     ),
+    AlterUserScramCredentialsRequest: _alter_user_scram_credentials,
+    CreateDelegationTokenRequest: _create_delegation_token,
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _configs_refused(
         alter_configs.AlterConfigsResponse, alter_configs.AlterConfigsResourceResponse
@@ -133,8 +168,14 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         error_code=code, error_message=message, topics=[]
     ),
     ElectLeadersRequest: _elect_leaders,
+    ExpireDelegationTokenRequest: lambda _, code, __: ExpireDelegationTokenResponse(
+        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=0
+    ),
     ListPartitionReassignmentsRequest: lambda _, code, message: ListPartitionReassignmentsResponse(
         throttle_time_ms=0, error_code=code, error_message=message, topics=[]
+    ),
+    RenewDelegationTokenRequest: lambda _, code, __: RenewDelegationTokenResponse(
+        throttle_time_ms=0, error_code=code, expiry_timestamp_ms=0
     ),
     UpdateFeaturesRequest: lambda _, code, message: UpdateFeaturesResponse(
         throttle_time_ms=0, error_code=code, error_message=message

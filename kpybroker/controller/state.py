@@ -15,6 +15,7 @@ from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
 from kpybroker.controller.placement import UsableBroker
+from kpybroker.controller.token_index import TokenIndex
 from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
@@ -28,10 +29,19 @@ from kpybroker.metadata.topic import (
     directory_is_online,
 )
 from kpybroker.metadata.topic_name import may_collide, unify_collisions
+from kpybroker.sasl.delegation_token import TokenSecret
 from kpywire import error_codes, uuid
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
+
+
+class TokenSettings(NamedTuple):
+    """The secret of delegation tokens, and the longest times that they live and are not renewed."""
+
+    secret: TokenSecret
+    max_lifetime_ms: int
+    expiry_time_ms: int
 
 
 class Settings(NamedTuple):
@@ -46,6 +56,8 @@ class Settings(NamedTuple):
     inter_broker_listener_name: str = ""
     configured_voters: tuple[int, ...] = ()
     """The ids of the voters that ``controller.quorum.voters`` names."""
+    tokens: TokenSettings | None = None
+    """None if there are no delegation tokens."""
 
 
 class ControllerRequest(NamedTuple):
@@ -55,6 +67,8 @@ class ControllerRequest(NamedTuple):
     message: Any
     api_version: int
     principal: Principal = ANONYMOUS
+    wall_clock_ms: int = 0
+    """The time at which it came, in ms since the epoch."""
 
 
 Decision = tuple[list[Any], Any]
@@ -88,6 +102,7 @@ class ControllerState:
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
+        self.tokens = None if settings.tokens is None else TokenIndex(settings.tokens.secret, image)
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():
             self.topic_created(topic)
@@ -246,4 +261,5 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        """Nothing is derived from metadata that is only stored."""
+        if kind == "delegation_tokens" and self.tokens is not None:
+            self.tokens.changed(str(key))

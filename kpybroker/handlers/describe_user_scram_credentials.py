@@ -1,7 +1,7 @@
 """DescribeUserScramCredentials (50), version 0: the users with SCRAM credentials, and their mechanisms (KIP-554).
 
 - Null or no users means all. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
-- Credentials that another broker stored are shown, but clients cannot log in with them here yet.
+- Keys and salts are never part of an answer.
 """
 
 from collections import Counter

@@ -8,8 +8,9 @@ Invariant: no subscriber sees a record before a majority has it on disk, and no 
 """
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import Random
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from kpybroker.calls.principal import ANONYMOUS, Principal
@@ -70,6 +71,8 @@ class Identity(NamedTuple):
     """Whether this node may lead; a broker alone only observes."""
     joins: bool = False
     """Whether it asks to be made a voter (``controller.quorum.auto.join.enable``)."""
+    protocols: Mapping[str, int] = MappingProxyType({})
+    """The security protocols of listeners, by their names; PLAINTEXT (0) if there is none."""
 
 
 class QuorumConfig(NamedTuple):
@@ -223,7 +226,7 @@ class QuorumHost:
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
-            self._reign.submit(ControllerRequest(call, request, api_version, principal))
+            self._reign.submit(ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms()))
 
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""

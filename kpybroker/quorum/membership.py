@@ -56,7 +56,7 @@ class Membership:
         self._scheduler = scheduler
         self._quorum = quorum
         self._send = send
-        self._registration = OwnRegistration(scheduler, identity.voter, rng, self._ask)
+        self._registration = OwnRegistration(scheduler, identity.voter, identity.protocols, rng, self._ask)
         self._auto_join: AutoJoin | None = None
         if not identity.is_controller:
             return

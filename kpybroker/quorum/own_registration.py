@@ -3,7 +3,7 @@
 Invariant: at most one request is outstanding, and none once the metadata show this start of the controller.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from kpybroker.metadata import metadata_version
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from kpybroker.io.scheduler import Scheduler
 
+PLAINTEXT = 0
 RETRY_MS = 100
 Ask = Callable[[Any, Callable[[Any], object]], bool]
 """(request, answered) -> whether a controller to ask is known."""
@@ -26,7 +27,10 @@ Ask = Callable[[Any, Callable[[Any], object]], bool]
 class OwnRegistration:
     """The registration of one start."""
 
-    def __init__(self, scheduler: "Scheduler", local: Voter, rng: "Random", ask: Ask) -> None:
+    def __init__(
+        self, scheduler: "Scheduler", local: Voter, protocols: Mapping[str, int], rng: "Random", ask: Ask
+    ) -> None:
+        """``protocols`` are the numbers of the listeners' security protocols, by their names."""
         self._scheduler = scheduler
         self._ask = ask
         self._is_asking = self._is_stopped = False
@@ -35,8 +39,8 @@ class OwnRegistration:
             incarnation_id=rng.randbytes(UUID_BYTES),
             zk_migration_ready=False,
             listeners=[
-                Listener(name=endpoint.name, host=endpoint.host, port=endpoint.port, security_protocol=0)
-                for endpoint in local.endpoints
+                Listener(name=name, host=host, port=port, security_protocol=protocols.get(name, PLAINTEXT))
+                for name, host, port in local.endpoints
             ],
             features=[
                 Feature(name=name, min_supported_version=levels.lowest, max_supported_version=levels.highest)

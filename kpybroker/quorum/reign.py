@@ -21,6 +21,7 @@ from kpybroker.controller.controller import (
     ElectUncleanLeaders,
     FenceStaleBrokers,
     Idle,
+    SweepExpiredTokens,
 )
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.controller.heartbeats import Session
@@ -54,6 +55,7 @@ class Timings(NamedTuple):
     fence_interval_ms: int = 1_125
     preferred_election_interval_ms: int = 300_000
     unclean_election_interval_ms: int = 300_000
+    token_sweep_interval_ms: int = 0
 
 
 DEFAULT_TIMINGS = Timings()
@@ -123,7 +125,7 @@ class Reign:
         controller = Controller(self.state)
         self._journal = Journal(controller, self._append, closed_error=error_codes.NOT_CONTROLLER, report=_report)
         self._decisions = Decisions(scheduler, controller, self._decide, self._failed)
-        self._timers: dict[type, Timer] = {}
+        self._timers: dict[Callable[[], Any], Timer] = {}
         self._is_over = False
         connect = parts.connect
         self._ended_brokers = (
@@ -136,14 +138,16 @@ class Reign:
         self._decide(Activate(list(self._controller_parts.bootstrap_records)), int(self._scheduler.monotonic_ms()))
         log.info("This node's controller is active in epoch %d", self.epoch)
         timings = self._controller_parts.timings
-        for event, interval_ms in (
-            (FenceStaleBrokers(), timings.fence_interval_ms),
-            (Idle(), timings.max_idle_interval_ms),
-            (ElectPreferredLeaders(), timings.preferred_election_interval_ms),
-            (ElectUncleanLeaders(), timings.unclean_election_interval_ms),
-        ):
+        repeated: tuple[tuple[Callable[[], Any], int], ...] = (
+            (FenceStaleBrokers, timings.fence_interval_ms),
+            (Idle, timings.max_idle_interval_ms),
+            (ElectPreferredLeaders, timings.preferred_election_interval_ms),
+            (ElectUncleanLeaders, timings.unclean_election_interval_ms),
+            (self._token_sweep, timings.token_sweep_interval_ms),
+        )
+        for make_event, interval_ms in repeated:
             if interval_ms > 0:
-                self._repeat(event, interval_ms, self._quorum.next_offset)
+                self._repeat(make_event, interval_ms, self._quorum.next_offset)
         if self._ended_brokers is not None:  # what ended the last reign may have ended a broker too
             for broker in list(self.state.image.brokers.values()):
                 if not broker.fenced and broker.id != self._controller_parts.settings.node_id:
@@ -222,18 +226,21 @@ class Reign:
         known = self.state.image.metadata_version
         return known if known is not None else bootstrap_level(records)
 
-    def _repeat(self, event: Any, interval_ms: int, next_offset: int) -> None:
+    def _token_sweep(self) -> SweepExpiredTokens:
+        return SweepExpiredTokens(self._scheduler.now_ms())
+
+    def _repeat(self, make_event: Callable[[], Any], interval_ms: int, next_offset: int) -> None:
         """Feed an event repeatedly; the idle one only if nothing was appended in between."""
 
         def due() -> None:
             now_ms = int(self._scheduler.monotonic_ms())
             self._journal.expire(now_ms)
-            if not isinstance(event, Idle) or self._quorum.next_offset == next_offset:
-                self._decide(event, now_ms)
+            if make_event is not Idle or self._quorum.next_offset == next_offset:
+                self._decide(make_event(), now_ms)
             if not self._is_over:
-                self._repeat(event, interval_ms, self._quorum.next_offset)
+                self._repeat(make_event, interval_ms, self._quorum.next_offset)
 
-        self._timers[type(event)] = self._scheduler.call_later(interval_ms, due)
+        self._timers[make_event] = self._scheduler.call_later(interval_ms, due)
 
 
 def _report(failed: DecisionFailed) -> None:

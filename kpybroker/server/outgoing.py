@@ -5,6 +5,7 @@ Invariants: a frame's size is checked before memory is spent on it; no callback 
 
 import asyncio
 import errno
+import ssl
 from collections.abc import Awaitable, Callable
 from struct import Struct
 from typing import cast
@@ -32,6 +33,16 @@ class NobodyListens(str):
     """The reason of a failed connection whose port is closed: the process that listened there has ended."""
 
     __slots__ = ()
+
+
+class Unprotected(str):
+    """The reason of a failed connection that was accepted, but whose TLS handshake or login failed."""
+
+    __slots__ = ()
+
+
+class HandshakeFailed(OSError):
+    """A TLS handshake that failed, with the reason in words."""
 
 
 class Outgoing(asyncio.Protocol):
@@ -122,11 +133,21 @@ class Outgoing(asyncio.Protocol):
             self._taken(frame)
 
     def connection_lost(self, error: Exception | None) -> None:
-        self._end(str(error) if error is not None else "the other side closed the connection")
+        if isinstance(error, ssl.SSLError):
+            self._end(_why(error))  # with TLS 1.3 a server refuses a client's certificate after the handshake
+        else:
+            self._end(str(error) if error is not None else "the other side closed the connection")
 
 
 def _why(error: OSError) -> str:
-    """The reason in one line; a `NobodyListens` if every address of the host refused the connection."""
+    """The reason in one line; a `NobodyListens` if every address of the host refused the connection, an `Unprotected`
+    if TLS failed."""
+    if isinstance(error, HandshakeFailed):
+        return Unprotected(str(error))
+    if isinstance(error, ssl.SSLError):
+        from kpybroker.tls.client_failures import in_words
+
+        return Unprotected(f"the TLS handshake failed: {in_words(error)}")
     reason = error.strerror or str(error)
     if isinstance(error, ConnectionRefusedError):
         return NobodyListens(reason)

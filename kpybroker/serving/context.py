@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.call import Call
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.hosting.markers import Markers
@@ -40,8 +41,16 @@ class Controller(Protocol):
     def local_state(self) -> "LocalState":
         """The state of this node in the quorum."""
 
-    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
-        """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop."""
+    def send(
+        self,
+        request: Any,
+        reply: Callable[[Any], object],
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+    ) -> None:
+        """Send a request of this sender, in the latest version if none is given. ``reply`` gets the response later, on
+        the loop."""
 
 
 class Context(Protocol):

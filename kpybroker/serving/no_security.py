@@ -1,4 +1,4 @@
-"""Kafka's answers about ACLs and delegation tokens on a broker without them, as every broker here is.
+"""Kafka's answers about ACLs on a broker without them, as every broker here is.
 
 Used by the handlers of these API keys, which are one module each.
 """
@@ -6,14 +6,8 @@ Used by the handlers of these API keys, which are one module each.
 from kpybroker.calls.close_connection import CloseConnection
 from kpywire import error_codes
 
-PRINCIPAL_TYPE, PRINCIPAL_NAME = "User", "ANONYMOUS"
-"""The principal of every client without authentication (``KafkaPrincipal.ANONYMOUS``)."""
-
 NO_AUTHORIZER = "No Authorizer is configured."
 SECURITY_DISABLED = error_codes.SECURITY_DISABLED
-TOKENS_NOT_ALLOWED = error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
-"""The error for clients that have not logged in. It comes before the check whether tokens are enabled."""
-NO_TIMESTAMP = -1
 _UNKNOWN = 0
 
 

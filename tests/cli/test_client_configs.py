@@ -1,6 +1,7 @@
 """The properties of ``-X``: one table says what there is, what a value may be, and which hint a slip gets."""
 
 import inspect
+import socket
 import time
 from collections.abc import Iterator
 from typing import Any, cast
@@ -13,8 +14,20 @@ from kpybroker.cli.contact import Contact, mute
 from kpybroker.cli.delivering import Delivering
 from kpybroker.cli.intake import Intake, Lines
 from kpybroker.client import client_configs
+from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
-from kpybroker.client.client_configs import CONSUME, ELSEWHERE, PRODUCE, PROPERTIES, BadProperty, parse, with_defaults
+from kpybroker.client.client_configs import (
+    ADMIN,
+    CONSUME,
+    ELSEWHERE,
+    EVERY,
+    PRODUCE,
+    PROPERTIES,
+    SECURITY_PREFIXES,
+    parse,
+    with_defaults,
+)
+from kpybroker.client.security import security_of
 from kpybroker.client.sender import Sender
 from kpybroker.testing import Broker
 from kpywire.record import Record
@@ -33,7 +46,8 @@ from kpywire.record import Record
         (PRODUCE, "linger.ms", "'linger.ms' is not KEY=VALUE"),
         (PRODUCE, "=1", "'=1' is not KEY=VALUE"),
         (PRODUCE, "group.id=g", "group.id is a property of kpybroker consume, not of produce"),
-        (PRODUCE, "ssl.ca.location=x", "ssl.ca.location has no effect here: this client speaks PLAINTEXT only"),
+        (PRODUCE, "sasl.kerberos.service.name=x", "has no effect here: this client logs in by PLAIN and SCRAM"),
+        (PRODUCE, "sasl.password=", "sasl.password is a text that is not empty, not what it is"),
         (PRODUCE, "transactional.id=t", "transactional.id has no effect here: this client writes no transactions"),
         (CONSUME, "bootstrap.servers=x", "bootstrap.servers has no effect here: use --bootstrap-server"),
         (CONSUME, "check.crcs=maybe", "check.crcs is true or false, not 'maybe'"),
@@ -47,6 +61,51 @@ def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pai
     result = CliRunner().invoke(main, [command, "t", "-X", pair, "-b", "127.0.0.1:1"])
     assert result.exit_code == 2
     assert said in result.output
+
+
+@pytest.mark.parametrize(
+    ("pairs", "said"),
+    [
+        (["ssl.ca.location=x"], "ssl.ca.location has no effect without security.protocol: set security.protocol=SSL"),
+        (["sasl.username=x"], "sasl.username has no effect without security.protocol: set security.protocol=SASL_"),
+        (["security.protocol=SASL_SSL"], "needs a sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
+        (
+            ["security.protocol=sasl_ssl", "sasl.mechanism=GSSAPI"],
+            "sasl.mechanism=GSSAPI: this client logs in by PLAIN",
+        ),
+        (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "needs a user: set sasl.jaas.config="),
+        (["security.protocol=SSL", "ssl.ca.location=/none.pem"], "/none.pem"),
+        (
+            ["security.protocol=SSL", "ssl.key.location=k"],
+            "ssl.certificate.location and ssl.key.location belong together",
+        ),
+        (["security.protocol=SSL", "ssl.ca.location=a", "ssl.truststore.location=b"], "are both set; give one of them"),
+    ],
+)
+def test_wrong_security_is_a_usage_error_of_one_line(pairs: list[str], said: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        words = [word for pair in pairs for word in ("-X", pair)]
+        result = CliRunner().invoke(main, ["consume", "t", *words, "-b", f"127.0.0.1:{silent.getsockname()[1]}"])
+    assert result.exit_code == 2
+    assert said in result.output
+    assert "Traceback" not in result.output
+
+
+def test_no_secret_is_in_the_repr_of_what_a_client_keeps() -> None:
+    found = security_of(
+        {
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": "PLAIN",
+            "sasl.username": "me",
+            "sasl.password": "mystery",
+            "ssl.truststore.location": "x",
+            "ssl.truststore.password": "mystery",
+        }
+    )
+    assert found.protocol == "SASL_SSL"
+    assert found.login is not None
+    assert found.login.password == "mystery"
+    assert "mystery" not in repr(found)
 
 
 def test_librdkafkas_names_are_those_of_kafka_and_the_last_one_counts() -> None:
@@ -64,7 +123,11 @@ def test_idempotence_is_what_acks_allow() -> None:
 def test_every_property_is_used_by_the_commands_that_take_it() -> None:
     shared = inspect.getsource(property_option)
     sources = {PRODUCE: shared + inspect.getsource(produce), CONSUME: shared + inspect.getsource(consume)}
+    sources[ADMIN] = shared
     for each in PROPERTIES:
+        if each.name.startswith(SECURITY_PREFIXES):
+            assert each.commands == EVERY
+            continue
         for command in each.commands:
             if each.name != "enable.idempotence" or command == PRODUCE:
                 assert f'"{each.name}"' in sources[command], (command, each.name)

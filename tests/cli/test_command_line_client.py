@@ -55,7 +55,7 @@ def test_what_is_no_address_is_a_usage_error(text: str) -> None:
 def test_a_listener_of_another_protocol_is_a_usage_error() -> None:
     code, said = invoke("topics", "list", "-b", "SSL://localhost:9093")
     assert code == 2
-    assert "speaks PLAINTEXT only: 'SSL://localhost:9093'" in said
+    assert "'SSL://localhost:9093': this client's security.protocol is PLAINTEXT" in said
 
 
 @pytest.mark.parametrize(

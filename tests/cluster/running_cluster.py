@@ -30,10 +30,12 @@ class RunningCluster:
     """``roles`` of the nodes 1, 2, ... ; those with a controller are the static voters."""
 
     def __init__(self, directory: Path, roles: list[str], settings: Mapping[str, str] = {}) -> None:
+        """If ``settings`` name INTERNAL as the listener for brokers, each broker has it beside PLAINTEXT."""
         self.loop = asyncio.new_event_loop()
         self.failures: list[str] = []
         self.nodes: dict[int, Node] = {}
         self.ports = {node_id: (free_port(), free_port()) for node_id in range(1, len(roles) + 1)}
+        self.internal_ports = {node_id: free_port() for node_id in self.ports}
         self._settings = settings
         self._directory = directory
         self._roles = dict(enumerate(roles, 1))
@@ -49,6 +51,8 @@ class RunningCluster:
         listeners = []
         if "broker" in roles:
             listeners.append(f"PLAINTEXT://127.0.0.1:{broker_port}")
+            if self._settings.get("inter.broker.listener.name") == "INTERNAL":
+                listeners.append(f"INTERNAL://127.0.0.1:{self.internal_ports[node_id]}")
         if "controller" in roles:
             listeners.append(f"CONTROLLER://127.0.0.1:{controller_port}")
         voters = [f"{each}@127.0.0.1:{self.ports[each][1]}" for each, its in self._roles.items() if "controller" in its]

@@ -196,7 +196,7 @@ class TestRefusals:
                 "listener.security.protocol.map": "A:SASL_PLAINTEXT",
                 "inter.broker.listener.name": "A",
             },
-            {"delegation.token.secret.key": "x"},
+            {"delegation.token.master.key": "x"},
             {"principal.builder.class": "org.example.Builder"},
             {"security.providers": "org.example.Provider"},
             {"sasl.enabled.mechanism": "PLAIN"},

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller import error_responses
 from kpybroker.handlers import load, served_versions
 from kpybroker.io.scheduler import ManualScheduler
@@ -41,8 +42,16 @@ class PlayedReplica:
     def when_leader_changes(self, changed: Callable[[], object]) -> None:
         self._changed = changed
 
-    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
+    def send(
+        self,
+        request: Any,
+        reply: Callable[[Any], object],
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+    ) -> None:
         assert api_version is None
+        assert principal == ANONYMOUS
         self.asked.append((request, reply))
 
     def lead(self, port: int | None, *, here: bool = False) -> None:

@@ -1,0 +1,78 @@
+"""``--command-config FILE``: the properties of Kafka's clients in a file, for every command that talks to a cluster.
+
+As in Kafka's tools. The file is read only where a command connects, and keys without a meaning here are ignored.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import click
+
+from kpybroker.client.bad_property import BadProperty
+
+if TYPE_CHECKING:
+    from kpybroker.client.client_configs import Value
+
+OPTION = "--command-config"
+SERVERS = "bootstrap.servers"
+_PATH = "kpybroker.command_config"
+
+
+def _remember(context: click.Context, _option: click.Parameter, path: str | None) -> None:
+    if path is not None:
+        context.meta[_PATH] = path
+
+
+option = click.option(
+    OPTION,
+    metavar="FILE",
+    type=click.Path(exists=True, dir_okay=False),
+    envvar="KPYBROKER_COMMAND_CONFIG",
+    expose_value=False,
+    callback=_remember,
+    help="Properties of Kafka's clients: security.protocol, sasl.jaas.config, ssl.truststore.location ...",
+)
+
+
+def path_of(context: click.Context) -> str | None:
+    """The file that a command line names; None if it names none."""
+    path: str | None = context.meta.get(_PATH)
+    return path
+
+
+def properties(context: click.Context) -> dict[str, str]:
+    """The pairs of the file; none without one. click.BadParameter if it cannot be read."""
+    path = path_of(context)
+    if path is None:
+        return {}
+    from pathlib import Path
+
+    from kpybroker.config.definition import ConfigError
+    from kpybroker.config.properties import read_properties
+
+    try:
+        return {key: each.value for key, each in read_properties(Path(path)).items()}
+    except ConfigError as error:
+        raise click.BadParameter(str(error), param_hint=OPTION) from None
+
+
+def values(context: click.Context, command: str) -> "dict[str, Value]":
+    """The properties of the file that have a meaning for a command of `client_configs`. click.BadParameter."""
+    from kpybroker.client.client_configs import of_file
+
+    try:
+        return of_file(command, properties(context))
+    except BadProperty as error:
+        raise click.BadParameter(f"{path_of(context)}: {error}", param_hint=OPTION) from None
+
+
+def with_file(command: str, said: "Mapping[str, Value]") -> "dict[str, Value]":
+    """The properties of ``-X``, and below them those of the file."""
+    return {**values(click.get_current_context(), command), **said}
+
+
+def server_of(context: click.Context, server: str) -> str:
+    """The servers to ask: those of the command line or the environment, else those of the file, else the default."""
+    if context.get_parameter_source("server") is not click.core.ParameterSource.DEFAULT:
+        return server
+    return properties(context).get(SERVERS) or server

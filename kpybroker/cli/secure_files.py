@@ -1,0 +1,118 @@
+"""The files and the settings of ``kpybroker start --secure``: what stands in each. Pure.
+
+One node with a SASL_SSL listener, SCRAM-SHA-512, an authorizer, and one administrator.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Final
+
+from kpybroker.config.properties import written_properties
+from kpybroker.sasl.jaas import SCRAM_MODULE
+
+PROTOCOL: Final = "SASL_SSL"
+MECHANISM: Final = "SCRAM-SHA-512"
+ADMINISTRATOR: Final = "admin"
+CA: Final = "ca.pem"
+CA_KEY: Final = "ca-keystore.pem"
+SERVER: Final = "server-keystore.pem"
+SERVER_PROPERTIES: Final = "server.properties"
+JAVA: Final = "client.properties"
+LIBRDKAFKA: Final = "librdkafka.properties"
+PYTHON: Final = "kafka-python.json"
+AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+PASSWORD_KEY: Final = "sasl.password"
+
+
+def server_settings(listener: str, directory: PurePath, password: str) -> dict[str, str]:
+    """The configs of the node; ``listener`` is ``host:port``. ``password`` is the administrator's.
+
+    There is no listener without a login: brokers would log in to each other as the administrator.
+    """
+    return {
+        "listeners": f"{PROTOCOL}://{listener}",
+        "security.inter.broker.protocol": PROTOCOL,
+        "sasl.mechanism.inter.broker.protocol": MECHANISM,
+        "sasl.enabled.mechanisms": MECHANISM,
+        f"listener.name.{PROTOCOL.lower()}.{MECHANISM.lower()}.sasl.jaas.config": jaas(password),
+        "ssl.keystore.type": "PEM",
+        "ssl.keystore.location": str(directory / SERVER),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": str(directory / CA),
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": f"User:{ADMINISTRATOR}",
+        "log.dirs": str(directory),
+    }
+
+
+def jaas(password: str) -> str:
+    """The login module of the administrator."""
+    return f'{SCRAM_MODULE} required username="{ADMINISTRATOR}" password="{password}";'
+
+
+def client_files(server: str, directory: PurePath, password: str) -> dict[str, str]:
+    """The contents of the files for clients, by their names; ``server`` is the address that they connect to."""
+    authority = str(directory / CA)
+    java = {
+        "bootstrap.servers": server,
+        "security.protocol": PROTOCOL,
+        "sasl.mechanism": MECHANISM,
+        "sasl.jaas.config": jaas(password),
+        "ssl.truststore.type": "PEM",
+        "ssl.truststore.location": authority,
+    }
+    librdkafka = {
+        "bootstrap.servers": server,
+        "security.protocol": PROTOCOL,
+        "sasl.mechanisms": MECHANISM,
+        "sasl.username": ADMINISTRATOR,
+        PASSWORD_KEY: password,
+        "ssl.ca.location": authority,
+    }
+    return {
+        JAVA: written_properties(java),
+        LIBRDKAFKA: "".join(f"{key}={value}\n" for key, value in librdkafka.items()),
+        PYTHON: json.dumps(kafka_python(server, authority, password), indent=2) + "\n",
+    }
+
+
+def kafka_python(server: str, authority: str, password: str) -> dict[str, str]:
+    """The keywords of kafka-python's clients."""
+    return {
+        "bootstrap_servers": server,
+        "security_protocol": PROTOCOL,
+        "sasl_mechanism": MECHANISM,
+        "sasl_plain_username": ADMINISTRATOR,
+        "sasl_plain_password": password,
+        "ssl_cafile": authority,
+    }
+
+
+def how_to_connect(program: str, directory: PurePath, server: str) -> list[str]:
+    """The lines that are printed once the node serves."""
+    java, librdkafka, python = (directory / name for name in (JAVA, LIBRDKAFKA, PYTHON))
+    return [
+        f"{PROTOCOL} with {MECHANISM}, user {ADMINISTRATOR}; its password and the certificates are in {directory}",
+        "In another terminal:",
+        f"  {program} topics create hello --partitions 3 --command-config {java}",
+        f"  echo world | {program} produce hello --command-config {java}",
+        f"  {program} consume hello -c 1 --command-config {java}",
+        "With Kafka's tools, and any Java client:",
+        f"  kafka-topics.sh --bootstrap-server {server} --command-config {java} --list",
+        "With librdkafka:",
+        f"  kcat -F {librdkafka} -L",
+        "In Python, with kafka-python:",
+        f'  KafkaConsumer("hello", **json.load(open("{python}")))',
+    ]
+
+
+def password_in(librdkafka: str) -> str | None:
+    """The administrator's password in the text of librdkafka's file; None if it is not there."""
+    pairs = (line.partition("=") for line in librdkafka.splitlines())
+    return next((value for key, _, value in pairs if key == PASSWORD_KEY and value), None)
+
+
+def merged(settings: Mapping[str, str], over: Mapping[str, str]) -> dict[str, str]:
+    """The settings of ``--secure``, and over them those that the user gave."""
+    return {**settings, **over}

@@ -1,0 +1,124 @@
+"""The requests of ``kpybroker tokens``: delegation tokens (KIP-48, KIP-373). Raises KafkaError."""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from kpybroker.client.client import Client, raise_for
+from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
+from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from kpywire.messages.renew_delegation_token import RenewDelegationTokenRequest
+
+
+class Principal(NamedTuple):
+    """A type and a name, such as ``User:alice``."""
+
+    kind: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}:{self.name}"
+
+
+class Token(NamedTuple):
+    """A delegation token. Whoever has the HMAC can log in as the owner."""
+
+    token_id: str
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issued_ms: int
+    expires_ms: int
+    ends_ms: int
+    """The time up to which it can be renewed."""
+    hmac: bytes
+
+    def __repr__(self) -> str:
+        return f"Token({self.token_id!r}, {self.owner!r})"
+
+
+def create(
+    client: Client, owner: Principal | None, renewers: Iterable[Principal], max_lifetime_ms: int | None
+) -> Token:
+    """Create a token of the client's own user, or of the ``owner``. Raises KafkaError."""
+    named = list(renewers)
+    request = CreateDelegationTokenRequest(
+        renewers=[CreatableRenewers(principal_type=who.kind, principal_name=who.name) for who in named],
+        max_lifetime_ms=-1 if max_lifetime_ms is None else max_lifetime_ms,
+    )
+    if owner is not None:
+        request.owner_principal_type, request.owner_principal_name = owner
+
+    def attempt() -> Token:
+        answer = client.call(request)
+        raise_for(answer.error_code, "the token")
+        token_owner = Principal(answer.principal_type, answer.principal_name)
+        requester = answer.token_requester_principal_name
+        return Token(
+            answer.token_id,
+            str(token_owner),
+            str(Principal(answer.token_requester_principal_type, requester) if requester else token_owner),
+            tuple(map(str, named)),
+            answer.issue_timestamp_ms,
+            answer.expiry_timestamp_ms,
+            answer.max_timestamp_ms,
+            answer.hmac,
+        )
+
+    return client.retrying(attempt)
+
+
+def renew(client: Client, hmac: bytes, period_ms: int | None) -> int:
+    """The new expiry of a token, in ms since the epoch. Raises KafkaError."""
+    request = RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=-1 if period_ms is None else period_ms)
+
+    def attempt() -> int:
+        answer = client.call(request)
+        raise_for(answer.error_code, "the token")
+        return int(answer.expiry_timestamp_ms)
+
+    return client.retrying(attempt)
+
+
+def expire(client: Client, hmac: bytes, period_ms: int | None) -> int:
+    """The new expiry of a token, in ms since the epoch; without a period it is removed at once. Raises KafkaError."""
+    request = ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=-1 if period_ms is None else period_ms)
+
+    def attempt() -> int:
+        answer = client.call(request)
+        raise_for(answer.error_code, "the token")
+        return int(answer.expiry_timestamp_ms)
+
+    return client.retrying(attempt)
+
+
+def tokens(client: Client, owners: Iterable[Principal] | None = None) -> list[Token]:
+    """The tokens that the client's user may see, of these owners or of all. Raises KafkaError."""
+    wanted = (
+        None
+        if owners is None
+        else [DescribeDelegationTokenOwner(principal_type=who.kind, principal_name=who.name) for who in owners]
+    )
+
+    def attempt() -> list[Token]:
+        answer = client.call(DescribeDelegationTokenRequest(owners=wanted))
+        raise_for(answer.error_code, "tokens")
+        found = []
+        for each in answer.tokens:
+            owner = Principal(each.principal_type, each.principal_name)
+            requester = each.token_requester_principal_name
+            found.append(
+                Token(
+                    each.token_id,
+                    str(owner),
+                    str(Principal(each.token_requester_principal_type, requester) if requester else owner),
+                    tuple(f"{who.principal_type}:{who.principal_name}" for who in each.renewers),
+                    each.issue_timestamp,
+                    each.expiry_timestamp,
+                    each.max_timestamp,
+                    each.hmac,
+                )
+            )
+        return sorted(found, key=lambda token: (token.owner, token.issued_ms, token.token_id))
+
+    return client.retrying(attempt)

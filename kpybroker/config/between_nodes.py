@@ -1,0 +1,98 @@
+"""The protection of connections between nodes: the protocol of each kind, and the name by which this node logs in.
+
+Brokers are dialled at ``inter.broker.listener.name``, controllers and voters at the first of
+``controller.listener.names``. As in Kafka the credentials are the options ``username`` and ``password`` of the server's
+own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. Only text is read here.
+"""
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from kpybroker.config.definition import ConfigError
+
+if TYPE_CHECKING:
+    from kpybroker.config.broker import BrokerConfig
+
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+"""The mechanisms by which a node can log in."""
+BROKERS_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+CONTROLLERS_MECHANISM: Final = "sasl.mechanism.controller.protocol"
+
+
+class Credentials(NamedTuple):
+    """The name and password of a node, for one mechanism."""
+
+    mechanism: str
+    user: str
+    password: str
+    by_token: bool
+    """Whether they are a delegation token's id and HMAC (the option ``tokenauth``)."""
+
+    def __repr__(self) -> str:
+        return f"Credentials({self.mechanism}, {self.user!r})"
+
+
+class Dialled(NamedTuple):
+    """A kind of nodes, as this one connects to them."""
+
+    listener: str
+    """The name of their listener."""
+    protocol: str
+    credentials: Credentials | None
+    """None without SASL."""
+
+    @property
+    def has_tls(self) -> bool:
+        return self.protocol in ("SSL", "SASL_SSL")
+
+
+def brokers(config: "BrokerConfig") -> Dialled:
+    """The way to brokers. Raises ConfigError."""
+    listener, protocol = config.inter_broker_listener_name, config.inter_broker_protocol
+    if not _has_login(protocol):
+        return Dialled(listener, protocol, None)
+    mechanism = config[BROKERS_MECHANISM]
+    if mechanism not in config.of_listener(listener, "sasl.enabled.mechanisms"):
+        raise ConfigError(
+            f"requirement failed: {BROKERS_MECHANISM} must be included in sasl.enabled.mechanisms when SASL is used "
+            "for inter-broker communication"
+        )
+    return Dialled(listener, protocol, _credentials(config, listener, BROKERS_MECHANISM))
+
+
+def controllers(config: "BrokerConfig") -> Dialled:
+    """The way to controllers. Raises ConfigError. A node that is its whole quorum dials none."""
+    listener = next(iter(config.controller_listener_names), "")
+    protocol = config.listener_protocols.get(listener, "PLAINTEXT")
+    if not _has_login(protocol):
+        return Dialled(listener, protocol, None)
+    return Dialled(listener, protocol, _credentials(config, listener, CONTROLLERS_MECHANISM))
+
+
+def check(config: "BrokerConfig") -> None:
+    """Raise ConfigError if this node could log in nowhere."""
+    if config.is_broker:
+        brokers(config)
+    controllers(config)
+
+
+def _has_login(protocol: str) -> bool:
+    return protocol.startswith("SASL_")
+
+
+def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> Credentials:
+    from kpybroker.config.logins import jaas_entry
+
+    mechanism = config[mechanism_key]
+    if mechanism not in MECHANISMS:
+        raise ConfigError(
+            f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
+        )
+    name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    options = jaas_entry(config, listener, mechanism).options
+    user, password = options.get("username", ""), options.get("password", "")
+    if not (user and password):
+        lacking = "password" if user else "username"
+        raise ConfigError(f"{name} has no {lacking}: by it this node logs in to others ({mechanism_key}={mechanism})")
+    if "\0" in user + password:
+        raise ConfigError(f"{name}: username and password must not hold the character NUL")
+    return Credentials(mechanism, user, password, options.get("tokenauth", "").lower() == "true")

@@ -1,0 +1,208 @@
+"""Users and delegation tokens of a running node, by the command line and on the wire: who logs in, who may ask."""
+
+import base64
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from running_node import RunningNode
+
+from kpybroker.cli import main
+from kpybroker.client.client import Client
+from kpywire import error_codes
+from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
+from oracle.jars import java
+
+MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+KEY = "a key of all nodes"
+SETTINGS = {
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "inter.broker.listener.name": "PLAINTEXT",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
+    "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
+    "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{MODULE} required;",
+    "delegation.token.secret.key": KEY,
+}
+
+
+class Broker:
+    """A node with an open listener and one with SCRAM, and commands for both."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.node = RunningNode({"log.dirs": str(directory / "data"), **SETTINGS})
+        self.open = f"127.0.0.1:{self.node.node.ports['PLAINTEXT']}"
+        self.sasl = f"127.0.0.1:{self.node.node.ports['SASL']}"
+
+    def file(self, user: str, password: str, mechanism: str = "SCRAM-SHA-256", *, by_token: bool = False) -> str:
+        jaas = f'{MODULE} required username="{user}" password="{password}"{" tokenauth=true" * by_token};'
+        file = self.directory / "client.properties"
+        file.write_text(f"security.protocol=SASL_PLAINTEXT\nsasl.mechanism={mechanism}\nsasl.jaas.config={jaas}\n")
+        return str(file)
+
+    def run(self, *words: str, stdin: str = "", server: str = "") -> Result:
+        return CliRunner().invoke(main, [*words, "-b", server or self.open], input=stdin)
+
+    def as_(self, user: str, *words: str) -> Result:
+        return self.run(*words, "--command-config", self.file(user, f"{user}-secret"), server=self.sasl)
+
+    def by_token(self, token: dict[str, str], *words: str, mechanism: str = "SCRAM-SHA-256") -> Result:
+        file = self.file(token["token_id"], token["hmac"], mechanism, by_token=True)
+        return self.run(*words, "--command-config", file, server=self.sasl)
+
+    def token(self, user: str, *words: str) -> dict[str, str]:
+        made = self.as_(user, "tokens", "create", "--json", *words)
+        assert made.exit_code == 0, made.output
+        found: dict[str, str] = json.loads(made.output)
+        return found
+
+
+@pytest.fixture(scope="module")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    made = Broker(tmp_path_factory.mktemp("users"))
+    try:
+        for user in ("alice", "bob"):
+            set_ = made.run("users", "set", user, "-m", "SCRAM-SHA-256", "--password-file", "-", stdin=f"{user}-secret\n")
+            assert set_.exit_code == 0, set_.output
+        yield made
+    finally:
+        made.node.stop()
+
+
+# Users.
+
+
+def test_users_are_set_listed_and_removed(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("KPYBROKER_PASSWORD", "first")
+    both = ("-m", "scram-sha-256", "-m", "SCRAM-SHA-512", "--iterations", "5000")
+    assert broker.run("users", "set", "carol", *both).output == (
+        "Set the password of carol for SCRAM-SHA-256\nSet the password of carol for SCRAM-SHA-512\n"
+    )
+    assert json.loads(broker.run("users", "list", "carol", "--json").output) == [
+        {"user": "carol", "mechanism": "SCRAM-SHA-256", "iterations": 5000},
+        {"user": "carol", "mechanism": "SCRAM-SHA-512", "iterations": 5000},
+    ]
+    file = broker.file("carol", "first", "SCRAM-SHA-512")
+    assert broker.run("cluster", "id", "--command-config", file, server=broker.sasl).exit_code == 0
+    monkeypatch.delenv("KPYBROKER_PASSWORD")
+    prompted = broker.run("users", "set", "carol", stdin="second\nsecond\n")
+    assert prompted.exit_code == 0
+    assert "second" not in prompted.output, "what is typed is not shown"
+    assert broker.run("cluster", "id", "--command-config", file, server=broker.sasl).exit_code == 1
+    assert broker.run("users", "remove", "carol", "-m", "SCRAM-SHA-512").exit_code == 0
+    assert broker.run("users", "remove", "carol").output == "Removed carol from SCRAM-SHA-256\n"
+    gone = broker.run("users", "remove", "carol")
+    assert (gone.exit_code, gone.output) == (
+        1,
+        "Error: user carol has no SCRAM credential (RESOURCE_NOT_FOUND)\n",
+    )
+    assert broker.run("users", "remove", "carol", "--if-exists").exit_code == 0
+    assert "alice  SCRAM-SHA-256" in broker.run("users", "list").output
+
+
+def test_a_password_that_is_empty_is_a_usage_error(broker: Broker) -> None:
+    refused = broker.run("users", "set", "carol", "--password-file", "-", stdin="\n")
+    assert (refused.exit_code, "the password is empty" in refused.output) == (2, True)
+
+
+# Tokens.
+
+
+def test_a_token_logs_in_as_its_owner_by_both_mechanisms_and_asks_for_no_other_token(broker: Broker) -> None:
+    token = broker.token("alice")
+    for mechanism in ("SCRAM-SHA-256", "SCRAM-SHA-512"):
+        reached = broker.by_token(token, "cluster", "id", mechanism=mechanism)
+        assert reached.exit_code == 0, reached.output
+        refused = broker.by_token(token, "tokens", "create", mechanism=mechanism)
+        assert "(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)" in refused.output
+    wrong = broker.by_token({**token, "hmac": base64.b64encode(bytes(64)).decode()}, "cluster", "id")
+    assert "(SASL_AUTHENTICATION_FAILED)" in wrong.output
+    assert broker.as_("alice", "tokens", "expire", token["token_id"]).exit_code == 0
+    assert "(SASL_AUTHENTICATION_FAILED)" in broker.by_token(token, "cluster", "id").output
+
+
+def test_tokens_are_renewed_and_ended_by_owner_and_renewers(broker: Broker) -> None:
+    token = broker.token("alice", "--renewer", "bob", "--max-lifetime", "1h")
+    listed = broker.as_("bob", "tokens", "list", "--owner", "alice").output
+    assert token["token_id"] in listed
+    assert token["hmac"] not in listed
+    assert token["hmac"] in broker.as_("alice", "tokens", "list", "--show-hmac").output
+    assert broker.as_("bob", "tokens", "renew", token["token_id"], "--period", "5min").exit_code == 0
+    shortened = broker.as_("alice", "tokens", "expire", token["token_id"], "--period", "1min")
+    assert f"Token {token['token_id']} expires 2" in shortened.output
+    assert broker.as_("bob", "tokens", "expire", token["token_id"]).output == f"Removed token {token['token_id']}\n"
+    unknown = broker.as_("bob", "tokens", "renew", token["token_id"])
+    assert (unknown.exit_code, "(DELEGATION_TOKEN_NOT_FOUND)" in unknown.output) == (1, True)
+    for period in ("1 week", "-1d", ""):
+        assert broker.as_("bob", "tokens", "renew", "x", "--period", period).exit_code == 2
+
+
+def test_a_client_that_has_not_logged_in_hears_nothing_of_tokens(broker: Broker) -> None:
+    broker.token("alice")
+    for words in (("list",), ("create",), ("create", "--owner", "alice")):
+        refused = broker.run("tokens", *words)
+        assert (refused.exit_code, "(DELEGATION_TOKEN_REQUEST_NOT_ALLOWED)" in refused.output) == (1, True)
+
+
+def test_a_token_for_another_user_is_seen_by_both(broker: Broker) -> None:
+    token = broker.token("alice", "--owner", "User:bob")
+    assert (token["owner"], token["requester"]) == ("User:bob", "User:alice")
+    assert broker.by_token(token, "cluster", "id").exit_code == 0
+    for user in ("alice", "bob"):
+        assert token["token_id"] in broker.as_(user, "tokens", "list", "--owner", "bob").output
+
+
+def test_the_secret_is_shown_nowhere(broker: Broker) -> None:
+    token = broker.token("alice")
+    with Client(broker.open) as client:
+        found = client.call(
+            DescribeConfigsRequest(resources=[DescribeConfigsResource(resource_type=4, resource_name="1")])
+        )
+        (key,) = [each for each in found.results[0].configs if each.name == "delegation.token.secret.key"]
+        assert (key.value, key.is_sensitive) == (None, True)
+        owner = DescribeDelegationTokenOwner(principal_type="User", principal_name="alice")
+        refused = client.call(DescribeDelegationTokenRequest(owners=[owner]))
+        assert (refused.error_code, refused.tokens) == (error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, [])
+    hmac = base64.b64decode(token["hmac"])
+    for file in (broker.directory / "data").rglob("*"):
+        if file.is_file():
+            data = file.read_bytes()
+            assert hmac not in data
+            assert KEY.encode() not in data
+            assert b"alice-secret" not in data
+
+
+# Kafka's tools.
+
+
+@pytest.mark.java
+def test_kafka_delegation_tokens_and_kafka_configs_work(broker: Broker) -> None:
+    def tool(name: str, *words: str) -> str:
+        done = java(name, "--bootstrap-server", broker.sasl, "--command-config", config, *words)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    config = broker.file("alice", "alice-secret")
+    tokens, configs = "org.apache.kafka.tools.DelegationTokenCommand", "kafka.admin.ConfigCommand"
+    made = tool(tokens, "--create", "--max-life-time-period", "-1", "--renewer-principal", "User:bob")
+    token_id, hmac, *rest = made.strip().splitlines()[-1].split()
+    assert rest[:3] == ["User:alice", "User:alice", "[User:bob]"]
+    assert token_id in tool(tokens, "--describe", "--owner-principal", "User:alice")
+    assert "Completed renew operation" in tool(tokens, "--renew", "--renew-time-period", "-1", "--hmac", hmac)
+    config = broker.file(token_id, hmac, "SCRAM-SHA-512", by_token=True)
+    entity = ("--entity-type", "users", "--entity-name", "dave")
+    add = "SCRAM-SHA-256=[iterations=8192,password=x],SCRAM-SHA-512=[password=x]"
+    done = java(configs, "--bootstrap-server", broker.open, "--alter", *entity, "--add-config", add)
+    assert done.returncode, "two mechanisms of a user in one request are an error, as on Kafka"
+    tool(configs, "--alter", *entity, "--add-config", "SCRAM-SHA-256=[iterations=8192,password=x]")
+    described = tool(configs, "--describe", *entity)
+    assert "SCRAM credential configs for user-principal 'dave' are SCRAM-SHA-256=iterations=8192" in described
+    file = broker.file("dave", "x")
+    assert broker.run("cluster", "id", "--command-config", file, server=broker.sasl).exit_code == 0
+    tool(configs, "--alter", *entity, "--delete-config", "SCRAM-SHA-256")
+    config = broker.file("alice", "alice-secret")
+    assert "Completed expire operation" in tool(tokens, "--expire", "--expiry-time-period", "-1", "--hmac", hmac)
