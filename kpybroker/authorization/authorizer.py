@@ -38,9 +38,9 @@ class Rule(NamedTuple):
         return self.name if self.acl is None else f"{self.name}(acl={described(self.acl)})"
 
 
-SUPER_USER: Final = Rule(True, "SuperUser")
-DEFAULT_ALLOW: Final = Rule(True, "DefaultAllow")
-DEFAULT_DENY: Final = Rule(False, "DefaultDeny")
+SUPER_USER: Final = Rule(name="SuperUser", allows=True)
+DEFAULT_ALLOW: Final = Rule(name="DefaultAllow", allows=True)
+DEFAULT_DENY: Final = Rule(name="DefaultDeny", allows=False)
 
 _Asker = tuple[Principal, str, Operation, ResourceType]
 
@@ -134,10 +134,10 @@ class Authorizer:
                     continue
                 if acl.permission_type == Permission.DENY:
                     if acl.operation in denying:
-                        return Rule(False, "MatchingAcl", acl)
+                        return Rule(name="MatchingAcl", allows=False, acl=acl)
                 elif first is None and acl.permission_type == Permission.ALLOW and acl.operation in allowing:
                     first = acl
-        return DEFAULT_DENY if first is None else Rule(True, "MatchingAcl", first)
+        return DEFAULT_DENY if first is None else Rule(name="MatchingAcl", allows=True, acl=first)
 
     def _allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
         index = self._indexes.get(kind)

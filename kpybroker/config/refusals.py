@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
 
 _SECURITY_PREFIXES: Final = (
-    "allow.everyone.if.no.acl.found",
-    "authorizer.",
     "connections.max.reauth.ms",
     "delegation.token.",
     "listener.name.",
@@ -30,7 +28,6 @@ _SECURITY_PREFIXES: Final = (
     "sasl.",
     "security.",
     "ssl.",
-    "super.users",
 )
 # Read by listeners with TLS or SASL alone, and such a listener is refused.
 _INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
@@ -75,7 +72,7 @@ def check_names(originals: Mapping[str, str]) -> None:
         base = base_of_listener_config(name)
         if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
             continue
-        known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
+        known = base in BROKER_CONFIGS
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
         raise ConfigError(f"{name}: {why}")
 
@@ -112,6 +109,8 @@ def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
 def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
     warnings = []
     for name in sorted(originals):
+        if name in ("super.users", "allow.everyone.if.no.acl.found"):  # read by the authorizer alone
+            continue
         if name in BROKER_CONFIGS or name in OWN_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
             continue
         if name in QUOTA_CONFIGS:

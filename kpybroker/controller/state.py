@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.existing_acls import ExistingAcls
 from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
@@ -88,6 +89,7 @@ class ControllerState:
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
+        self.existing_acls = ExistingAcls(image.acls)
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():
             self.topic_created(topic)
@@ -211,6 +213,13 @@ class ControllerState:
             if uuid.usable(topic_id) and topic_id not in self.image.topics_by_id:
                 return topic_id
 
+    def new_acl_id(self) -> bytes:
+        """A random id that no ACL has."""
+        while True:
+            acl_id = uuid.random_uuid(self.rng.randbytes(uuid.UUID_BYTES))
+            if uuid.usable(acl_id) and acl_id not in self.image.acls:
+                return acl_id
+
     def topic_created(self, topic: Topic) -> None:
         if may_collide(topic.name):
             self._names_by_unified.setdefault(unify_collisions(topic.name), {})[topic.name] = None
@@ -246,4 +255,6 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        """Nothing is derived from metadata that is only stored."""
+        """Of metadata that is only stored, the contents of ACLs are known."""
+        if kind == "acls" and isinstance(key, bytes):
+            self.existing_acls.changed(key, self.image.acls.get(key))
