@@ -166,6 +166,8 @@ public class AclOracle {
             }
         } catch (ApiException error) {
             return "error " + said(error);
+        } catch (RuntimeException error) {
+            return "failed " + error;
         }
     }
 

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 from kpybroker.authorization.index import NOBODYS, AclIndex, Who, who
 from kpybroker.authorization.resources import IMPLIED_BY, WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.close_connection import CloseConnection
-from kpybroker.calls.principal import EVERYONE, USER, Principal
+from kpybroker.calls.principal import EVERYONE, Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
 MOST_REMEMBERED: Final = 50_000
@@ -101,8 +101,7 @@ class Authorizer:
         """Whether a principal at an address may do this with any resource of a type
         (``Authorizer.authorizeByResourceType``).
 
-        An ALLOW counts unless a DENY covers all that it allows. As in Kafka, an operation is not implied by another one
-        here, and ``User:*`` names principals of all types.
+        An ALLOW counts unless a DENY covers all that it allows. As in Kafka, no operation is implied by another one here.
         """
         if self.decide(principal, host, operation, kind, _PROBED_NAME).allows:
             return True
@@ -143,7 +142,7 @@ class Authorizer:
         index = self._indexes.get(kind)
         if index is None:
             return False
-        principals = dict.fromkeys(((principal.principal_type, principal.name), _EVERYONE))
+        principals = _principals(principal)
         about = [
             acl
             for acl in index.of(principals)
@@ -185,12 +184,9 @@ def described(acl: Acl) -> str:
     )
 
 
-def _principals(principal: Principal) -> list[Who]:
-    """The principals of ACLs that hold for this one."""
-    found = [(principal.principal_type, principal.name)]
-    if principal.principal_type == USER and found[0] != _EVERYONE:
-        found.append(_EVERYONE)
-    return found
+def _principals(principal: Principal) -> Iterable[Who]:
+    """The principals of ACLs that hold for this one. As in Kafka, ``User:*`` stands for principals of all types."""
+    return dict.fromkeys(((principal.principal_type, principal.name), _EVERYONE))
 
 
 def _order(acl: Acl) -> tuple[int, str, str]:

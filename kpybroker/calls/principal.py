@@ -35,7 +35,7 @@ class Principal:
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of clients that are not authenticated (``KafkaPrincipal.ANONYMOUS``)."""
 EVERYONE: Final = "User:*"
-"""The principal of an ACL that holds for all of type User."""
+"""The principal of an ACL that holds for everybody."""
 
 
 def parse_principal(text: str) -> Principal:
