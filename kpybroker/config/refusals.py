@@ -75,14 +75,15 @@ def check_names(originals: Mapping[str, str]) -> None:
     for name in originals:
         if name in _OF_AUTHORIZER:
             if not originals.get(_AUTHORIZER):
-                raise ConfigError(f"{name}: without {_AUTHORIZER} everybody may do everything; set it, or remove {name}")
+                raise ConfigError(f"{name}: without {_AUTHORIZER} everybody may do everything; set it or remove {name}")
             continue
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
         if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
             continue
-        why = SECURITY_WORK if base in BROKER_CONFIGS else "this security setting is not understood; correct or remove it"
+        known = base in BROKER_CONFIGS
+        why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
         raise ConfigError(f"{name}: {why}")
 
 
@@ -120,7 +121,9 @@ def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
 def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
     warnings = []
     for name in sorted(originals):
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER or base_of_listener_config(name) in BROKER_CONFIGS:
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
+            continue
+        if base_of_listener_config(name) in BROKER_CONFIGS:
             continue
         if name in QUOTA_CONFIGS:
             warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")
