@@ -45,7 +45,7 @@ def _repeatable(name: str, text: str, *more: str, **given: Any) -> Callable[[Com
 
 def resource_options(command: Command) -> Command:
     """The options that name resources, as kafka-acls has them."""
-    options = [
+    options: list[Callable[[Command], Command]] = [
         _repeatable("-t", "A topic; * means all.", "--topic", metavar="TOPIC", shell_complete=completion.topics),
         _repeatable("-g", "A group; * means all.", "--group", metavar="GROUP", shell_complete=completion.groups),
         click.option("--cluster", is_flag=True, help="The cluster as a whole."),
@@ -71,9 +71,13 @@ def _pattern_type(default: str, *names: str) -> Callable[[Command], Command]:
 
 def acl_options(command: Command) -> Command:
     """The options that name ACLs, as kafka-acls has them."""
-    principal = {"metavar": "PRINCIPAL", "callback": _each(principal_of), "shell_complete": completion.principals}
-    host = {"metavar": "ADDRESS", "callback": _each(host_of)}
-    options = [
+    principal: dict[str, Any] = {
+        "metavar": "PRINCIPAL",
+        "callback": _each(principal_of),
+        "shell_complete": completion.principals,
+    }
+    host: dict[str, Any] = {"metavar": "ADDRESS", "callback": _each(host_of)}
+    options: list[Callable[[Command], Command]] = [
         _repeatable("--allow-principal", "Allow somebody, such as User:alice.", "allow_principals", **principal),
         _repeatable("--deny-principal", "Deny somebody, such as User:alice.", "deny_principals", **principal),
         _repeatable("--allow-host", "Allow from this address. [default: *]", "allow_hosts", **host),
