@@ -213,6 +213,8 @@ def test_kafka_acls_adds_lists_and_removes(node: tuple[BrokerProcess, int], tmp_
         becomes(lambda: len(described(client)), 8)
         listed = run("--list")
         assert "(principal=User:CN=b,O=c, host=10.0.0.7, operation=ALL, permissionType=DENY)" in listed
+        by_controller = tools.run("kafka-acls", "--bootstrap-controller", f"{HOST}:{node[1]}", "--list")
+        assert sorted(by_controller.out.split()) == sorted(listed.split())
         assert run("--list", "--principal", "User:alice").count("principal=User:alice") == 7
         run("--remove", "--force", "--topic", "t")
         becomes(lambda: len(described(client)), 4)

@@ -255,6 +255,6 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        """Of metadata that is only stored, the contents of ACLs are known."""
+        """The contents of ACLs are known; nothing is derived from other metadata that is only stored."""
         if kind == "acls" and isinstance(key, bytes):
             self.existing_acls.changed(key, self.image.acls.get(key))
