@@ -199,6 +199,10 @@ sim: setup ## whole nodes on a simulated clock, network and disk (SEEDS=0-999, O
 sim-mutants: setup ## the same with planted bugs: which are found, and by which seed (OPTIONS='--only fsync,vote --write')
 	$(BIN)/python -m tests.sim mutants $(OPTIONS)
 
+.PHONY: acls
+acls: setup ## a million decisions on random ACLs, here and by Kafka's own authorizer (DECISIONS=…)
+	$(PYTEST) tests/authorization/test_authorizer_beside_kafka.py -s -o timeout=0 --acl-decisions $(or $(DECISIONS),1000000)
+
 .PHONY: compaction
 compaction: setup ## compact many more random logs beside Kafka's own cleaner
 	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)

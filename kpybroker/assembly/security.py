@@ -4,9 +4,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.calls.principal import parse_principal
+from kpybroker.config import authorizer_configs
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.config.endpoints import WITH_TLS, Listener
 from kpybroker.dispatching.dispatcher import Dispatcher
@@ -30,6 +29,12 @@ class Security(NamedTuple):
     """None if no listener demands a login."""
     encryption: "Encryption | None" = None
     """None if no listener has TLS."""
+
+    def caught_up(self) -> None:
+        """Note that everything committed when this node started is known. Until then only super users are served, on
+        the listeners that other nodes need early."""
+        if self.authorizer is not None:
+            self.authorizer.awaits_acls = False
 
     def channel_of(self, listener: Listener) -> OpenChannel:
         """The function that makes the channels of a listener's connections."""
@@ -69,6 +74,7 @@ def build_security(config: BrokerConfig, quorum: QuorumHost, encryption: "Encryp
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
+        authorizer.awaits_acls = True
 
         def changed(image: MetadataImage, delta: MetadataDelta) -> None:
             acls = delta.kept.get("acls")
@@ -112,12 +118,9 @@ def _find_token(config: BrokerConfig, quorum: QuorumHost) -> "FindToken":
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:
-    if not config["authorizer.class.name"]:
+    if not config[authorizer_configs.AUTHORIZER]:
         return None
-    names = [name.strip() for name in config.originals.get("super.users", "").split(";")]
-    try:
-        super_users = frozenset(parse_principal(name) for name in names if name)
-    except ValueError as error:
-        raise ConfigError(f"super.users: {error}") from None
-    allows = config.originals.get("allow.everyone.if.no.acl.found", "false").strip().lower() == "true"
-    return Authorizer(super_users, allows_without_acl=allows)
+    return Authorizer(
+        authorizer_configs.super_users(config.originals),
+        allows_without_acl=authorizer_configs.allows_without_acl(config.originals),
+    )

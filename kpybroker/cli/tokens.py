@@ -86,7 +86,9 @@ def create(
     if as_json:
         show_json(_as_dict(token, with_hmac=True))
         return
-    click.echo(f"Token {token.token_id} of {token.owner}, expires {_date(token.expires_ms)}, ends {_date(token.ends_ms)}")
+    click.echo(
+        f"Token {token.token_id} of {token.owner}, expires {_date(token.expires_ms)}, ends {_date(token.ends_ms)}"
+    )
     click.echo(f"HMAC {_hmac(token)}")
 
 
@@ -122,7 +124,12 @@ def expire(token_id: str, period_ms: int | None, server: str) -> None:
 
 @command.command("list")
 @click.option(
-    "--owner", "owners", type=PRINCIPAL, multiple=True, metavar="USER", help="List only tokens of this user. Repeatable."
+    "--owner",
+    "owners",
+    type=PRINCIPAL,
+    multiple=True,
+    metavar="USER",
+    help="List only tokens of this user. Repeatable.",
 )
 @click.option("--show-hmac", is_flag=True, help="Print the HMACs, which are secrets.")
 @json_output

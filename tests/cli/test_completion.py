@@ -37,6 +37,11 @@ def test_names_of_configs_are_those_of_the_named_kind_of_resource() -> None:
     assert offered("topics create", "configs", "min.insync") == ["min.insync.replicas="]
 
 
+def test_names_of_operations_are_offered_in_any_case() -> None:
+    assert offered("acls explain", "operation", "des") == ["Describe", "DescribeConfigs", "DescribeTokens"]
+    assert offered("acls add", "operations", "Idem") == ["IdempotentWrite"]
+
+
 @pytest.fixture
 def deaf() -> Iterator[str]:
     """Something that accepts connections and never says a word."""
