@@ -9,6 +9,7 @@ from kpywire.messages.alter_partition_reassignments import (
     ReassignableTopic,
 )
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
+from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest, ScramCredentialDeletion
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from kpywire.messages.describe_acls import DescribeAclsRequest
@@ -70,6 +71,9 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
     return {
         api.ADD_RAFT_VOTER: addition_of(-1),
         api.REMOVE_RAFT_VOTER: removal_of(-1),
+        api.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest(
+            deletions=[ScramCredentialDeletion(name="somebody", mechanism=1)], upsertions=[]
+        ),
         api.CREATE_ACLS: CreateAclsRequest(creations=[acl(topic)]),
         api.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest(
             renewers=[CreatableRenewers(principal_type="User", principal_name="somebody")], max_lifetime_ms=1000

@@ -37,7 +37,7 @@ GAPS = (
         "Security",
         "Connections are neither encrypted nor authenticated, and there are no ACLs: configuration that asks for them "
         "is refused at the start. Listen on loopback or in a network you trust.",
-        _names("AlterUserScramCredentials"),
+        frozenset(),
     ),
     Gap("Quotas", "No client is throttled.", frozenset({"AlterClientQuotas"})),
     Gap(

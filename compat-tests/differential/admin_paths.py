@@ -19,6 +19,11 @@ from kpywire.messages.alter_replica_log_dirs import (
 )
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.create_acls import CreateAclsRequest
+from kpywire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    ScramCredentialDeletion,
+    ScramCredentialUpsertion,
+)
 from kpywire.messages.create_delegation_token import CreatableRenewers, CreateDelegationTokenRequest
 from kpywire.messages.create_partitions import (
     CreatePartitionsAssignment,
@@ -424,6 +429,35 @@ def _describe_credentials(version: int) -> Iterator[Any]:  # noqa: ARG001
         yield DescribeUserScramCredentialsRequest(users=users)
 
 
+def _alter_credentials(version: int) -> Iterator[Any]:  # noqa: ARG001
+    """Each error alone and among good changes, a user twice in every way; everybody is described after each request."""
+
+    def put(name: str, mechanism: int = 1, iterations: int = 4096) -> ScramCredentialUpsertion:
+        return ScramCredentialUpsertion(
+            name=name, mechanism=mechanism, iterations=iterations, salt=b"salt", salted_password=bytes(32)
+        )
+
+    def drop(name: str, mechanism: int = 1) -> ScramCredentialDeletion:
+        return ScramCredentialDeletion(name=name, mechanism=mechanism)
+
+    everybody = DescribeUserScramCredentialsRequest(users=None)
+    for deletions, upsertions in (
+        ([], []),
+        ([], [put("a"), put("b", 2, 16384)]),
+        ([drop("nobody")], [put("c")]),
+        ([drop("nobody")], [put("nobody")]),
+        ([drop("a", 2)], [put("a", 2)]),
+        ([drop("a")], [put("a")]),
+        ([drop("a"), drop("a")], [put("a")]),
+        ([], [put("d"), put("d", 2), put("d", 9)]),
+        ([], [put("", 9), put("e", 9), put("f", 1, 4095), put("g", 2, 16385), put("h", 0)]),
+        ([drop("", 9), drop("e", 9), drop("h", 0), drop("b", 2)], [put("a", 1, 5000)]),
+        ([drop("a"), drop("c")], []),
+    ):
+        yield AlterUserScramCredentialsRequest(deletions=deletions, upsertions=upsertions)
+        yield everybody
+
+
 def _describe_quotas(version: int) -> Iterator[Any]:  # noqa: ARG001
     for entity, kind, match in (
         ("user", 0, "a"), ("user", 1, None), ("user", 2, None), ("client-id", 0, "c"), ("ip", 0, "127.0.0.1"),
@@ -479,6 +513,7 @@ PATHS: Mapping[int, Any] = {
     api.EXPIRE_DELEGATION_TOKEN: _expire_token,
     api.DESCRIBE_DELEGATION_TOKEN: _describe_token,
     api.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_credentials,
+    api.ALTER_USER_SCRAM_CREDENTIALS: _alter_credentials,
     api.DESCRIBE_CLIENT_QUOTAS: _describe_quotas,
     api.SASL_HANDSHAKE: _sasl_handshake,
     api.SASL_AUTHENTICATE: _sasl_authenticate,

@@ -9,6 +9,7 @@ import click
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
+from kpybroker.metadata import metadata_version
 from kpybroker.quorum.first_start import controller_endpoints, standalone_voters
 from kpybroker.quorum.formatter import (
     FormatRefused,
@@ -22,6 +23,7 @@ from kpybroker.quorum.formatter import (
     read_identities,
 )
 from kpybroker.quorum.recovery import StartRefused
+from kpybroker.quorum.scram_arguments import parse_scram
 from kpybroker.raft.voters import Voters
 from kpystorage.disk_errors import in_words
 from kpystorage.errors import CorruptFile
@@ -60,6 +62,15 @@ from kpywire import uuid
 @click.option(
     "-f", "--feature", "feature_levels", multiple=True, metavar="NAME=LEVEL", help="Finalise this level of a feature."
 )
+@click.option(
+    "-S",
+    "--add-scram",
+    "scram_arguments",
+    multiple=True,
+    metavar="MECHANISM=[...]",
+    help="Begin with this user: SCRAM-SHA-256=[name=alice,password=...]. Also SCRAM-SHA-512; salt, iterations (4096 to "
+    "16384) and saltedpassword in place of password. Repeatable.",
+)
 def command(
     action: str | None,
     cluster_id: str | None,
@@ -71,6 +82,7 @@ def command(
     ignore_formatted: bool,
     release_version: str | None,
     feature_levels: tuple[str, ...],
+    scram_arguments: tuple[str, ...],
 ) -> None:
     """Prepare log directories for a node.
 
@@ -105,6 +117,7 @@ def command(
             _absolute(config.metadata_log_dir),
             levels,
             voters,
+            parse_scram(scram_arguments, levels[metadata_version.FEATURE_NAME], rng),
         )
         now_ms = time.time_ns() // 1_000_000
         for line in format_directories(disk, formatting, rng, now_ms, ignore_formatted=ignore_formatted):

@@ -17,6 +17,7 @@ from kpybroker.controller import (
     partitions,
     producer_ids,
     reassignments,
+    scram,
     topics,
 )
 from kpybroker.controller.activation import activation_records
@@ -32,6 +33,7 @@ from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
 from kpywire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
+from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
@@ -88,6 +90,7 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,
+    AlterUserScramCredentialsRequest: scram.alter_user_scram_credentials,
     AssignReplicasToDirsRequest: directories.assign_replicas_to_dirs,
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,

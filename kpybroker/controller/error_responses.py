@@ -12,6 +12,11 @@ from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
 )
+from kpywire.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
+    AlterUserScramCredentialsResult,
+)
 from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest, AssignReplicasToDirsResponse
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
@@ -99,6 +104,14 @@ def _configs_refused(response_class: type[Any], result_class: type[Any]) -> Call
     return refuse
 
 
+def _alter_user_scram_credentials(
+    request: AlterUserScramCredentialsRequest, code: int, message: str | None
+) -> AlterUserScramCredentialsResponse:
+    users = dict.fromkeys(each.name for each in (*request.deletions, *request.upsertions))
+    results = [AlterUserScramCredentialsResult(user=user, error_code=code, error_message=message) for user in users]
+    return AlterUserScramCredentialsResponse(throttle_time_ms=0, results=results)
+
+
 def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None) -> ElectLeadersResponse:
     results = [
         ReplicaElectionResult(
@@ -137,6 +150,7 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
         error_message=message,
         responses=[],
     ),
+    AlterUserScramCredentialsRequest: _alter_user_scram_credentials,
     CreatePartitionsRequest: _create_partitions,
     alter_configs.AlterConfigsRequest: _configs_refused(
         alter_configs.AlterConfigsResponse, alter_configs.AlterConfigsResourceResponse

@@ -1,15 +1,17 @@
 """DescribeUserScramCredentials (50), version 0: the users with SCRAM credentials, and their mechanisms (KIP-554).
 
 - Null or no users means all. A user without credentials is RESOURCE_NOT_FOUND, one named twice DUPLICATE_RESOURCE.
-- Credentials that another broker stored are shown, but clients cannot log in with them here yet.
+- Keys and salts are never part of an answer. A client that may not DESCRIBE the cluster gets no names either.
 """
 
 from collections import Counter
 from collections.abc import Generator
 
+from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import each
 from kpybroker.serving.context import Context
+from kpybroker.serving.permissions import may_on_cluster
 from kpywire import error_codes
 from kpywire.messages.describe_user_scram_credentials import (
     CredentialInfo,
@@ -20,9 +22,14 @@ from kpywire.messages.describe_user_scram_credentials import (
 
 
 def handle(
-    broker: Context, request: DescribeUserScramCredentialsRequest, _call: Call
+    broker: Context, request: DescribeUserScramCredentialsRequest, call: Call
 ) -> Generator[None, None, DescribeUserScramCredentialsResponse]:
     """Answer from the committed metadata."""
+    if not may_on_cluster(broker, call, Operation.DESCRIBE):
+        code = error_codes.CLUSTER_AUTHORIZATION_FAILED
+        return DescribeUserScramCredentialsResponse(
+            throttle_time_ms=0, error_code=code, error_message=error_codes.message(code), results=[]
+        )
     credentials: dict[str, list[CredentialInfo]] = {}
     for (mechanism, name), record in sorted(broker.image.scram_credentials.items()):
         info = CredentialInfo(mechanism=mechanism, iterations=record.iterations)

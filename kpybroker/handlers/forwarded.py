@@ -28,6 +28,11 @@ FORWARDED: Final = {
         - A move to the brokers where a partition is already changes nothing; ``kafka-reassign-partitions`` asks for it
           before it moves replicas between the directories of their brokers.
         - Decided in `kpybroker.controller.reassignments`.""",
+    "alter_user_scram_credentials": """AlterUserScramCredentials (51), version 0: store and delete the SCRAM credentials
+        of users (KIP-554).
+        - The client salts the password; only the keys that follow from it are stored.
+        - Users fail one by one; all others are changed together.
+        - Decided in `kpybroker.controller.scram`.""",
     "assign_replicas_to_dirs": """AssignReplicasToDirs (73), version 0: the log directories in which a broker keeps its
         replicas (KIP-858).
         - Decided in `kpybroker.controller.directories`.""",

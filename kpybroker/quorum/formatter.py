@@ -26,6 +26,7 @@ from kpystorage.snapshot import SnapshotId
 from kpywire import uuid
 from kpywire.metadata_records import decode_record, encode_record
 from kpywire.metadata_records.feature_level_record import FeatureLevelRecord
+from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from kpywire.record import Record, build_batch, read_batch
 
 BOOTSTRAP_SNAPSHOT = SnapshotId(0, 0)
@@ -52,6 +53,8 @@ class Formatting(NamedTuple):
     """All features with the levels to finalise."""
     voters: Voters | None
     """The initial controllers of a dynamic quorum; None if the configuration or another node names them."""
+    users: Sequence[UserScramCredentialRecord] = ()
+    """The users that the cluster begins with."""
 
 
 # What to finalise.
@@ -347,7 +350,8 @@ def new_uuid(rng: Random, taken: "set[bytes | None] | frozenset[bytes | None]" =
 def _format(disk: Disk, formatting: Formatting, directory: str, directory_id: bytes, now_ms: int) -> None:
     make_directories(disk, directory)
     records = [
-        Record(timestamp=now_ms, value=encode_record(record, 0)) for record in bootstrap_records(formatting.levels)
+        Record(timestamp=now_ms, value=encode_record(record, 0))
+        for record in (*bootstrap_records(formatting.levels), *formatting.users)
     ]
     batches = [
         control_batch([snapshot_header(0)], 0, 0, now_ms),

@@ -46,6 +46,8 @@ _FEW = 16
 """The number of instances of a class that are filled field by field. A start makes a few of many classes, for which
 compiling does not pay."""
 _NO_VERSION = range(0)
+_SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
+"""Fields that `repr` does not show: they let somebody log in, or guess a password."""
 _ZERO_DEFAULT: Any = object()
 
 
@@ -144,7 +146,10 @@ class Structure:
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        values = ", ".join(f"{name}={getattr(self, name)!r}" for name in self.FIELDS)
+        values = ", ".join(
+            f"{name}={'[hidden]' if name in _SECRETS and getattr(self, name) else repr(getattr(self, name))}"
+            for name in self.FIELDS
+        )
         return f"{type(self).__name__}({values})"
 
 
