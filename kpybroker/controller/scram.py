@@ -43,7 +43,9 @@ def alter_user_scram_credentials(state: ControllerState, request: ControllerRequ
             errors[name] = error
         else:
             changes[name] = alteration
-    results = [AlterUserScramCredentialsResult(user=name, error_code=error_codes.NONE, error_message=None) for name in changes]
+    results = [
+        AlterUserScramCredentialsResult(user=name, error_code=error_codes.NONE, error_message=None) for name in changes
+    ]
     results += [
         AlterUserScramCredentialsResult(user=name, error_code=error.code, error_message=error.message)
         for name, error in errors.items()

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from kpybroker.calls.call import Call, Handle
 from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.pending import Pending
-from kpybroker.testing.failed_response import OF_A_FETCH_SESSION, failed_response
+from kpybroker.failed_response import OF_A_FETCH_SESSION, failed_response
 from kpybroker.testing.request_topics import merged, names_a_topic, split
 from kpywire import api, error_codes
 from kpywire.messages.fetch import FetchableTopicResponse, FetchRequest, FetchTopic, PartitionData

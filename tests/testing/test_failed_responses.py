@@ -9,7 +9,7 @@ import pytest
 
 import oracle
 from kpybroker import handlers
-from kpybroker.testing.failed_response import failed_response
+from kpybroker.failed_response import failed_response
 from kpywire import api, codec, error_codes
 from test_protocol_versions import plausible
 from tests.wire.message_values import random_message
