@@ -1,14 +1,17 @@
 """ACLs on a node with an authorizer: the three requests on a broker's and a controller's listener, and kafka-acls."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 
 from admin_requests import acl, acl_filter
 from conftest import started
 from java_tools import JavaTools
+from kpybroker.cli import main
 from kpywire import error_codes
 from kpywire.messages.create_acls import AclCreation, CreateAclsRequest
 from kpywire.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
@@ -213,3 +216,61 @@ def test_kafka_acls_adds_lists_and_removes(node: tuple[BrokerProcess, int], tmp_
         assert run("--list", "--principal", "User:alice").count("principal=User:alice") == 7
         run("--remove", "--force", "--topic", "t")
         becomes(lambda: len(described(client)), 4)
+
+
+def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProcess, int]) -> None:
+    def run(*words: str, code: int = 0) -> str:
+        answer = CliRunner().invoke(main, ["acls", *words, "-b", node[0].bootstrap_servers])
+        assert answer.exit_code == code, answer.output
+        return answer.output
+
+    def listed(*words: str) -> list[dict[str, str]]:
+        found: list[dict[str, str]] = json.loads(run("list", "--json", *words))
+        return found
+
+    with connect(node[0].bootstrap_servers) as client:
+        deleted(client, acl_filter())
+        becomes(lambda: described(client), [])
+    assert "No ACLs." in run("list")
+    alice = ("--allow-principal", "User:alice")
+    assert run("add", *alice, "--producer", "-t", "orders", "--transactional-id", "x") == "Added 5 ACLs\n"
+    assert run("add", *alice, "--consumer", "-t", "orders", "-g", "g", "--idempotent") == "Added 4 ACLs\n"
+    run("add", *alice, "-o", "read", "-t", "or", "--resource-pattern-type", "prefixed", "--allow-host", "::1")
+    run("add", "--deny-principal", "User:CN=b,O=c", "-o", "describe-configs", "-t", "*", "--deny-host", "10.0.0.7")
+    becomes(lambda: len(listed()), 10)
+    assert len(listed("--principal", "User:alice")) == 9
+    assert [each["operation"] for each in listed("-t", "ordinary", "--resource-pattern-type", "match")] == [
+        "DescribeConfigs",
+        "Read",
+    ]
+    assert listed("--cluster") == [
+        {
+            "resource_type": "Cluster",
+            "resource_name": "kafka-cluster",
+            "pattern_type": "literal",
+            "principal": "User:alice",
+            "host": "*",
+            "operation": "IdempotentWrite",
+            "permission_type": "allow",
+        }
+    ]
+    table = run("list", "-t", "or").splitlines()
+    assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
+    told = run("explain", "User:alice", "describe", "topic:orders")
+    assert told == "User:alice may Describe Topic:orders: allow Read on Topic:orders (literal) for User:alice from *\n"
+    told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
+    assert (
+        "may not DescribeConfigs Topic:t: deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10" in told
+    )
+    assert "none of the ACLs that cover it allows this" in run("explain", "User:bob", "read", "group:g")
+    assert "no ACL covers it" in run("explain", "User:bob", "read", "group:h")
+    explained = json.loads(run("explain", "User:alice", "read", "topic:ordinary", "--host", "::1", "--json"))
+    assert (explained["allowed"], explained["acl"]["resource_name"]) == (True, "or")
+    assert "10.0.0.0/8' is no address" in run("add", *alice, "-t", "t", "--allow-host", "10.0.0.0/8", code=2)
+    assert "Write has no meaning for Group:g; use one of Read" in run("add", *alice, "-g", "g", "-o", "write", code=2)
+    assert "write User:alice" in run("list", "--principal", "alice", code=2)
+    removed = json.loads(run("remove", *alice, "--producer", "-t", "orders", "--json"))
+    assert sorted(each["operation"] for each in removed) == ["Create", "Describe", "Write"]
+    assert run("remove", "-t", "ordinary", "--resource-pattern-type", "match").count("\n") == 3
+    becomes(lambda: len(listed()), 5)
+    assert "No such ACLs." in run("remove", "-t", "nothing")

@@ -101,7 +101,7 @@ class Authorizer:
         """Whether a principal at an address may do this with any resource of a type
         (``Authorizer.authorizeByResourceType``).
 
-        An ALLOW counts unless a DENY covers all that it allows. As in Kafka, no operation is implied by another one here.
+        An ALLOW counts unless a DENY covers all that it allows. As in Kafka, no operation is implied by another here.
         """
         if self.decide(principal, host, operation, kind, _PROBED_NAME).allows:
             return True

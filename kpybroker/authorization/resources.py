@@ -102,8 +102,12 @@ SUPPORTED_OPERATIONS: Final = {
         Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE,
     ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that the authorized-operations fields of responses can name (``AclEntry.supportedOperations``)."""
+"""The operations that mean something for a resource (``AclEntry.supportedOperations``). The fields of
+responses for authorized operations name them."""
 IMPLIED_BY: Final = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
 
 _SECURITY_PREFIXES: Final = (
+    "allow.everyone.if.no.acl.found",
+    "authorizer.",
     "connections.max.reauth.ms",
     "delegation.token.",
     "listener.name.",
@@ -28,9 +30,13 @@ _SECURITY_PREFIXES: Final = (
     "sasl.",
     "security.",
     "ssl.",
+    "super.users",
 )
 # Read by listeners with TLS or SASL alone, and such a listener is refused.
 _INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
+_AUTHORIZER: Final = "authorizer.class.name"
+_OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
+"""The keys that only the authorizer reads; Kafka does not define them."""
 SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
     "alter.config.policy.class.name": "policies written in Java cannot be loaded",
@@ -67,6 +73,10 @@ def check_names(originals: Mapping[str, str]) -> None:
             "zookeeper.connect: ZooKeeper is not available yet; remove it to run with the built-in quorum"
         )
     for name in originals:
+        if name in _OF_AUTHORIZER:
+            if not originals.get(_AUTHORIZER):
+                raise ConfigError(f"{name}: without {_AUTHORIZER} everybody may do everything; set it or remove {name}")
+            continue
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
@@ -85,6 +95,8 @@ def check_security(config: "BrokerConfig") -> None:
     if config.inter_broker_protocol != "PLAINTEXT":
         raise ConfigError(f"security.inter.broker.protocol={config.inter_broker_protocol}: {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
+        if name == _AUTHORIZER:
+            continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
 
@@ -109,9 +121,9 @@ def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
 def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
     warnings = []
     for name in sorted(originals):
-        if name in ("super.users", "allow.everyone.if.no.acl.found"):  # read by the authorizer alone
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
             continue
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
+        if base_of_listener_config(name) in BROKER_CONFIGS:
             continue
         if name in QUOTA_CONFIGS:
             warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")
