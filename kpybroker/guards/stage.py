@@ -8,8 +8,11 @@ from kpybroker.calls.call import Call, Handle
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.steps import Work
-from kpybroker.guards.needs import guard_of
+from kpybroker.guards.needs import forwarded_guard, guard_of
 from kpybroker.guards.verdict import Guard, Refusal
+from kpybroker.serving.permissions import GuardedImage
+
+Reply = Callable[[Any], object]
 
 
 def guarded(node: Any, api_key: int, handle: Handle, work: Callable[..., Work] | None) -> tuple[Handle, Any]:
@@ -64,3 +67,21 @@ def _guarded_work(guard: Guard, handle: Callable[..., Any]) -> Callable[..., Wor
         return verdict.complete(response)
 
     return behind_guard
+
+
+def admit_to(
+    controller: GuardedImage,
+) -> Callable[[Any, Call, Callable[[Any, Reply], object], Reply], None]:
+    """The guard before a controller of the same process, for requests that its broker forwards."""
+
+    def admit(request: Any, call: Call, decide: Callable[[Any, Reply], object], reply: Reply) -> None:
+        verdict = forwarded_guard(controller, request, call)
+        if verdict is None:
+            decide(request, reply)
+        elif isinstance(verdict, Refusal):
+            reply(verdict.response)
+        else:
+            complete = verdict.complete
+            decide(verdict.request, lambda response: reply(complete(response)))
+
+    return admit

@@ -7,8 +7,8 @@
 - v10-11 have ids only in the schema: a request that uses one fails as a whole, without brokers.
 - Addresses are those of the listener by which the request came.
 - v8: authorized operations, only if asked for (KIP-430).
-- With an authorizer, topics without DESCRIBE are left out of all topics, and are TOPIC_AUTHORIZATION_FAILED whether they
-  exist or not, without an id if they are asked for by name, without a name if by id. To create one, CREATE is needed.
+- With an authorizer, topics without DESCRIBE are left out of all topics. Else they are TOPIC_AUTHORIZATION_FAILED
+  whether they exist or not: by name without an id, by id without a name. To create one, CREATE is needed.
 """
 
 from collections.abc import Generator, Iterable, Sequence

@@ -43,6 +43,9 @@ class Controller(Protocol):
     def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
         """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop."""
 
+    def forward(self, request: Any, call: Call, reply: Callable[[Any], object]) -> None:
+        """Send the request of a client in the version of its call: the client is authorised by the controller."""
+
 
 class Context(Protocol):
     """The broker."""

@@ -9,12 +9,13 @@ from kpybroker.serving.context import Context
 
 
 def forward(broker: Context, request: Any, call: Call, complete: Callable[[Any], Any] | None = None) -> Pending:
-    """Send a request to the active controller in its own version. The answer is the response, after ``complete``."""
+    """Send a client's request to the active controller in its own version. The answer is the response, after
+    ``complete``."""
     pending = Pending()
 
     def answer(response: Any) -> None:
         if not pending.resolved:
             pending.resolve(response if complete is None else complete(response))
 
-    broker.controller.send(request, answer, api_version=call.api_version)
+    broker.controller.forward(request, call, answer)
     return pending

@@ -32,8 +32,8 @@ def auto_create(
 ) -> None:
     """Ask the controller to create topics, with the broker's defaults or with the settings of an internal topic.
 
-    ``then`` gets the response. ``call`` is the request of the client that is the creator; without one it is the broker. As in Kafka, one request asks for all of them; the controller refuses a request for too
-    many partitions.
+    ``then`` gets the response. The creator is the client whose request is ``call``; without one it is this broker. As
+    in Kafka, one request asks for all of them; the controller refuses a request for too many partitions.
     """
     if names:
         timeout_ms = int(broker.config["request.timeout.ms"])
@@ -42,7 +42,14 @@ def auto_create(
         if call is None or broker.authorizer is None:
             broker.controller.send(request, then)
         else:
-            asked = Call(api.CREATE_TOPICS, request.VERSIONS[-1], call.client_id, call.client, call.peer, call.versions)
+            asked = Call(
+                api.CREATE_TOPICS,
+                api.API_KEYS[api.CREATE_TOPICS].max_version,
+                call.client_id,
+                call.client,
+                call.peer,
+                call.versions,
+            )
             asked.principal, asked.host = call.principal, call.host
             broker.controller.forward(request, asked, then)
 
