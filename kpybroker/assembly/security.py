@@ -11,6 +11,7 @@ from kpybroker.config.endpoints import WITH_TLS, Listener
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.quorum.channel import Forwarding
 from kpybroker.quorum.host import QuorumHost
 from kpybroker.server.channel import OpenChannel, plain_channel
 from kpybroker.server.frames import Dispatch
@@ -18,6 +19,13 @@ from kpybroker.server.frames import Dispatch
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.assembly.logins import FindToken, Logins
+
+
+class Subject(NamedTuple):
+    """The controller of this process, as guards see it."""
+
+    authorizer: Authorizer | None
+    image: MetadataImage
 
 
 class Security(NamedTuple):
@@ -35,6 +43,15 @@ class Security(NamedTuple):
         the listeners that other nodes need early."""
         if self.authorizer is not None:
             self.authorizer.awaits_acls = False
+
+    def forwarding(self, config: BrokerConfig, image: MetadataImage) -> Forwarding:
+        """The treatment of requests that the broker forwards to the controller."""
+        authorizer = self.authorizer
+        if authorizer is not None:
+            from kpybroker.guards.stage import admit_to  # not of a plain start
+
+            return Forwarding(admit_to(Subject(authorizer, image)), in_envelopes=True)
+        return Forwarding(in_envelopes=any(listener.protocol != "PLAINTEXT" for listener in config.listeners))
 
     def channel_of(self, listener: Listener) -> OpenChannel:
         """The function that makes the channels of a listener's connections."""

@@ -52,6 +52,9 @@ class Controller(Protocol):
         """Send a request of this sender, in the latest version if none is given. ``reply`` gets the response later, on
         the loop."""
 
+    def forward(self, request: Any, call: Call, reply: Callable[[Any], object]) -> None:
+        """Send the request of a client in the version of its call: the client is authorised by the controller."""
+
 
 class Context(Protocol):
     """The broker."""
