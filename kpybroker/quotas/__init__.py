@@ -1,1 +1,1 @@
-"""How much a client may ask for: rates, token buckets, whose quota counts. Pure."""
+"""Client quotas: which one counts for a client, how fast the client is, and how long it has to wait. Time is an argument."""
