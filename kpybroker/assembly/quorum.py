@@ -83,6 +83,10 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         bootstrap_min_insync_replicas=config["min.insync.replicas"],
         inter_broker_listener_name=config.inter_broker_listener_name,
         configured_voters=tuple(config.quorum_voters),
+        quota_windows=(
+            config["controller.quota.window.num"],
+            config["controller.quota.window.size.seconds"] * 1_000,
+        ),
     )
     rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
     timings = Timings(

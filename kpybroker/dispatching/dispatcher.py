@@ -79,6 +79,8 @@ class Dispatcher:
             self.counters.setdefault(key, ApiCounters())
         self.served: dict[tuple[int, int], Served] = {}
         """The (api key, version) pairs that were used so far."""
+        self.stage: Callable[[int, Served], object] | None = None
+        """A stage that is put around handlers (api key, served) when they are first used; None without one."""
         self.slow_ns = SLOW_NS
         """The time of the slowest recent request. Whatever reads it resets it."""
         self.slowest: tuple[int, str] | None = None
@@ -261,6 +263,8 @@ class Dispatcher:
         module = self.load(api_key)
         yield
         served = yield from serve(module, api_key, api_version, self.counters[api_key], self.intercept)
+        if self.stage is not None:
+            self.stage(api_key, served)
         self.served[(api_key, api_version)] = served
         return served
 

@@ -28,7 +28,7 @@ class Served:
 
     __slots__ = (
         "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests", "sends_files",
-        "work",
+        "shares", "work",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913
@@ -57,6 +57,8 @@ class Served:
         self.work = work
         self.is_whole = is_whole
         self.sends_files = sends_files
+        self.shares = False
+        """Whether ``handle`` does all of ``work``, in steps."""
         self.requests = 0
 
 
@@ -90,8 +92,9 @@ def serve(
         yield
         encode = encoder(api.response_class(api_key), api_version)
         yield
-    handle = _sharing(module.handle) if isgeneratorfunction(module.handle) else module.handle
-    return Served(
+    shares = isgeneratorfunction(module.handle)
+    handle = _sharing(module.handle) if shares else module.handle
+    served = Served(
         decode,
         handle if intercept is None else intercept(api_key, handle),
         encode,
@@ -102,6 +105,8 @@ def serve(
         is_whole=TRAITS[api_key].is_whole,
         sends_files=api_key == api.FETCH,
     )
+    served.shares = shares and intercept is None
+    return served
 
 
 def _sharing(handle: Callable[[Any, Any, Call], Work]) -> Handle:

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.answered_errors import names_no_controller
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.network.peer import Peer, Unanswered
 from kpybroker.network.peers import Peers
@@ -48,14 +49,24 @@ class QuorumReplica(Protocol):
 
     def when_leader_changes(self, changed: Callable[[], object]) -> None: ...
 
-    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None: ...
+    def send(
+        self,
+        request: Any,
+        reply: Reply,
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
+    ) -> None: ...
 
 
 class _Call:
-    __slots__ = ("api_version", "deadline_ms", "is_out", "reply", "request")
+    __slots__ = ("api_version", "client_id", "deadline_ms", "is_out", "principal", "reply", "request")
 
     def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
         self.request = request
+        self.principal = ANONYMOUS
+        self.client_id = ""
         self.reply = reply
         self.api_version = api_version
         self.deadline_ms = deadline_ms
@@ -94,9 +105,19 @@ class ControllerChannel:
         """This node's place in the quorum now."""
         return self._replica.local_state
 
-    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
-        """Send a request, in ``api_version`` or an older one if the controller knows only that."""
+    def send(
+        self,
+        request: Any,
+        reply: Reply,
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
+    ) -> None:
+        """Send a request, in ``api_version`` or an older one if the controller knows only that. A controller in this
+        process learns the ``principal`` and the ``client_id`` of the client that asks."""
         call = _Call(request, reply, api_version, self._scheduler.monotonic_ms() + self._timeout_ms)
+        call.principal, call.client_id = principal, client_id
         self._calls[call] = None
         self._ask(call)
 
@@ -111,7 +132,13 @@ class ControllerChannel:
         replica = self._replica
         if replica.is_active:
             call.is_out = True
-            replica.send(call.request, lambda response: self._answered(call, response), api_version=call.api_version)
+            replica.send(
+                call.request,
+                lambda response: self._answered(call, response),
+                api_version=call.api_version,
+                principal=call.principal,
+                client_id=call.client_id,
+            )
             return
         endpoint = replica.leader_endpoint
         if endpoint is None:

@@ -203,7 +203,13 @@ class QuorumHost:
         self._loader.subscribe(subscriber)
 
     def send(
-        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: Principal = ANONYMOUS
+        self,
+        request: Any,
+        reply: Reply,
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
     ) -> None:
         """Have a request decided; ``reply`` gets the response once it is committed.
 
@@ -223,7 +229,7 @@ class QuorumHost:
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
-            self._reign.submit(ControllerRequest(call, request, api_version, principal))
+            self._reign.submit(ControllerRequest(call, request, api_version, principal, client_id))
 
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""

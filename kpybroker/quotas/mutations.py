@@ -1,11 +1,13 @@
 """The quota of controller mutations (KIP-599, ``ControllerMutationQuotaManager``): partitions created and deleted.
 
-A strict quota refuses what comes while the bucket is in debt, with THROTTLING_QUOTA_EXCEEDED; a permissive one only makes
-the client wait. What exhausts the bucket is still accepted in both.
+A strict quota refuses what comes while the bucket is in debt, with THROTTLING_QUOTA_EXCEEDED; a permissive one only
+makes the client wait. What exhausts the bucket is still accepted in both.
 """
 
+from collections.abc import Mapping
+
 from kpybroker.errors import KafkaError
-from kpybroker.quotas.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas, Found
+from kpybroker.quotas.client_quotas import CONTROLLER_MUTATION_RATE, ClientQuotas, Entity, Found
 from kpybroker.quotas.rate import DEFAULT_WINDOWS, Windows
 from kpybroker.quotas.shares import Shares
 from kpybroker.quotas.token_bucket import TokenBucket, bucket_throttle_ms
@@ -38,16 +40,6 @@ class MutationQuota:
             self.throttle_ms = bucket_throttle_ms(self._bucket.take(partitions, self._rate, now_ms), self._rate)
 
 
-class _NoQuota(MutationQuota):
-    __slots__ = ()
-
-    def record(self, partitions: int, now_ms: int) -> None:
-        """Everything is allowed."""
-
-
-UNLIMITED = _NoQuota(TokenBucket(), 1.0, is_strict=False)
-
-
 class MutationQuotas:
     """The buckets of all clients."""
 
@@ -55,9 +47,18 @@ class MutationQuotas:
         self.quotas = quotas
         self._shares: Shares[TokenBucket] = Shares(lambda: TokenBucket(windows))
 
-    def of(self, user: str, client_id: str, now_ms: int, *, is_strict: bool) -> MutationQuota:
-        """The quota of a request."""
+    def of(self, user: str, client_id: str, now_ms: int, *, is_strict: bool) -> MutationQuota | None:
+        """The quota of a request; None if its client has none."""
         found: Found | None = self.quotas.find(CONTROLLER_MUTATION_RATE, user, client_id)
         if found is None:
-            return UNLIMITED
+            return None
         return MutationQuota(self._shares.of(found.share, now_ms), found.limit, is_strict=is_strict)
+
+
+def mutation_quotas(
+    quotas: Mapping[Entity, Mapping[str, float]], windows: int, window_ms: int
+) -> MutationQuotas:  # fmt: skip
+    """The buckets for quotas that are set already."""
+    known = ClientQuotas()
+    known.changed(quotas, quotas)
+    return MutationQuotas(known, Windows(windows, window_ms))

@@ -1,6 +1,6 @@
 """The rate of something over sliding windows (Kafka's ``Rate`` with its ``SampledStat``), with the same arithmetic.
 
-A rate has at most one sample more than there are windows; the oldest one is used again. The elapsed time counts at least
+A rate has at most one sample more than there are windows; the oldest one is used again. The elapsed time is at least
 all windows but one. So a client that begins may send a burst before its rate reaches its quota.
 """
 

@@ -1,7 +1,7 @@
 """A bounded table of what the shares of a quota use.
 
-A share that nobody used for an hour is forgotten, as in Kafka. If the table is full, the share that was not used for the
-longest time is.
+A share that nobody used for an hour is forgotten, as in Kafka. If the table is full, the share that was not used for
+the longest time is forgotten too.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,7 +1,7 @@
 """The time for which a client has to wait (``ClientQuotaManager``, ``ClientRequestQuotaManager``).
 
-What a client sends is recorded first. If its rate is above its quota then, it waits until the rate would be at the quota
-again. A share that nobody used for an hour is forgotten, and there are never more than `MOST_SHARES` of one kind.
+What a client uses is recorded first. If its rate is above its quota then, it waits until the rate would be at the
+quota again. A share that nobody used for an hour is forgotten, and there are never more than `MOST_SHARES` of one kind.
 """
 
 from collections.abc import Iterator

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.call import Call
+from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.hosting.markers import Markers
@@ -40,8 +41,17 @@ class Controller(Protocol):
     def local_state(self) -> "LocalState":
         """The state of this node in the quorum."""
 
-    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
-        """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop."""
+    def send(
+        self,
+        request: Any,
+        reply: Callable[[Any], object],
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
+    ) -> None:
+        """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop.
+        ``principal`` and ``client_id`` are those of the client that asks."""
 
 
 class Context(Protocol):

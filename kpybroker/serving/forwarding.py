@@ -16,5 +16,7 @@ def forward(broker: Context, request: Any, call: Call, complete: Callable[[Any],
         if not pending.resolved:
             pending.resolve(response if complete is None else complete(response))
 
-    broker.controller.send(request, answer, api_version=call.api_version)
+    broker.controller.send(
+        request, answer, api_version=call.api_version, principal=call.principal, client_id=call.client_id or ""
+    )
     return pending

@@ -41,7 +41,9 @@ class PlayedReplica:
     def when_leader_changes(self, changed: Callable[[], object]) -> None:
         self._changed = changed
 
-    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
+    def send(
+        self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None, **_sender: Any
+    ) -> None:
         assert api_version is None
         self.asked.append((request, reply))
 
