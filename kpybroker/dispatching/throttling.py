@@ -1,8 +1,8 @@
 """The stage [throttle]: client quotas (KIP-13, KIP-55, KIP-124, KIP-219).
 
 It is around the handlers only while a client quota is set; without one a request costs nothing more. What a request
-uses is recorded when it is answered. The answer leaves at once and says how long the client has to wait; its connection is
-muted for that time. If two quotas are violated, the longer time counts.
+uses is recorded when it is answered. The answer leaves at once and says how long the client has to wait; its
+connection is muted for that time. If two quotas are violated, the longer time counts.
 
 - Produce: the size of the request, also with acks=0, where no time is charged.
 - Fetch: the size of the answer; a client that has to wait gets an empty one, whose bytes are not recorded. Followers
