@@ -21,12 +21,17 @@ CLIENT_KINDS: Final = (PRODUCER_BYTE_RATE, CONSUMER_BYTE_RATE, REQUEST_PERCENTAG
 USER: Final = "user"
 CLIENT_ID: Final = "client-id"
 IP: Final = "ip"
+NO_LIMIT: Final = float(2**63 - 1)
+"""The quota of a client that has none, while others have one (``Long.MAX_VALUE``). What it uses is recorded too, so
+that a quota that is set later counts it, as in Kafka."""
 MOST_FOUND: Final = 10_000
 """The most clients whose quotas are remembered."""
 
 Entity = tuple[tuple[str, str | None], ...]
 """The types and names of an entity, sorted by type; the name None is the default."""
 Key = TypeVar("Key")
+Place = tuple[str | None, str | None]
+"""A user and a client id, each a name, any or absent."""
 _ANY: Final = None
 _ABSENT: Final = ""
 """A type that is not part of an entity. No name is empty."""
@@ -50,11 +55,13 @@ class ClientQuotas:
     """The quotas of users, client ids and addresses."""
 
     def __init__(self) -> None:
-        self._limits: dict[str, dict[tuple[str | None, str | None], float]] = {}
+        self._limits: dict[str, dict[Place, float]] = {}
         """By kind: the quotas by user and client id."""
         self.addresses: dict[str | None, float] = {}
         """The quotas of addresses, under the texts that were set; None is the default."""
-        self._found: dict[tuple[str, str, str], Found | None] = {}
+        self._levels: dict[str, Share | None] = {}
+        """By kind: the only level on which quotas are set."""
+        self._found: dict[tuple[str, str, str], Found] = {}
 
     @property
     def kinds(self) -> frozenset[str]:
@@ -64,6 +71,7 @@ class ClientQuotas:
     def changed(self, entities: Iterable[Entity], quotas: Mapping[Entity, Mapping[str, float]]) -> None:
         """Take over the quotas of some entities, which may have none any more."""
         self._found.clear()
+        self._levels.clear()
         for entity in entities:
             names, values = dict(entity), quotas.get(entity, {})
             if IP in names:
@@ -85,7 +93,7 @@ class ClientQuotas:
             limits[key] = value
 
     def find(self, kind: str, user: str, client_id: str) -> Found | None:
-        """The quota of this kind for a client; None if none is set for it."""
+        """The quota of this kind for a client; None if nobody has one of this kind."""
         limits = self._limits.get(kind)
         if limits is None:
             return None
@@ -95,24 +103,34 @@ class ClientQuotas:
         except KeyError:
             if len(self._found) >= MOST_FOUND:
                 self._found.clear()
-            found = self._found[key] = _find(limits, user, client_id)
+            if kind not in self._levels:
+                self._levels[kind] = _only_level(limits)
+            found = self._found[key] = _find(limits, self._levels[kind], user, client_id)
             return found
 
 
-def _find(limits: Mapping[tuple[str | None, str | None], float], user: str, client_id: str) -> Found | None:
-    share = _share(limits, user, client_id)
+def _only_level(limits: Mapping[Place, float]) -> Share | None:
+    """The level of all quotas, as a share of which the used parts are named; None if there are several levels."""
+    levels = {Share("" if user == _ABSENT else USER, "" if id_ == _ABSENT else CLIENT_ID) for user, id_ in limits}
+    return levels.pop() if len(levels) == 1 else None
+
+
+def _find(limits: Mapping[Place, float], level: Share | None, user: str, client_id: str) -> Found:
+    if level is None:
+        share = _share(limits, user, client_id)
+    else:
+        share = Share(user if level.user else "", client_id if level.client_id else "")
+    places: tuple[Place, ...] = ()
     if share.user and share.client_id:
         places = ((user, client_id), (user, _ANY), (_ANY, client_id), (_ANY, _ANY))
     elif share.user:
         places = ((user, _ABSENT), (_ANY, _ABSENT))
     elif share.client_id:
         places = ((_ABSENT, client_id), (_ABSENT, _ANY))
-    else:
-        return None
-    return next((Found(share, limits[place]) for place in places if place in limits), None)
+    return Found(share, next((limits[place] for place in places if place in limits), NO_LIMIT))
 
 
-def _share(limits: Mapping[tuple[str | None, str | None], float], user: str, client_id: str) -> Share:
+def _share(limits: Mapping[Place, float], user: str, client_id: str) -> Share:
     """The share of a client (``DefaultQuotaCallback.quotaMetricTags``). A client without an id has no share of client
     ids, even if there is a default."""
     both, of_user = Share(user, client_id), Share(user, "")

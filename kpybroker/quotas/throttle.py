@@ -7,7 +7,7 @@ quota again. A share that nobody used for an hour is forgotten, and there are ne
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from kpybroker.quotas.client_quotas import ClientQuotas, Share
+from kpybroker.quotas.client_quotas import NO_LIMIT, ClientQuotas, Share
 from kpybroker.quotas.rate import DEFAULT_WINDOWS, MOST_THROTTLE_MS, Rate, Windows
 from kpybroker.quotas.rounding import rounded
 from kpybroker.quotas.shares import Shares
@@ -88,7 +88,7 @@ class Throttle:
         """The amount that fits the quota over all windows but one; None without a quota
         (``maxValueInQuotaWindow``)."""
         found = self._quotas.find(self.kind, user, client_id)
-        if found is None:
+        if found is None or found.limit == NO_LIMIT:
             return None
         return found.limit * (self._windows.number - 1) * (self._windows.size_ms / 1000.0)
 

@@ -159,7 +159,9 @@ def test_other_clients_are_not_concerned(node: RunningNode, admin: RawClient) ->
     set_quotas(admin, {"client-id": "slow"}, producer_byte_rate=1, request_percentage=0.0001)
     with RawClient(node.port, client_id="fast") as raw:
         assert raw.call(production(50_000), 9).throttle_time_ms == 0
-        assert raw.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3).throttle_time_ms == 0
+        assert (
+            raw.call(ApiVersionsRequest(client_software_name="x", client_software_version="1"), 3).throttle_time_ms == 0
+        )
 
 
 def test_without_quotas_handlers_are_as_before(node: RunningNode, admin: RawClient) -> None:

@@ -5,7 +5,7 @@ have begun is not kept, as in Kafka.
 """
 
 from kpybroker.calls.call import Call, FetchThrottle
-from kpybroker.fetch.session import NO_SESSION, Entry
+from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.serving.leader_hints import Node
 from kpybroker.serving.reading.policy import Policy
@@ -32,8 +32,8 @@ class ThrottledAnswer:
         self._sessions = sessions
         self._call = call
         self._throttle = throttle
-        self.incremental = answer.incremental
-        self.session = answer.session
+        self.incremental: bool = answer.incremental
+        self.session: Session = answer.session
         self.partitions: dict[Entry, PartitionData] = answer.partitions
 
     @property
