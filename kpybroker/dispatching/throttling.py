@@ -82,16 +82,17 @@ class Throttling:
         self.quotas.changed(entities, quotas)
         dispatcher = self._dispatcher
         if self.quotas.kinds and not self.is_on:
-            dispatcher.stage = self._put_around
+            dispatcher.stage = self
             for (api_key, _), served in dispatcher.served.items():
-                self._put_around(api_key, served)
+                self.put_around(api_key, served)
         elif self.is_on and not self.quotas.kinds:
             dispatcher.stage = None
             for served, plain in self._plain.items():
                 served.decode, served.handle, served.encode, served.work = plain
             self._plain.clear()
 
-    def _put_around(self, api_key: int, served: Served) -> None:
+    def put_around(self, api_key: int, served: Served) -> None:
+        """Put the stage around the handler of an API key in one version."""
         if api_key in EXEMPT:
             return
         self._plain[served] = served.decode, served.handle, served.encode, served.work

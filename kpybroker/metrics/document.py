@@ -19,6 +19,7 @@ from kpybroker.metrics import (
     node_state,
     partitions,
     quorum,
+    quotas,
     replication,
     requests,
 )
@@ -102,6 +103,7 @@ SECTIONS: Final = (
         "Topics and partitions",
         (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
     ),
+    ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
