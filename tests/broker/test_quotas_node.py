@@ -5,10 +5,13 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.request import urlopen
 
 import pytest
+from click.testing import CliRunner
 from running_node import RunningNode, start
 
+from kpybroker.cli import main
 from kpywire import api, error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
@@ -250,3 +253,37 @@ def test_what_was_set_is_described(admin: RawClient) -> None:
     wanted = [ComponentData(entity_type="user", match_type=0, match="u")]
     (found,) = admin.call(DescribeClientQuotasRequest(components=wanted, strict=False), 1).entries
     assert {value.key: value.value for value in found.values} == {"producer_byte_rate": 5, "request_percentage": 1.5}
+
+
+def test_the_command_line_lists_what_it_sets(node: RunningNode, admin: RawClient) -> None:
+    def quotas(*words: str) -> Any:
+        return CliRunner().invoke(main, ["quotas", *words, "-b", f"127.0.0.1:{node.port}"])
+
+    assert quotas("list").output == "No quotas are set.\n"
+    altered = quotas("set", "producer_byte_rate=1000", "request_percentage=2.5", "--user", "alice")
+    assert (altered.output, altered.exit_code) == ("Altered the quotas of user alice\n", 0)
+    assert quotas("set", "consumer_byte_rate=7", "--user-default", "--client-id", "x", "--dry-run").exit_code == 0
+    shown = quotas("list").output.split("\n")
+    assert [line.split() for line in shown[1:3]] == [
+        ["user", "alice", "producer_byte_rate", "1000"],
+        ["user", "alice", "request_percentage", "2.5"],
+    ]
+    assert quotas("remove", "producer_byte_rate", "--user", "alice").exit_code == 0
+    assert "producer_byte_rate" not in quotas("list").output
+    refused = quotas("set", "producer_byte_rate=0", "--user", "alice")
+    assert refused.exit_code == 1
+    assert "Quota producer_byte_rate must be greater than 0" in refused.output
+    for words in (("set", "produce_byte_rate=1", "--user", "a"), ("set", "x", "--user", "a"), ("remove", "x")):
+        assert quotas(*words).exit_code == 2
+
+
+def test_metrics_show_rates_and_waits(node: RunningNode, admin: RawClient) -> None:
+    set_quotas(admin, {"user": "ANONYMOUS"}, producer_byte_rate=10_000)
+    with RawClient(node.port, client_id="metered") as raw:
+        raw.call(production(105_000), 9)
+    page = urlopen(f"http://127.0.0.1:{node.node.http_port}/metrics", timeout=10).read().decode()
+    shown = {line.split(" ")[0]: float(line.split(" ")[1]) for line in page.split("\n") if "ANONYMOUS" in line}
+    rate = next(value for name, value in shown.items() if name.startswith("kafka_server_produce_byte_rate"))
+    throttle = next(value for name, value in shown.items() if name.startswith("kafka_server_produce_throttle_time"))
+    assert rate > 0
+    assert throttle > 0
