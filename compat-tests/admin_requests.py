@@ -35,6 +35,7 @@ from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from quorum_requests import addition_of, removal_of
+from quota_requests import alteration, entry
 
 TOPIC_TYPE, LITERAL, ALL = 2, 3, 2
 ANY = 1
@@ -74,6 +75,7 @@ def plausible_admin(version: int, topic: str) -> dict[int, Any]:
         api.ALTER_USER_SCRAM_CREDENTIALS: AlterUserScramCredentialsRequest(
             deletions=[ScramCredentialDeletion(name="somebody", mechanism=1)], upsertions=[]
         ),
+        api.ALTER_CLIENT_QUOTAS: alteration(entry({"user": "somebody"}, {"producer_byte_rate": None})),
         api.CREATE_ACLS: CreateAclsRequest(creations=[acl(topic)]),
         api.CREATE_DELEGATION_TOKEN: CreateDelegationTokenRequest(
             renewers=[CreatableRenewers(principal_type="User", principal_name="somebody")], max_lifetime_ms=1000

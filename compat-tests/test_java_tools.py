@@ -66,6 +66,24 @@ def test_only_partitions_in_trouble_are_listed_as_such(run: Run, topic: str) -> 
         assert topic not in run("kafka-topics", "--describe", trouble).out
 
 
+@pytest.mark.parametrize(
+    ("entity_type", "name", "called", "config"),
+    [
+        ("users", "quota-user", "user-principal 'quota-user'", "producer_byte_rate=1048576"),
+        ("clients", "quota-client", "client-id 'quota-client'", "request_percentage=12.5"),
+        ("ips", "192.0.2.9", "ip '192.0.2.9'", "connection_creation_rate=7"),
+    ],
+)
+def test_quotas_are_set_described_and_removed(run: Run, entity_type: str, name: str, called: str, config: str) -> None:
+    entity = ("--entity-type", entity_type, "--entity-name", name)
+    key, value = config.split("=")
+    run("kafka-configs", "--alter", *entity, "--add-config", config)
+    described = run("kafka-configs", "--describe", *entity).out
+    assert f"Quota configs for {called} are {key}={float(value)}" in described
+    run("kafka-configs", "--alter", *entity, "--delete-config", key)
+    assert key not in run("kafka-configs", "--describe", *entity).out
+
+
 def test_topic_configs_are_described_and_altered(run: Run, new_topic: NewTopic) -> None:
     topic = new_topic(segment_ms="70000")
     entity = ("--entity-type", "topics", "--entity-name", topic)

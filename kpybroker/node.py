@@ -18,6 +18,7 @@ from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
+from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
 from kpybroker.assembly.security import build_security, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
@@ -151,6 +152,7 @@ class Node:
             clients = self.dispatcher = Dispatcher(
                 broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
             )
+            follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))
         else:
             broker, clients = None, controllers

@@ -39,7 +39,6 @@ GAPS = (
         "is refused at the start. Listen on loopback or in a network you trust.",
         frozenset(),
     ),
-    Gap("Quotas", "No client is throttled.", frozenset({"AlterClientQuotas"})),
     Gap(
         "Share groups",
         "KIP-932: several consumers at one partition, each record acknowledged by itself.",

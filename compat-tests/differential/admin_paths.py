@@ -59,6 +59,8 @@ from kpywire.messages.unregister_broker import UnregisterBrokerRequest
 from kpywire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from kpywire.uuid import ZERO_UUID
 from quorum_requests import addition_of, removal_of
+from quota_requests import alteration as change_of_quotas
+from quota_requests import entry
 from raw_requests import (
     INVALID_NAMES,
     TOPIC,
@@ -473,6 +475,47 @@ def _describe_quotas(version: int) -> Iterator[Any]:  # noqa: ARG001
     yield DescribeClientQuotasRequest(components=[], strict=True)
 
 
+def _alter_quotas(version: int) -> Iterator[Any]:  # noqa: ARG001
+    """Each error alone, and good changes with what is described after them. No rate is low enough to throttle."""
+    rate, percent = {"producer_byte_rate": 1e12}, {"request_percentage": 1e6}
+    both = {"user": "qa", "client-id": None}
+    for names, quotas in (
+        ({"user": "qa"}, rate), ({"user": "qa"}, rate), ({"user": "qa"}, {"producer_byte_rate": 2e12, **percent}),
+        (both, {"consumer_byte_rate": 1e12, "controller_mutation_rate": 0.5e9}), ({"client-id": "qc"}, percent),
+        ({"user": None}, {"producer_byte_rate": None}), ({"user": "qa"}, {"nope": None}), ({"user": "qa"}, {}),
+        ({}, rate), ({"planet": "x"}, rate), ({"user": ""}, rate), ({"user": "qa"}, {"nope": 1.0}), ({"": "x"}, rate),
+        ({"ip": "127.0.0.7"}, {"connection_creation_rate": 1e6}), ({"ip": "::7"}, {"connection_creation_rate": 1e6}),
+        ({"ip": "127.0.0.7"}, rate), ({"ip": "127.0.0.7", "user": "qa"}, {"connection_creation_rate": 1e6}),
+        ({"user": "qa"}, {"connection_creation_rate": 1e6}), ({"ip": ""}, {"connection_creation_rate": 1e6}),
+        ({"ip": "127.0.0.7"}, {"connection_creation_rate": 3e9}), ({"user": "qa"}, {"producer_byte_rate": 1e19}),
+        ({"ip": "127.0.0.7"}, {"connection_creation_rate": 7.5}), ({"user": "qa"}, {"producer_byte_rate": 0.0001}),
+        ({"user": "qa"}, {"producer_byte_rate": 1e12 + 0.5}), ({"user": "qa"}, {"request_percentage": -1.0}),
+        ({"user": "qa"}, {"producer_byte_rate": 0.0}), ({"user": "qa"}, {"controller_mutation_rate": -0.5}),
+    ):  # fmt: skip
+        for validate_only in (True, False):
+            yield change_of_quotas(entry(names, quotas), validate_only=validate_only)
+    everything = DescribeClientQuotasRequest(
+        components=[ComponentData(entity_type="user", match_type=0, match="qa")], strict=False
+    )
+    yield everything
+    yield change_of_quotas(entry({"user": "qd"}, rate), entry({"user": "qd"}, rate))
+    twice = entry({"user": "qe"}, rate)
+    twice.ops += twice.ops
+    yield change_of_quotas(twice)
+    for name, value in (("qf", 1e12), ("qf", None)):
+        repeated = entry({"user": name}, {"producer_byte_rate": value})
+        repeated.entity = [*entry({"user": "qg"}, {}).entity, *repeated.entity]
+        yield change_of_quotas(repeated)
+    yield change_of_quotas()
+    for names, keys in (
+        ({"user": "qa"}, ("producer_byte_rate", "request_percentage")), ({"client-id": "qc"}, ("request_percentage",)),
+        (both, ("consumer_byte_rate", "controller_mutation_rate")), ({"user": "qd"}, ("producer_byte_rate",)),
+        ({"ip": "127.0.0.7"}, ("connection_creation_rate",)), ({"ip": "::7"}, ("connection_creation_rate",)),
+    ):  # fmt: skip
+        yield change_of_quotas(entry(names, dict.fromkeys(keys)))
+    yield everything
+
+
 def _sasl_handshake(version: int) -> Iterator[Any]:
     for number, mechanism in enumerate(("PLAIN", "NONSENSE", "")):
         yield call(f"s{version}{number}", version, SaslHandshakeRequest(mechanism=mechanism))
@@ -515,6 +558,7 @@ PATHS: Mapping[int, Any] = {
     api.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_credentials,
     api.ALTER_USER_SCRAM_CREDENTIALS: _alter_credentials,
     api.DESCRIBE_CLIENT_QUOTAS: _describe_quotas,
+    api.ALTER_CLIENT_QUOTAS: _alter_quotas,
     api.SASL_HANDSHAKE: _sasl_handshake,
     api.SASL_AUTHENTICATE: _sasl_authenticate,
 }

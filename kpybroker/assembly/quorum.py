@@ -93,6 +93,10 @@ def _controller_parts(config: BrokerConfig, platform: Platform, stored: StoredNo
         inter_broker_listener_name=config.inter_broker_listener_name,
         configured_voters=tuple(config.quorum_voters),
         tokens=_tokens(config),
+        quota_windows=(
+            config["controller.quota.window.num"],
+            config["controller.quota.window.size.seconds"] * 1_000,
+        ),
     )
     rebalance_ms = config["leader.imbalance.check.interval.seconds"] * 1_000
     timings = Timings(

@@ -22,6 +22,20 @@ class Peer(Protocol):
     def give_up(self, reason: str) -> None:
         """Close the connection, and log the reason."""
 
+    def mute(self, throttle_ms: int) -> None:
+        """Serve no further request of the connection for this time. The answer to the present one leaves."""
+
+
+class FetchThrottle(Protocol):
+    """The quotas of clients that fetch."""
+
+    def most_fetched_bytes(self, call: "Call") -> float:
+        """The most bytes that an answer may have."""
+
+    def fetched(self, call: "Call", answer_bytes: int) -> int:
+        """An answer of this size is ready. Return the time for which the client has to wait; if it is not 0, the answer
+        must be empty."""
+
 
 class Call:
     """Everything that a handler may know about a request in addition to its body, and may do to its connection."""
@@ -37,6 +51,7 @@ class Call:
         "listener_name",
         "peer",
         "principal",
+        "throttle",
         "versions",
     )
 
@@ -65,6 +80,8 @@ class Call:
         """The address from which the request came first."""
         self.asker: Asker = NOBODY
         """The counter of the client's metadata requests."""
+        self.throttle: FetchThrottle | None = None
+        """The quotas of its fetches, while any client quota is set."""
 
 
 Handle = Callable[[Any, Any, Call], Any]

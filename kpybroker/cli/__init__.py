@@ -31,6 +31,7 @@ COMMANDS = {
     "metadata": "Look around in a metadata log or snapshot.",
     "offsets": "Show offsets of partitions and groups, delete old records.",
     "produce": "Write lines as records to a topic.",
+    "quotas": "List, set and remove quotas of users, client ids and addresses.",
     "start": "Start a broker.",
     "tokens": "Create, renew, expire and list delegation tokens.",
     "topics": "List, create, describe, change and delete topics.",

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 from kpybroker.controller import (
     acls,
     brokers,
+    client_quotas,
     configs,
     delegation_tokens,
     directories,
@@ -31,6 +32,7 @@ from kpybroker.metadata import metadata_version
 from kpybroker.metadata.image import InvalidMetadata
 from kpywire import error_codes
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from kpywire.messages.alter_client_quotas import AlterClientQuotasRequest
 from kpywire.messages.alter_configs import AlterConfigsRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest
 from kpywire.messages.alter_partition_reassignments import AlterPartitionReassignmentsRequest
@@ -97,6 +99,7 @@ class ElectUncleanLeaders(NamedTuple):
 
 _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decision | Steps]] = {
     AllocateProducerIdsRequest: producer_ids.allocate_producer_ids,
+    AlterClientQuotasRequest: client_quotas.alter_client_quotas,
     AlterConfigsRequest: configs.alter_configs,
     AlterPartitionReassignmentsRequest: reassignments.alter_partition_reassignments,
     AlterPartitionRequest: partitions.alter_partition,

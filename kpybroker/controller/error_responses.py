@@ -4,10 +4,12 @@ from collections.abc import Callable
 from typing import Any
 
 from kpybroker.calls.principal import ANONYMOUS
+from kpybroker.controller import client_quotas
 from kpywire import error_codes
 from kpywire.messages import alter_configs, incremental_alter_configs
 from kpywire.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
 from kpywire.messages.allocate_producer_ids import AllocateProducerIdsRequest, AllocateProducerIdsResponse
+from kpywire.messages.alter_client_quotas import AlterClientQuotasRequest
 from kpywire.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from kpywire.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
@@ -163,6 +165,7 @@ _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
     DeleteAclsRequest: _delete_acls,
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
+    AlterClientQuotasRequest: client_quotas.refused,
     AlterPartitionReassignmentsRequest: lambda request, code, message: AlterPartitionReassignmentsResponse(
         throttle_time_ms=0,
         allow_replication_factor_change=request.allow_replication_factor_change,

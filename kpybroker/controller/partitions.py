@@ -34,6 +34,8 @@ PREFERRED = 0
 UNCLEAN = 1
 ANY_EPOCH = -1
 MAX_RECORDS_PER_REQUEST = 10_000
+STRICT_GROWTH_FROM = 3
+"""The version of CreatePartitions from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
 
 def alter_partition(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Decision:
@@ -222,7 +224,7 @@ def _elect_where(
     return records
 
 
-def create_partitions(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
+def create_partitions(state: ControllerState, request: ControllerRequest, now_ms: int) -> Steps:
     """Add partitions to topics; existing partitions stay where they are."""
     message: CreatePartitionsRequest = request.message
     occurrences = yield from counted(wanted.name for wanted in message.topics)
@@ -233,23 +235,27 @@ def create_partitions(state: ControllerState, request: ControllerRequest, _now_m
         )
         for name in duplicates
     ]
+    quota = state.mutation_quota(request, now_ms, strict_from=STRICT_GROWTH_FROM)
     records: list[Any] = []
     for wanted in message.topics:
         yield
         if occurrences[wanted.name] > 1:
             continue
         try:
-            records += yield from _add_partitions(state, wanted, MAX_RECORDS_PER_REQUEST - len(records))
+            room = MAX_RECORDS_PER_REQUEST - len(records)
+            records += yield from _add_partitions(state, wanted, room, lambda count: quota.record(count, now_ms))
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
             result = CreatePartitionsTopicResult(error_code=error_codes.NONE, name=wanted.name)
         results.append(result)
-    return [] if message.validate_only else records, CreatePartitionsResponse(throttle_time_ms=0, results=results)
+    return [] if message.validate_only else records, CreatePartitionsResponse(
+        throttle_time_ms=quota.throttle_ms, results=results
+    )
 
 
 def _add_partitions(
-    state: ControllerState, wanted: CreatePartitionsTopic, room: int
+    state: ControllerState, wanted: CreatePartitionsTopic, room: int, charge: Callable[[int], None]
 ) -> Generator[None, None, list[Any]]:
     topic = state.image.topics.get(wanted.name)
     if topic is None:
@@ -272,6 +278,7 @@ def _add_partitions(
         )
     if additional > room:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
+    charge(additional)
     if wanted.assignments is None:
         partitions = yield from placed_partitions(state, additional, replication_factor)
     else:

@@ -7,7 +7,7 @@ seldom.
 
 from collections.abc import Callable, Generator, Iterable, Iterator
 from random import Random
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.config_rules import ConfigRules
@@ -32,6 +32,9 @@ from kpybroker.metadata.topic import (
 from kpybroker.metadata.topic_name import may_collide, unify_collisions
 from kpybroker.sasl.delegation_token import TokenSecret
 from kpywire import error_codes, uuid
+
+if TYPE_CHECKING:
+    from kpybroker.quotas.mutations import MutationQuota, MutationQuotas
 
 MIN_INSYNC_REPLICAS = "min.insync.replicas"
 UNCLEAN_LEADER_ELECTION = "unclean.leader.election.enable"
@@ -59,6 +62,8 @@ class Settings(NamedTuple):
     """The ids of the voters that ``controller.quorum.voters`` names."""
     tokens: TokenSettings | None = None
     """None if there are no delegation tokens."""
+    quota_windows: tuple[int, int] = (11, 1_000)
+    """``controller.quota.window.num``, and ``controller.quota.window.size.seconds`` in milliseconds."""
 
 
 class ControllerRequest(NamedTuple):
@@ -70,6 +75,7 @@ class ControllerRequest(NamedTuple):
     principal: Principal = ANONYMOUS
     wall_clock_ms: int = 0
     """The time at which it came, in ms since the epoch."""
+    client_id: str = ""
 
 
 Decision = tuple[list[Any], Any]
@@ -78,6 +84,19 @@ Steps = Generator[None, None, Decision]
 """A decision about many things, which yields now and then. Nothing else is decided meanwhile."""
 STEP = 32
 """The number of cheap operations between two yields."""
+
+
+class Unlimited:
+    """The quota of controller mutations of clients that have none."""
+
+    __slots__ = ()
+    throttle_ms = 0
+
+    def record(self, partitions: int, now_ms: int) -> None:
+        """Partitions may be created or deleted."""
+
+
+UNLIMITED: Final = Unlimited()
 
 
 class ControllerState:
@@ -101,6 +120,8 @@ class ControllerState:
         self.next_write_offset = next_write_offset
         self.kraft_version = kraft_version
         self.heartbeats = Heartbeats(settings.broker_session_timeout_ms)
+        self._mutations: MutationQuotas | None = None
+        """None until a client quota is set."""
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
         self.tokens = None if settings.tokens is None else TokenIndex(settings.tokens.secret, image)
@@ -274,3 +295,20 @@ class ControllerState:
             self.tokens.changed(str(key))
         if kind == "acls" and isinstance(key, bytes):
             self.existing_acls.changed(key, self.image.acls.get(key))
+        if kind == "client_quotas" and self._mutations is not None:
+            self._mutations.quotas.changed([key], self.image.client_quotas)  # type: ignore[list-item]
+
+    def mutation_quota(
+        self, request: ControllerRequest, now_ms: int, *, strict_from: int
+    ) -> "MutationQuota | Unlimited":
+        """The sender's quota of controller mutations, strict from this version of its request on (KIP-599)."""
+        quotas = self.image.client_quotas
+        if not quotas:
+            return UNLIMITED
+        if self._mutations is None:
+            from kpybroker.quotas.mutations import mutation_quotas
+
+            self._mutations = mutation_quotas(quotas, *self.settings.quota_windows)
+        is_strict = request.api_version >= strict_from
+        quota = self._mutations.of(request.principal.name, request.client_id, now_ms, is_strict=is_strict)
+        return UNLIMITED if quota is None else quota

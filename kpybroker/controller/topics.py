@@ -5,7 +5,7 @@ TopicRecord, its ConfigRecords, its PartitionRecords.
 """
 
 from collections import Counter
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, TypeVar
 
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
@@ -31,23 +31,27 @@ from kpywire.uuid import ZERO_UUID
 
 MAX_PARTITIONS_PER_REQUEST = 10_000
 MAX_RECORDS_PER_REQUEST = 10_000
+STRICT_CREATION_FROM = 6
+STRICT_DELETION_FROM = 5
+"""The versions of requests from which on a quota of mutations refuses instead of only throttling (KIP-599)."""
 
 _T = TypeVar("_T")
 
 
-def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
+def create_topics(state: ControllerState, request: ControllerRequest, now_ms: int) -> Steps:
     """Create topics, or with ``validate_only`` only report what the request would do."""
     message: CreateTopicsRequest = request.message
     occurrences = yield from counted(topic.name for topic in message.topics)
     wanted = [topic for topic in message.topics if occurrences[topic.name] == 1 and topic.name != CLUSTER_METADATA]
     yield
     _check_total_partitions(wanted, state.settings.default_partitions)
+    quota = state.mutation_quota(request, now_ms, strict_from=STRICT_CREATION_FROM)
     records: list[Any] = []
     results = []
     for topic in wanted:
         yield
         try:
-            result, of_topic = yield from _create_topic(state, topic)
+            result, of_topic = yield from _create_topic(state, topic, lambda count: quota.record(count, now_ms))
         except KafkaError as error:
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
         else:
@@ -62,7 +66,9 @@ def create_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
             results.append(_invalid(name, "Duplicate topic name."))
         elif name == CLUSTER_METADATA:
             results.append(_invalid(name, f"Creation of internal topic {CLUSTER_METADATA} is prohibited."))
-    return [] if message.validate_only else records, CreateTopicsResponse(throttle_time_ms=0, topics=results)
+    return [] if message.validate_only else records, CreateTopicsResponse(
+        throttle_time_ms=quota.throttle_ms, topics=results
+    )
 
 
 def counted(keys: Iterable[_T]) -> Generator[None, None, "Counter[_T]"]:
@@ -95,7 +101,7 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
 
 
 def _create_topic(
-    state: ControllerState, topic: CreatableTopic
+    state: ControllerState, topic: CreatableTopic, charge: Callable[[int], None]
 ) -> Generator[None, None, tuple[CreatableTopicResult, list[Any]]]:
     _check_name(state, topic.name)
     configs = _checked_configs(state, topic)
@@ -103,6 +109,7 @@ def _create_topic(
         partitions = yield from _assigned_partitions(state, topic)
     else:
         partitions = yield from _placed_partitions(state, topic)
+    charge(len(partitions))
     topic_id = state.new_topic_id()
     records = [
         TopicRecord(name=topic.name, topic_id=topic_id),
@@ -291,7 +298,7 @@ def new_partition(state: ControllerState, replicas: Sequence[int]) -> Partition:
     return Partition(replicas, isr, isr[0], directories=directories)
 
 
-def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: int) -> Steps:
+def delete_topics(state: ControllerState, request: ControllerRequest, now_ms: int) -> Steps:
     """Delete topics, each named by its name or by its id."""
     message: DeleteTopicsRequest = request.message
     if not state.settings.delete_topics:
@@ -318,13 +325,21 @@ def delete_topics(state: ControllerState, request: ControllerRequest, _now_ms: i
     doomed: dict[bytes, str] = {}
     results += yield from _find_by_id(state, ids, doomed)
     results += yield from _find_by_name(state, names, ids, doomed)
+    quota = state.mutation_quota(request, now_ms, strict_from=STRICT_DELETION_FROM)
     records = []
     for number, (topic_id, name) in enumerate(doomed.items()):
         if number % STEP == STEP - 1:
             yield
+        try:
+            quota.record(len(state.image.topics_by_id[topic_id].partitions), now_ms)
+        except KafkaError as error:
+            results.append(
+                DeletableTopicResult(error_code=error.code, error_message=error.message, name=name, topic_id=topic_id)
+            )
+            continue
         results.append(DeletableTopicResult(error_code=error_codes.NONE, name=name, topic_id=topic_id))
         records.append(RemoveTopicRecord(topic_id=topic_id))
-    return records, DeleteTopicsResponse(throttle_time_ms=0, responses=results)
+    return records, DeleteTopicsResponse(throttle_time_ms=quota.throttle_ms, responses=results)
 
 
 def _refusal(name: str | None, topic_id: bytes, message: str) -> DeletableTopicResult:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Generator, Mapping
 from struct import Struct
 from struct import error as StructError  # noqa: N812
 from time import perf_counter_ns, thread_time_ns
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.calls.askers import Askers
 from kpybroker.calls.call import Call
@@ -34,6 +34,9 @@ from kpywire import api
 from kpywire.codec import decoder_in_steps
 from kpywire.errors import Malformed
 from kpywire.header import decode_request_header
+
+if TYPE_CHECKING:
+    from kpybroker.dispatching.throttling import Throttling
 
 log = logging.getLogger("kpybroker.dispatch")
 
@@ -80,6 +83,8 @@ class Dispatcher:
             self.counters.setdefault(key, ApiCounters())
         self.served: dict[tuple[int, int], Served] = {}
         """The (api key, version) pairs that were used so far."""
+        self.stage: Throttling | None = None
+        """The stage that is put around handlers while a client quota is set."""
         self.slow_ns = SLOW_NS
         """The time of the slowest recent request. Whatever reads it resets it."""
         self.slowest: tuple[int, str] | None = None
@@ -262,6 +267,8 @@ class Dispatcher:
         module = self.load(api_key)
         yield
         served = yield from serve(module, api_key, api_version, self.counters[api_key], self.intercept, self.broker)
+        if self.stage is not None:
+            self.stage.put_around(api_key, served)
         self.served[(api_key, api_version)] = served
         return served
 

@@ -28,7 +28,7 @@ class Served:
 
     __slots__ = (
         "counters", "decode", "encode", "errors_in", "handle", "header_v1", "is_whole", "requests", "sends_files",
-        "work",
+        "shares", "work",
     )  # fmt: skip
 
     def __init__(  # noqa: PLR0913
@@ -57,6 +57,8 @@ class Served:
         self.work = work
         self.is_whole = is_whole
         self.sends_files = sends_files
+        self.shares = False
+        """Whether ``handle`` does all of ``work``, in steps."""
         self.requests = 0
 
 
@@ -96,14 +98,15 @@ def serve(
         yield
         encode = encoder(api.response_class(api_key), api_version)
         yield
-    handle = _sharing(module.handle) if isgeneratorfunction(module.handle) else module.handle
+    shares = isgeneratorfunction(module.handle)
+    handle = _sharing(module.handle) if shares else module.handle
     work = _work_of(module) if intercept is None else None
     if getattr(node, "authorizer", None) is not None:
         from kpybroker.guards.stage import guarded  # not of a plain start
 
         handle, work = guarded(node, api_key, handle, work)
         yield
-    return Served(
+    served = Served(
         decode,
         handle if intercept is None else intercept(api_key, handle),
         encode,
@@ -114,6 +117,8 @@ def serve(
         is_whole=TRAITS[api_key].is_whole,
         sends_files=api_key == api.FETCH,
     )
+    served.shares = shares and intercept is None
+    return served
 
 
 def _sharing(handle: Callable[[Any, Any, Call], Work]) -> Handle:

@@ -14,6 +14,7 @@ SERVED = (
     "add_partitions_to_txn",
     "add_raft_voter",
     "allocate_producer_ids",
+    "alter_client_quotas",
     "alter_configs",
     "alter_partition",
     "alter_partition_reassignments",
@@ -103,6 +104,7 @@ def served_versions() -> dict[int, tuple[int, int]]:
 CONTROLLER_SERVED = frozenset(
     {
         "add_raft_voter",
+        "alter_client_quotas",
         "alter_configs",
         "alter_partition_reassignments",
         "alter_user_scram_credentials",

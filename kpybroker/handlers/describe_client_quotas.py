@@ -2,7 +2,6 @@
 
 - A filter lists entity types, each with an exact name, the default, or any name. A strict filter excludes entities with
   other types. An address cannot be combined with users or client ids.
-- Quotas that another broker stored are shown, but clients are not throttled by them here yet.
 """
 
 from collections.abc import Iterable

@@ -18,6 +18,10 @@ FORWARDED: Final = {
         - Decided by the quorum's leader, in `kpybroker.raft.voter_changes`.""",
     "allocate_producer_ids": """AllocateProducerIds (67), version 0: a block of producer ids for a broker (KIP-730).
         - Decided in `kpybroker.controller.producer_ids`.""",
+    "alter_client_quotas": """AlterClientQuotas (49), versions 0-1: set and remove the quotas of users, client ids and
+        addresses (KIP-546).
+        - v1: flexible. Each entity succeeds or fails by itself.
+        - Decided in `kpybroker.controller.client_quotas`.""",
     "alter_partition": """AlterPartition (56), versions 2-3: leaders change the in-sync sets of their
         partitions (KIP-497).
         - v3: members come with their broker epochs (KIP-903).

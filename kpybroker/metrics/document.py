@@ -20,6 +20,7 @@ from kpybroker.metrics import (
     node_state,
     partitions,
     quorum,
+    quotas,
     replication,
     requests,
 )
@@ -104,6 +105,7 @@ SECTIONS: Final = (
         (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
     ),
     ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
+    ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),

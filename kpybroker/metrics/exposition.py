@@ -11,7 +11,17 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metrics import askers, authorization, cleaning, clients, damage, newcomers, node_state, replication
+from kpybroker.metrics import (
+    askers,
+    authorization,
+    cleaning,
+    clients,
+    damage,
+    newcomers,
+    node_state,
+    quotas,
+    replication,
+)
 from kpybroker.metrics.event_loop import LoopTables
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.partitions import PartitionTables
@@ -55,6 +65,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             lambda: authorization.tables(broker.authorizer),
             lambda: newcomers.tables(server, dispatcher.newcomers),
             lambda: askers.tables(dispatcher.askers),
+            lambda: quotas.tables(dispatcher.stage, server),
             PartitionTables(broker, most).tables,
             LagTables(broker, server, most).tables,
             lambda: cleaning.tables(broker),

@@ -73,7 +73,13 @@ class QuorumReplica(Protocol):
     def when_leader_changes(self, changed: Callable[[], object]) -> None: ...
 
     def send(
-        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: Principal = ANONYMOUS
+        self,
+        request: Any,
+        reply: Reply,
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
     ) -> None: ...
 
 
@@ -82,6 +88,8 @@ class _Call:
 
     def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
         self.request = request
+        self.principal = ANONYMOUS
+        self.client_id = ""
         self.reply = reply
         self.api_version = api_version
         self.deadline_ms = deadline_ms
@@ -178,10 +186,10 @@ class ControllerChannel:
         if sender is None:
             replica.send(call.request, lambda response: self._answered(call, response), api_version=version)
             return
-        principal = sender.principal
+        principal, client_id = sender.principal, sender.client_id or ""
 
         def decide(request: Any, reply: Reply) -> None:
-            replica.send(request, reply, api_version=version, principal=principal)
+            replica.send(request, reply, api_version=version, principal=principal, client_id=client_id)
 
         def reply(response: Any) -> None:
             self._answered(call, response)

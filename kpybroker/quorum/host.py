@@ -207,7 +207,13 @@ class QuorumHost:
         self._loader.subscribe(subscriber)
 
     def send(
-        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: Principal = ANONYMOUS
+        self,
+        request: Any,
+        reply: Reply,
+        *,
+        api_version: int | None = None,
+        principal: Principal = ANONYMOUS,
+        client_id: str = "",
     ) -> None:
         """Have a request decided; ``reply`` gets the response once it is committed.
 
@@ -227,11 +233,15 @@ class QuorumHost:
         if self._reign is None:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
-            self._reign.submit(ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms()))
+            self._reign.submit(
+                ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms(), client_id)
+            )
 
     def forward(self, request: Any, call: ClientCall, reply: Reply) -> None:
         """Have the request of a client decided, which is authorised already."""
-        self.send(request, reply, api_version=call.api_version, principal=call.principal)
+        self.send(
+            request, reply, api_version=call.api_version, principal=call.principal, client_id=call.client_id or ""
+        )
 
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""

@@ -1,1 +1,1 @@
-"""How much a client may ask for: rates, token buckets, whose quota counts. Pure."""
+"""Client quotas: which one counts for a client, how fast it is, and how long it has to wait. Time is an argument."""

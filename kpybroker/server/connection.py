@@ -24,6 +24,7 @@ from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
 from kpybroker.server.channel import Channel
 from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one
+from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
 from kpybroker.server.poller import GONE, READABLE, WRITABLE
@@ -52,9 +53,9 @@ class Connection(Debtor):
     """A channel, the request that is partly read, the replies that are partly written, and those that are still due."""
 
     __slots__ = (
-        "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_phase",
-        "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel", "client",
-        "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes", "outbox", "server",
+        "_body", "_body_filled", "_body_size", "_due_events", "_is_blocked", "_is_in_line", "_is_watched", "_mute",
+        "_phase", "_send_began_ns", "_unsent", "_wanted", "answered_ns", "arrived_ns", "body_since_ms", "channel",
+        "client", "counters", "dispatch", "last_active_ms", "least_frame_bytes", "most_frame_bytes", "outbox", "server",
         "waiting",
     )  # fmt: skip
 
@@ -86,6 +87,8 @@ class Connection(Debtor):
         """The counters and times of the replies in the outbox, counted once they are sent."""
         self._is_blocked = False
         """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
+        self._mute: Mute | None = None
+        """The last of ``waiting`` while the client is above a quota."""
         self._wanted = READABLE
         """The events that are watched for."""
         self._is_watched = True
@@ -245,6 +248,8 @@ class Connection(Debtor):
                 self._send_at_once(reply)
         elif isinstance(reply, Pending):
             self.waiting.append(reply)
+            if self._mute is not None:
+                self._mute_last()
             reply.when_resolved(self._on_resolved)
         elif reply is not None and self._phase != CLOSED:
             self._put(reply, self._due())
@@ -401,6 +406,8 @@ class Connection(Debtor):
             if reply is not None:
                 if isinstance(reply, Pending):
                     self.waiting.append(reply)
+                    if self._mute is not None:
+                        self._mute_last()
                     reply.when_resolved(self._on_resolved)
                 elif self.waiting:
                     self._queue_resolved(reply)
@@ -445,6 +452,34 @@ class Connection(Debtor):
         behind.due = self._due()
         behind.resolve(reply)
         self.waiting.append(behind)
+        if self._mute is not None:
+            self._mute_last()
+
+    def _mute_last(self) -> None:
+        """Put the mute behind an answer that it must not hold back."""
+        waiting, mute = self.waiting, self._mute
+        assert mute is not None
+        waiting.remove(mute)
+        waiting.append(mute)
+        if waiting[0].resolved:
+            self._on_resolved(None)
+
+    def mute(self, throttle_ms: int) -> None:
+        """Serve no further request for this time, and do not read meanwhile. Answers that are due still leave."""
+        if self._phase == CLOSED:
+            return
+        if self._mute is not None:
+            self.server.mutes.prolong(self._mute, throttle_ms)
+            return
+        self._mute = mute = self.server.mutes.mute(throttle_ms)
+        self.waiting.append(mute)
+        mute.when_resolved(self._unmute)
+        if self._phase == SERVING:
+            self._enter(PAUSED)
+
+    def _unmute(self, _nothing: None) -> None:
+        self._mute = None
+        self._on_resolved(None)
 
     def _on_resolved(self, _reply: "Reply | None") -> None:
         if self._phase == CLOSED:
@@ -479,8 +514,9 @@ class Connection(Debtor):
         self._want(READABLE, wanted=False)
 
     def resume(self) -> None:
-        """Go on serving: a reply was sent, the client read, memory became free, or the turn in the line came."""
-        if self._phase != PAUSED:
+        """Go on serving: a reply was sent, the client read, memory became free, the turn in the line came, or the
+        connection is no longer muted."""
+        if self._phase != PAUSED or self._mute is not None:
             return
         self._enter(SERVING)
         self.arrived_ns = perf_counter_ns()

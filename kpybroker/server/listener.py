@@ -27,6 +27,7 @@ from kpybroker.server.connection_quotas import ConnectionLimits, ConnectionQuota
 from kpybroker.server.creation_rate import CreationRate
 from kpybroker.server.frames import Dispatch, Guard
 from kpybroker.server.memory import MemoryBudget
+from kpybroker.server.mutes import Mutes
 from kpybroker.server.outbox import Checked
 from kpybroker.server.poller import EpollPoller, poller_for
 from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
@@ -44,6 +45,8 @@ ACCEPTS_PER_TURN = 4
 """The most connections that a listener accepts at once; then other connections are served."""
 ACCEPT_RETRY_MS = 100
 MEMORY_CHECK_MS = 250
+MOST_THROTTLED_SOCKETS = 1_000
+"""The most connections above the quota of their address that are kept unread; more are closed at once."""
 BODY_PATIENCE_MS = 5_000
 """The longest time that a request may take to arrive while others wait for memory."""
 
@@ -111,6 +114,11 @@ class Server:
         self.refused_connections = 0
         self.complaints = Complaints(scheduler)
         self.quotas = ConnectionQuotas(limits.connections)
+        self.mutes = Mutes(scheduler)
+        self.throttle_address: Callable[[str, int], int] | None = None
+        """(host, now in ms) -> 0, or the time after which a new connection of this host is closed (KIP-612)."""
+        self._throttled: set[socket.socket] = set()
+        """The connections that are above the quota of their address, until they are closed."""
         self._listening: dict[socket.socket, Listening] = {}
         self._full: set[socket.socket] = set()
         """The listeners whose next connections wait until another closes."""
@@ -226,6 +234,11 @@ class Server:
 
     def _accepted(self, sock: socket.socket, listening: "Listening", peer: tuple[str, int]) -> None:
         host = peer[0].removeprefix("::ffff:")
+        if self.throttle_address is not None:
+            throttle_ms = self.throttle_address(host, int(self.scheduler.monotonic_ms()))
+            if throttle_ms > 0:
+                self._close_later(sock, throttle_ms)
+                return
         if not self.quotas.may_add(host):
             self.refused_connections += 1
             line = "refusing connections such as that of %s: max.connections.per.ip is reached"
@@ -248,6 +261,19 @@ class Server:
         self.connections[connection] = None
         if listening.opened is not None:
             listening.opened(connection)
+
+    def _close_later(self, sock: socket.socket, delay_ms: float) -> None:
+        """Close a connection above its address's quota, unread. Its client learns late, so that it asks less often."""
+        if len(self._throttled) >= MOST_THROTTLED_SOCKETS:
+            sock.close()
+            return
+        self._throttled.add(sock)
+
+        def end() -> None:
+            self._throttled.discard(sock)
+            sock.close()
+
+        self.scheduler.call_later(delay_ms, end)
 
     def forget(self, connection: Connection) -> None:
         """Forget a connection that has closed."""
@@ -346,6 +372,10 @@ class Server:
             if timer is not None:
                 timer.cancel()
         self._idle_timer = self._memory_timer = None
+        self.mutes.close()
+        for sock in self._throttled:
+            sock.close()
+        self._throttled.clear()
         for connection in list(self.connections):
             connection.close()
         self.poller.close()

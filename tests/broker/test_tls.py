@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from certificates import Authority, Certificate
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
+from certificates import Authority, Certificate
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.tls.contexts import client_context
 from kpybroker.tls.settings import TlsSettings

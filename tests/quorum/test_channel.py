@@ -49,6 +49,7 @@ class PlayedReplica:
         *,
         api_version: int | None = None,
         principal: Principal = ANONYMOUS,
+        client_id: str = "",
     ) -> None:
         assert api_version is None
         assert principal == ANONYMOUS

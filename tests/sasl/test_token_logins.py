@@ -29,7 +29,7 @@ class Tokens(dict[str, Any]):
         self[token_id] = SimpleNamespace(owner=owner, expiration_timestamp=expiry_ms, max_timestamp=max_ms)
 
     def log_in(self, mechanism: ScramMechanism, token_id: str, password: str, *, by_token: bool = True) -> ScramServer:
-        def find(name: str, is_token: bool) -> ScramLogin | None:  # noqa: FBT001 - the form of `Find`
+        def find(name: str, is_token: bool) -> ScramLogin | None:
             return self.logins.find(mechanism, name) if is_token else None
 
         server = ScramServer(mechanism, find, "server", b"secret")

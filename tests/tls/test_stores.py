@@ -7,11 +7,11 @@ from shutil import which
 from typing import Any
 
 import pytest
-from certificates import Authority
 from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import example, given
 from hypothesis import strategies as some
 
+from certificates import Authority
 from kpybroker.tls.contexts import client_context, server_context
 from kpybroker.tls.jks import read_jks
 from kpybroker.tls.settings import TlsError, TlsSettings

@@ -252,7 +252,7 @@ class ProduceCodec:
             name = topic.encode()
             body.append(_LENGTH.pack(len(name)) + name + _COUNT.pack(len(partitions)))
             body += partitions
-        body.append(_THROTTLE)
+        body.append(_COUNT.pack(answers.throttle_time_ms) if type(answers) is HintedAnswers else _THROTTLE)
         return b"".join(body)
 
 

@@ -9,7 +9,7 @@
 
 from collections.abc import Generator, Iterable
 
-from kpybroker.calls.call import Call
+from kpybroker.calls.call import Call, FetchThrottle
 from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import Entry
@@ -21,6 +21,7 @@ from kpybroker.serving.reading.lookup import find_replica
 from kpybroker.serving.reading.policy import Policy
 from kpybroker.serving.reading.remembered import RememberedAnswer
 from kpybroker.serving.reading.session_answer import SessionAnswer, must_not_wait
+from kpybroker.serving.reading.throttled import ThrottledAnswer
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
@@ -33,7 +34,7 @@ UNKNOWN = frozenset(
 STEP_ENTRIES = 8
 """The number of partitions that are read in one step of a request for many."""
 
-Answer = SessionAnswer | RememberedAnswer
+Answer = SessionAnswer | RememberedAnswer | ThrottledAnswer
 """The form in which it is answered."""
 
 
@@ -59,7 +60,7 @@ class Reader:
     def __init__(self, broker: Context, request: FetchRequest, policy: Policy, answer: Answer, call: Call) -> None:
         self.broker = broker
         self.policy = policy
-        self.answer = answer
+        self.answer: Answer = answer
         self.session = answer.session
         self.version = call.api_version
         self.listener_name = call.listener_name
@@ -68,6 +69,14 @@ class Reader:
         self.min_bytes = min(request.min_bytes, self.max_bytes)
         self._epoch = self.session.epoch
         self._parked = False
+        if call.throttle is not None and not policy.is_replica:
+            self._throttle(call, call.throttle)
+
+    def _throttle(self, call: Call, throttle: FetchThrottle) -> None:
+        """Obey the quotas of the client: an answer is small enough for them, and empty if they are violated."""
+        self.max_bytes = int(min(self.max_bytes, throttle.most_fetched_bytes(call)))
+        self.min_bytes = min(self.min_bytes, self.max_bytes)
+        self.answer = ThrottledAnswer(self.answer, self.broker.fetch_sessions, call, throttle)
 
     # Answering
 

@@ -1,0 +1,71 @@
+"""The answer to a client with a quota: empty if the client has to wait, and then nothing of it counts as sent.
+
+The partitions stay due in their session, so the client's next request reads them. A session that this request would
+have begun is not kept, as in Kafka.
+"""
+
+from kpybroker.calls.call import Call, FetchThrottle
+from kpybroker.fetch.session import NO_SESSION, Entry, Session
+from kpybroker.fetch.sessions import Sessions
+from kpybroker.serving.leader_hints import Node
+from kpybroker.serving.reading.policy import Policy
+from kpybroker.serving.reading.remembered import RememberedAnswer
+from kpybroker.serving.reading.session_answer import SessionAnswer
+from kpywire import error_codes
+from kpywire.messages.fetch import FetchResponse, PartitionData
+
+FRAME_BYTES = 16
+PARTITION_BYTES = 48
+"""The approximate size of an answer for one partition, without its records."""
+
+
+class ThrottledAnswer:
+    """Another form of answer behind the quotas of its client."""
+
+    __slots__ = ("_answer", "_call", "_sessions", "_throttle", "incremental", "partitions", "session")
+
+    def __init__(
+        self, answer: "SessionAnswer | RememberedAnswer | ThrottledAnswer", sessions: Sessions, call: Call,
+        throttle: FetchThrottle,
+    ) -> None:  # fmt: skip
+        self._answer = answer
+        self._sessions = sessions
+        self._call = call
+        self._throttle = throttle
+        self.incremental: bool = answer.incremental
+        self.session: Session = answer.session
+        self.partitions: dict[Entry, PartitionData] = answer.partitions
+
+    @property
+    def nodes(self) -> dict[int, Node] | None:
+        """The leaders that the answer names as hints."""
+        return self._answer.nodes
+
+    @nodes.setter
+    def nodes(self, nodes: dict[int, Node] | None) -> None:
+        self._answer.nodes = nodes
+
+    def leaves_out(self, entry: Entry, answer: PartitionData) -> bool:
+        """Whether a partition is left out of the answer."""
+        return self._answer.leaves_out(entry, answer)
+
+    def response(self, policy: Policy) -> FetchResponse:
+        """The response, which is empty if the client has to wait."""
+        size = FRAME_BYTES
+        for answer in self.partitions.values():
+            size += PARTITION_BYTES + len(answer.records or b"")
+        throttle_ms = self._throttle.fetched(self._call, size)
+        if throttle_ms <= 0:
+            return self._answer.response(policy)
+        session = self.session
+        for entry, answer in self.partitions.items():
+            if answer.records:
+                answer.records, entry.held_back = b"", True
+        if not self.incremental and session.id != NO_SESSION:
+            self._sessions.end(session)
+        return FetchResponse(
+            throttle_time_ms=throttle_ms,
+            error_code=error_codes.NONE,
+            session_id=session.id if self.incremental else NO_SESSION,
+            responses=[],
+        )
