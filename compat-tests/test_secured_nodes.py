@@ -99,7 +99,7 @@ def read(nodes: list[BrokerProcess], topic: str, partition: int, count: int) -> 
     try:
         found: list[int] = []
         while len(found) < count:
-            messages = consumer.consume(count, PATIENCE_S)
+            messages = consumer.consume(count - len(found), PATIENCE_S)
             assert messages
             found += [int(message.value() or b"") for message in messages if message.error() is None]
         return found

@@ -164,7 +164,9 @@ class LoggingIn:
         if login.state is State.RAW:
             connection.least_frame_bytes = 0
         response = SaslHandshakeResponse(error_code=answer.error_code, mechanisms=list(stage.terms.exchanges))
-        return self._answer(connection, answer, _reply(header, response))
+        # As in Kafka, a reauthentication that fails here has no answer.
+        reply = None if answer.failure and login.user else _reply(header, response)
+        return self._answer(connection, answer, reply)
 
     def _authenticate(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         request = decode(SaslAuthenticateRequest, header.api_version, frame, header.end)

@@ -78,7 +78,8 @@ class Answer(NamedTuple):
     """The answer to a request of the login."""
 
     error_code: int = NONE
-    text: str | None = None
+    text: str = ""
+    """The words for the client; empty if there is no error, as in Kafka."""
     token: bytes = b""
     lifetime_ms: int = 0
     """The time after which the client has to authenticate again; 0 for never."""

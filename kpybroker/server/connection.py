@@ -525,7 +525,10 @@ class Connection(Debtor):
             self._is_blocked = True
             # While a thread reads for the outbox there is nothing to write.
             self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
-            self.server.backlog.hold(self, Held(self.outbox.held_bytes, self.outbox.held_files))
+            self.server.backlog.hold(self, self._held())
+
+    def _held(self) -> Held:
+        return Held(self.outbox.held_bytes + self.channel.held_bytes, self.outbox.held_files)
 
     def _may_answer(self) -> bool:
         """Whether everything that the replies acknowledge is written to the logs."""
