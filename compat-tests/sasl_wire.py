@@ -1,4 +1,4 @@
-"""What a listener with SASL answers, byte by byte: cases to be played against a broker, each with what it must see.
+"""The answers of a listener with SASL, byte by byte: cases to be played against a broker, with all that must be seen.
 
 The rows are those of ``SaslServerAuthenticator`` and of sessions (KIP-368). `properties` configures three listeners
 beside the plain one: one without sessions, one with long and one with brief ones.
@@ -32,6 +32,8 @@ SECURED, SESSIONS, BRIEF = LISTENERS = ("SECURED", "SESSIONS", "BRIEF")
 MECHANISMS: Final = ["PLAIN", "SCRAM-SHA-256"]
 MOST_BYTES: Final = 10_000
 LONG_MS, BRIEF_MS = 3_600_000, 300
+RENEWED_MS: Final = 1_300
+"""With SCRAM, so that a client may begin a reauthentication after 90 % of it: a second has passed then."""
 CLOSED: Final = "closed"
 INVALID: Final = "Authentication failed: Invalid username or password"
 GENERIC: Final = (
@@ -54,6 +56,7 @@ def properties() -> dict[str, str]:
         f"listener.name.{SESSIONS.lower()}.connections.max.reauth.ms": str(LONG_MS),
         f"listener.name.{BRIEF.lower()}.connections.max.reauth.ms": str(BRIEF_MS),
     }
+    found[f"listener.name.{BRIEF.lower()}.scram-sha-256.connections.max.reauth.ms"] = str(RENEWED_MS)
     for name in LISTENERS:
         prefix = f"listener.name.{name.lower()}"
         users = f'user_{USER}="{PASSWORD}" user_admin="secret"'
@@ -131,7 +134,7 @@ class Wire:
 
 
 class Case(NamedTuple):
-    """What is done on a connection to a listener, and all that must be seen."""
+    """The steps of a client on a connection to a listener, and all that must be seen."""
 
     name: str
     listener: str
@@ -278,7 +281,7 @@ CASES: Final = [
 
 
 def seen(case: Case, ports: Ports) -> list[Any]:
-    """What is seen when a case is played."""
+    """Play a case. Return all that was seen."""
     wire = Wire(ports[case.listener])
     try:
         return case.play(wire)
