@@ -124,8 +124,8 @@ class Node:
         Raises StartRefused, StorageError or OSError with one clear line.
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
-        self.encryption = read_keys(config, platform)
         platform.ways.load_keys(config)
+        self.encryption = read_keys(config, platform)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)

@@ -129,10 +129,12 @@ def _has_tls(config: "BrokerConfig") -> bool:
 def _check_logins(config: "BrokerConfig") -> None:
     """Raise ConfigError if clients could not log in, or not as the owner wants, on a listener with SASL."""
     with_sasl = [listener for listener in config.listeners if listener.protocol.startswith("SASL_")]
+    # A broker logs in to listeners of controllers, which it does not have itself.
+    names = [name.lower() for name, protocol in config.listener_protocols.items() if protocol.startswith("SASL_")]
     for name in config.originals:
         if name.startswith("listener.name.") and name.endswith(_OF_LISTENER):
             of = name.removeprefix("listener.name.").partition(".")[0]
-            if of not in (listener.name.lower() for listener in with_sasl):
+            if of not in names:
                 raise ConfigError(f"{name}: there is no listener {of!r} that uses SASL")
     if not with_sasl:
         return

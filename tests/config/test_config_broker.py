@@ -187,7 +187,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"listeners": "SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SSL"},
             {
                 "listeners": "A://:1",
                 "listener.security.protocol.map": "A:SASL_PLAINTEXT",

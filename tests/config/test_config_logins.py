@@ -60,7 +60,7 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ({MECHANISMS: "plain"}, "the mechanism 'plain' of the listener SECURED is not known"),
         ({MECHANISMS: ""}, "nobody could log in"),
         ({"listener.name.plaintext.plain.sasl.jaas.config": JAAS}, "no listener 'plaintext' that uses SASL"),
-        ({"listener.name.other.plain.sasl.jaas.config": JAAS}, "no listener 'other' that uses SASL"),
+        ({"listener.name.nowhere.plain.sasl.jaas.config": JAAS}, "no listener 'nowhere' that uses SASL"),
         ({"listener.name.secured.plane.connections.max.reauth.ms": "1"}, "'plane' is no mechanism"),
         ({"sasl.server.callback.handler.class": "org.example.Handler"}, "cannot be loaded"),
         ({"listener.name.secured.plain.sasl.server.callback.handler.class": "org.example.Handler"}, "not available"),
