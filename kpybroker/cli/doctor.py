@@ -32,10 +32,11 @@ Check = Callable[[], Iterable[Finding]]
 def command(http: str | None, write: bool, patience_s: float, as_json: bool, server: str) -> None:
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
-    Looks at advertised addresses, clients that never come back to them, clocks, limits on files and connections, disks
-    and log directories, corrupt batches, configs and ACLs without effect, partitions, groups that rebalance without an
-    end and clients that ask for metadata without a pause. A group that rebalances gets some PATIENCE before it counts
-    as stuck; groups with members are watched for that long. The exit code is 4 if there is a problem.
+    Looks at advertised addresses, certificates and logins of listeners, clients that never come back to them, clocks,
+    limits on files and connections, disks and log directories, corrupt batches, configs and ACLs without effect,
+    partitions, groups that rebalance without an end and clients that ask for metadata without a pause. A group that
+    rebalances gets some PATIENCE before it counts as stuck; groups with members are watched for that long. The exit
+    code is 4 if there is a problem.
     """
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
@@ -69,6 +70,7 @@ def _findings(client: Client, http: str | None, *, write: bool, patience_s: floa
         yield _unknown("brokers", error)
     checks: dict[str, Check] = {
         "metrics page": lambda: examination.unread(client, http),
+        "listeners": lambda: examination.listeners(client, found),
         "clients that never come back": lambda: examination.newcomers(found),
         "process": lambda: examination.process(found),
         "log directories": lambda: examination.storage(client),

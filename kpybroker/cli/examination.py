@@ -110,6 +110,20 @@ def brokers(client: Client, http: str | None) -> list[Broker]:
     return found
 
 
+def listeners(client: Client, found: list[Broker]) -> Iterator[Finding]:
+    """Certificates and logins of the listeners that have any."""
+    from kpybroker.cli.listener_examination import listeners
+
+    configs: dict[int, tuple[str, int, dict[str, str | None]]] = {}
+    for broker in found:
+        try:
+            values = _config_values(client, broker.node_id)
+        except (KafkaError, Unreachable):
+            values = {}
+        configs[broker.node_id] = (broker.host, broker.port, values)
+    yield from listeners(configs, client.settings.protocol)
+
+
 def unread(client: Client, http: str | None) -> Iterator[Finding]:
     """Whether the page that the user named could not be read at all. Others may still be found."""
     if http is None:

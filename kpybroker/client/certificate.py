@@ -5,7 +5,10 @@ Reading one that is not trusted takes the library ``cryptography``; without it n
 
 import contextlib
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from cryptography.x509 import Extensions
 
 
 class Certificate(NamedTuple):
@@ -36,14 +39,14 @@ def of_der(der: bytes) -> Certificate | None:
         return Certificate(
             found.subject.rfc4514_string(),
             found.issuer.rfc4514_string(),
-            _names(found.extensions) if found.extensions else (),
+            _names(found.extensions),
             found.not_valid_before_utc,
             found.not_valid_after_utc,
         )
     return None
 
 
-def _names(extensions: "x509.Extensions") -> tuple[str, ...]:  # type: ignore[name-defined] # noqa: F821
+def _names(extensions: "Extensions") -> tuple[str, ...]:
     from cryptography import x509
 
     try:

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from kpybroker.client.conversation import CLIENT_ID, SIZE, SOFTWARE, Conversation
 from kpybroker.errors import KafkaError
-from kpywire import error_codes
+from kpywire import api, error_codes
 from kpywire.errors import Malformed
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
@@ -18,6 +18,13 @@ PATIENCE_S: Final = 1.0
 ANY_VERSION: Final = 0
 HANDSHAKE_VERSION: Final = 1
 _FAILURES = (OSError, KafkaError, Malformed)
+
+
+def unverified_context() -> ssl.SSLContext:
+    """A context that trusts everybody. Nothing secret may be sent over it."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def is_http(host: str, port: int) -> bool:
@@ -33,8 +40,7 @@ def is_http(host: str, port: int) -> bool:
 
 def is_tls(host: str, port: int) -> bool:
     """Whether the server answers a TLS hello, with a handshake or an alert."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = unverified_context()
     try:
         with _connected(host, port) as peer, context.wrap_socket(peer, server_hostname=host):
             return True
@@ -69,8 +75,7 @@ def mechanisms(host: str, port: int, context: ssl.SSLContext | None = None) -> l
 
 def certificate(host: str, port: int) -> bytes | None:
     """The certificate that the server shows, as DER, trusted or not."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context = unverified_context()
     try:
         with _connected(host, port) as raw, context.wrap_socket(raw, server_hostname=host) as encrypted:
             return encrypted.getpeercert(binary_form=True)
@@ -85,10 +90,9 @@ def _connected(host: str, port: int) -> socket.socket:
 def _mechanisms(peer: socket.socket) -> list[str]:
     conversation = Conversation("", CLIENT_ID)
     conversation.greeted(_ask(peer, conversation, SOFTWARE, ANY_VERSION))
-    request = SaslHandshakeRequest(mechanism="")
-    if conversation.version(SaslHandshakeRequest.KEY) < HANDSHAKE_VERSION:  # type: ignore[attr-defined]
+    if not conversation.serves(api.SASL_HANDSHAKE, HANDSHAKE_VERSION):
         return []
-    answer = _ask(peer, conversation, request, HANDSHAKE_VERSION)
+    answer = _ask(peer, conversation, SaslHandshakeRequest(mechanism=""), HANDSHAKE_VERSION)
     return sorted(answer.mechanisms) if answer.error_code == error_codes.UNSUPPORTED_SASL_MECHANISM else []
 
 

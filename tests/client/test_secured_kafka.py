@@ -2,6 +2,7 @@
 for each mistake."""
 
 import asyncio
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -60,7 +61,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secured]:
     authority = Authority()
     authority.save(directory / "ca.pem")
     Authority("Another authority").save(directory / "other.pem")
-    server = authority.issue("server", ["localhost"]).save_pkcs12(directory / "server.p12", "server-secret")
+    server = authority.issue("server", ["localhost"], days=(-1, 60)).save_pkcs12(
+        directory / "server.p12", "server-secret"
+    )
     expired = authority.issue("server", ["localhost"], days=(-3, -1)).save_pkcs12(
         directory / "old.p12", "server-secret"
     )
@@ -178,6 +181,22 @@ def test_each_mistake_is_one_line_that_says_what_to_change(node: Secured) -> Non
     unchecked = right | {"ssl.endpoint.identification.algorithm": ""}
     assert node.run(node.sasl_ssl, unchecked, "topics", "list", host="127.0.0.1").exit_code == 0
     assert f"the certificate of localhost:{node.expired} expired on 20" in said(node.expired, tls)
+
+
+def test_the_doctor_dials_each_listener(node: Secured) -> None:
+    result = node.run(node.sasl_ssl, node.login(), "doctor", "--patience", "0", "--json")
+    assert result.exit_code == 4
+    found = [each["message"] for each in json.loads(result.stdout) if each["check"] == "listeners"]
+
+    def about(name: str) -> str:
+        (message,) = (each for each in found if f"listener {name}:" in each)
+        return message
+
+    assert "certificate for localhost, issued by CN=Test authority, valid until" in about("SASL_SSL")
+    assert about("SASL_SSL").endswith("; logins by PLAIN, SCRAM-SHA-512")
+    assert about("SASL").endswith(": logins by PLAIN")
+    assert "expired on 20" in about("EXPIRED")
+    assert len(found) == 4
 
 
 def protection(properties: dict[str, str]) -> Protection:
