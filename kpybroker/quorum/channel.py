@@ -88,8 +88,6 @@ class _Call:
 
     def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
         self.request = request
-        self.principal = ANONYMOUS
-        self.client_id = ""
         self.reply = reply
         self.api_version = api_version
         self.deadline_ms = deadline_ms
