@@ -19,7 +19,7 @@ from kpywire import error_codes
 _UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Period(click.ParamType):
+class Period(click.ParamType[int]):
     """``7d``, ``12h``, ``30min``, ``90s`` or ``500ms``, in ms."""
 
     name = "period"
@@ -31,7 +31,7 @@ class Period(click.ParamType):
         return int(found[1]) * _UNITS_MS[found[2]]
 
 
-class PrincipalType(click.ParamType):
+class PrincipalType(click.ParamType[Principal]):
     """``User:alice``; the type User may be left out."""
 
     name = "principal"
@@ -86,7 +86,9 @@ def create(
     if as_json:
         show_json(_as_dict(token, with_hmac=True))
         return
-    click.echo(f"Token {token.token_id} of {token.owner}, expires {_date(token.expires_ms)}, ends {_date(token.ends_ms)}")
+    click.echo(
+        f"Token {token.token_id} of {token.owner}, expires {_date(token.expires_ms)}, ends {_date(token.ends_ms)}"
+    )
     click.echo(f"HMAC {_hmac(token)}")
 
 
@@ -122,7 +124,12 @@ def expire(token_id: str, period_ms: int | None, server: str) -> None:
 
 @command.command("list")
 @click.option(
-    "--owner", "owners", type=PRINCIPAL, multiple=True, metavar="USER", help="List only tokens of this user. Repeatable."
+    "--owner",
+    "owners",
+    type=PRINCIPAL,
+    multiple=True,
+    metavar="USER",
+    help="List only tokens of this user. Repeatable.",
 )
 @click.option("--show-hmac", is_flag=True, help="Print the HMACs, which are secrets.")
 @json_output

@@ -66,7 +66,9 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     made = Broker(tmp_path_factory.mktemp("users"))
     try:
         for user in ("alice", "bob"):
-            set_ = made.run("users", "set", user, "-m", "SCRAM-SHA-256", "--password-file", "-", stdin=f"{user}-secret\n")
+            set_ = made.run(
+                "users", "set", user, "-m", "SCRAM-SHA-256", "--password-file", "-", stdin=f"{user}-secret\n"
+            )
             assert set_.exit_code == 0, set_.output
         yield made
     finally:

@@ -243,5 +243,3 @@ def test_kafka_decides_the_same_at_every_step(kafka: AskedOracle) -> None:
         twins = Twins(kafka, Random(seed))
         for _ in range(60):
             twins.play()
-
-
