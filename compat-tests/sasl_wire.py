@@ -1,4 +1,4 @@
-"""What a listener with SASL answers, byte by byte: cases to be played against a broker, each with what it must see.
+"""The answers of a listener with SASL, byte by byte: cases to be played against a broker, with all that must be seen.
 
 The rows are those of ``SaslServerAuthenticator`` and of sessions (KIP-368). `properties` configures three listeners
 beside the plain one: one without sessions, one with long and one with brief ones.
@@ -134,7 +134,7 @@ class Wire:
 
 
 class Case(NamedTuple):
-    """What is done on a connection to a listener, and all that must be seen."""
+    """The steps of a client on a connection to a listener, and all that must be seen."""
 
     name: str
     listener: str
@@ -281,7 +281,7 @@ CASES: Final = [
 
 
 def seen(case: Case, ports: Ports) -> list[Any]:
-    """What is seen when a case is played."""
+    """Play a case. Return all that was seen."""
     wire = Wire(ports[case.listener])
     try:
         return case.play(wire)

@@ -42,7 +42,7 @@ class State(Enum):
 
 
 class Verdict(Enum):
-    """What to do with a request."""
+    """The ways to treat a request."""
 
     SERVE = "serve"
     """Serve it like any other request."""
@@ -117,7 +117,7 @@ class Login:
         return self._expires_ms is not None
 
     def judge(self, api_key: int, now_ms: float) -> Verdict:
-        """What to do with a request of this kind. ``now_ms`` is of the clock that never goes back."""
+        """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back."""
         state = self.state
         if state is State.DONE:
             expires_ms = self._expires_ms

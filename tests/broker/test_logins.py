@@ -2,6 +2,7 @@
 
 import logging
 import socket
+import struct
 from collections.abc import Iterator
 from contextlib import ExitStack
 
@@ -51,7 +52,8 @@ def add_scram_user(node: RunningNode, mechanism: scram.ScramMechanism, name: str
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     listeners = [f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *sasl_wire.LISTENERS)]
     directory = str(tmp_path_factory.mktemp("logins"))
-    node = RunningNode({**sasl_wire.properties(), "listeners": ",".join(listeners), "log.dirs": directory})
+    further = {"log.dirs": directory, "connection.failed.authentication.delay.ms": "5"}
+    node = RunningNode({**sasl_wire.properties(), "listeners": ",".join(listeners), **further})
     try:
         add_scram_user(node, scram.SCRAM_SHA_256, sasl_wire.USER, sasl_wire.PASSWORD)
         yield node
@@ -124,6 +126,17 @@ def test_every_other_api_is_refused_in_the_middle_of_a_login(
         assert set(codes) <= {ILLEGAL_SASL_STATE}
     assert wire.is_closed()
     assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_half_open_logins_hold_little_memory(node: RunningNode) -> None:
+    server = node.node.server
+    assert server is not None
+    with ExitStack() as opened:
+        clients = [opened.enter_context(RawClient(node.node.ports[sasl_wire.SECURED])) for _ in range(50)]
+        for client in clients:
+            client.sock.sendall(struct.pack(">i", sasl_wire.MOST_BYTES) + bytes(5))
+        eventually(lambda: len(server.budget.owners()) >= 50, "the beginnings of frames")
+        assert server.budget.used_bytes <= 50 * 128
 
 
 def test_a_login_that_is_never_finished_is_closed(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
