@@ -28,6 +28,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption("--hostile-kpybroker", metavar="PATH", help="the command to attack, of another environment")
     group.addoption("--hostile-seed", type=int, default=20_261_120, help="what generated attacks follow from")
+    group = parser.getgroup("authorization")
+    group.addoption("--acl-decisions", type=int, default=60_000, help="how many decisions beside Kafka's authorizer")
     group = parser.getgroup("compaction")
     group.addoption("--cleaner-histories", type=int, default=2, help="how many of each kind beside Kafka's cleaner")
     group.addoption("--cleaner-seed", type=int, default=1, help="the seed of the first of them")

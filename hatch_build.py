@@ -22,9 +22,9 @@ Dispatcher, connections and poller save a tenth of the CPU of a request that com
 those that come together (row small-requests); the way of a coordinator's decision into its log, from journal to
 record, a quarter of a transaction (row transactions-100-1). Groups are compiled for the rows commit-50 and
 rebalance-1000, Fetch and what it looks up in a log for drain, what controllers decide on topics for topics-1000 (an
-eighth). Logs are compacted in less than half the time (python -m
-benchmarks.compaction). The way from a start to open logs, from the records of partitions to recovery, is compiled for
-restart-partitions-1000: a fifth of its CPU.
+eighth). A remembered decision of the authorizer takes 0.25 µs instead of 0.36. Logs are compacted in less than half
+the time (python -m benchmarks.compaction). The way from a start to open logs, from the records of partitions to
+recovery, is compiled for restart-partitions-1000: a fifth of its CPU.
 
 Invariant: no file of the checkout is touched; compiling happens in a temporary copy.
 """
@@ -44,11 +44,14 @@ ASKED_BY = "KPYBROKER_COMPILE"
 COMPILERS = ["mypy>=2.4", "setuptools>=65"]
 PACKAGES = ("kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
+    "kpybroker.authorization.authorizer",
+    "kpybroker.authorization.index",
     "kpybroker.calls.call",
     "kpybroker.calls.client",
     "kpybroker.calls.deferred",
     "kpybroker.calls.gathered",
     "kpybroker.calls.pending",
+    "kpybroker.calls.principal",
     "kpybroker.controller.large_batch",
     "kpybroker.controller.partition_change",
     "kpybroker.controller.state",

@@ -81,6 +81,9 @@ class Coordinators(NamedTuple):
 class Broker:
     """A broker, made last of finished parts."""
 
+    is_controller_role = False
+    """Whether requests are guarded as on the listeners of a controller."""
+
     def __init__(
         self,
         config: BrokerConfig,

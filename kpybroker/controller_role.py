@@ -19,6 +19,9 @@ from kpybroker.quorum.host import QuorumHost
 class ControllerRole:
     """The context of a controller. ``controller`` is this node's own, active or not."""
 
+    is_controller_role = True
+    """Whether requests are guarded as on the listeners of a controller."""
+
     def __init__(
         self,
         config: BrokerConfig,

@@ -164,6 +164,7 @@ class Node:
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
+        security.caught_up()
         if broker is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
             await self._join(broker)

@@ -48,7 +48,8 @@ def _cluster(
     config: BrokerConfig, platform: Platform, quorum: QuorumHost, lifecycle: Lifecycle, security: Security
 ) -> Cluster:
     # What clients ask may take its time; heartbeats and in-sync sets must not wait behind it.
-    forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms)
+    treatment = security.forwarding(config, quorum.image)
+    forwarding = build_channel(config, platform, quorum, "forwarding", config.request_timeout_ms, treatment)
     nodes = Nodes(quorum.image, config.inter_broker_listener_name, platform.broker_peers(config, "brokers"))
     platform.ends.callback(nodes.close)
     return Cluster(forwarding, nodes, lifecycle, security.authorizer)

@@ -9,7 +9,7 @@ from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.config.endpoints import protocol_id
 from kpybroker.controller.broker_config_rules import BrokerConfigRules
 from kpybroker.controller.state import Settings, TokenSettings
-from kpybroker.quorum.channel import ControllerChannel
+from kpybroker.quorum.channel import OPEN, ControllerChannel, Forwarding
 from kpybroker.quorum.host import Identity, QuorumConfig, QuorumHost, Timings
 from kpybroker.quorum.membership import Membership
 from kpybroker.quorum.metadata_log import MetadataLog
@@ -53,13 +53,18 @@ def _host(config: BrokerConfig, platform: Platform, stored: StoredNode, identity
 
 
 def build_channel(
-    config: BrokerConfig, platform: Platform, quorum: QuorumHost, purpose: str, most_ms: int
+    config: BrokerConfig,
+    platform: Platform,
+    quorum: QuorumHost,
+    purpose: str,
+    most_ms: int,
+    forwarding: Forwarding = OPEN,
 ) -> ControllerChannel:
     """A way to the active controller, with connections of its own, so that nothing waits behind requests on another
     way."""
     timeout_ms = min(most_ms, config.request_timeout_ms, config["controller.socket.timeout.ms"])
     peers = platform.controller_peers(config, purpose, timeout_ms)
-    channel = ControllerChannel(platform.scheduler, quorum, peers, timeout_ms)
+    channel = ControllerChannel(platform.scheduler, quorum, peers, timeout_ms, forwarding)
     platform.ends.callback(channel.close)
     return channel
 

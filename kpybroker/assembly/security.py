@@ -3,20 +3,27 @@
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.calls.principal import parse_principal
+from kpybroker.config import authorizer_configs
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.config.definition import ConfigError
 from kpybroker.config.delegation_tokens import token_secret
 from kpybroker.config.endpoints import Listener
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
+from kpybroker.quorum.channel import Forwarding
 from kpybroker.quorum.host import QuorumHost
 from kpybroker.server.channel import OpenChannel, plain_channel
 from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
     from kpybroker.assembly.logins import FindToken, Logins
+
+
+class Subject(NamedTuple):
+    """The controller of this process, as guards see it."""
+
+    authorizer: Authorizer | None
+    image: MetadataImage
 
 
 class Security(NamedTuple):
@@ -26,6 +33,21 @@ class Security(NamedTuple):
     """None if everybody may do everything."""
     logins: "Logins | None" = None
     """None if no listener demands a login."""
+
+    def caught_up(self) -> None:
+        """Note that everything committed when this node started is known. Until then only super users are served, on
+        the listeners that other nodes need early."""
+        if self.authorizer is not None:
+            self.authorizer.awaits_acls = False
+
+    def forwarding(self, config: BrokerConfig, image: MetadataImage) -> Forwarding:
+        """The treatment of requests that the broker forwards to the controller."""
+        authorizer = self.authorizer
+        if authorizer is not None:
+            from kpybroker.guards.stage import admit_to  # not of a plain start
+
+            return Forwarding(admit_to(Subject(authorizer, image)), in_envelopes=True)
+        return Forwarding(in_envelopes=any(listener.protocol != "PLAINTEXT" for listener in config.listeners))
 
     def channel_of(self, listener: Listener) -> OpenChannel:
         """The function that makes the channels of a listener's connections."""
@@ -49,6 +71,7 @@ def build_security(config: BrokerConfig, quorum: QuorumHost) -> Security:
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
+        authorizer.awaits_acls = True
 
         def changed(image: MetadataImage, delta: MetadataDelta) -> None:
             acls = delta.kept.get("acls")
@@ -92,12 +115,9 @@ def _find_token(config: BrokerConfig, quorum: QuorumHost) -> "FindToken":
 
 
 def _authorizer(config: BrokerConfig) -> Authorizer | None:
-    if not config["authorizer.class.name"]:
+    if not config[authorizer_configs.AUTHORIZER]:
         return None
-    names = [name.strip() for name in config.originals.get("super.users", "").split(";")]
-    try:
-        super_users = frozenset(parse_principal(name) for name in names if name)
-    except ValueError as error:
-        raise ConfigError(f"super.users: {error}") from None
-    allows = config.originals.get("allow.everyone.if.no.acl.found", "false").strip().lower() == "true"
-    return Authorizer(super_users, allows_without_acl=allows)
+    return Authorizer(
+        authorizer_configs.super_users(config.originals),
+        allows_without_acl=authorizer_configs.allows_without_acl(config.originals),
+    )

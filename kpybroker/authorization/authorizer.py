@@ -3,13 +3,46 @@
 Super users may do everything. Of the ACLs whose pattern covers the resource, those count that name the principal, the
 address and the operation. A DENY among them denies, else an ALLOW allows. Where no ACL covers the resource at all,
 ``allow.everyone.if.no.acl.found`` decides.
+
+Decisions are remembered until an ACL changes. Invariant: what is remembered is what would be decided now, and its size
+is bounded, whatever names clients ask for.
 """
 
 from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
+from kpybroker.authorization.index import NOBODYS, AclIndex, Who, who
 from kpybroker.authorization.resources import IMPLIED_BY, WILDCARD, Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.principal import EVERYONE, USER, Principal
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.principal import EVERYONE, Principal
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
+
+MOST_REMEMBERED: Final = 50_000
+"""The number of decisions that are remembered; then all are forgotten."""
+LONGEST_REMEMBERED: Final = 256
+"""The length of the longest name that is remembered, in characters. No topic has a longer one."""
+_PROBED_NAME: Final = "hardcode"
+"""The resource that Kafka asks about where any will do (``Authorizer.authorizeByResourceType``)."""
+_EVERYONE: Final = who(EVERYONE)
+
+
+class Rule(NamedTuple):
+    """The rule that decides (``StandardAuthorizerData.MatchingRule``). ``name`` is Kafka's, ``acl`` is the matching
+    one."""
+
+    allows: bool
+    name: str
+    acl: Acl | None = None
+
+    def __str__(self) -> str:
+        return self.name if self.acl is None else f"{self.name}(acl={described(self.acl)})"
+
+
+SUPER_USER: Final = Rule(name="SuperUser", allows=True)
+DEFAULT_ALLOW: Final = Rule(name="DefaultAllow", allows=True)
+DEFAULT_DENY: Final = Rule(name="DefaultDeny", allows=False)
+
+_Asker = tuple[Principal, str, Operation, ResourceType]
 
 
 class Authorizer:
@@ -19,34 +52,155 @@ class Authorizer:
         """``allows_without_acl``: ``allow.everyone.if.no.acl.found``."""
         self.super_users = super_users
         self.allows_without_acl = allows_without_acl
-        self._acls: Mapping[bytes, Acl] = {}
+        self.awaits_acls = False
+        """Whether the ACLs are still being loaded. Only super users are served then."""
+        self.allowed_count = 0
+        self.denied_count = 0
+        self._acls: dict[bytes, Acl] = {}
+        self._indexes: dict[int, AclIndex] = {}
+        self._rules: dict[_Asker, dict[str, Rule]] = {}
+        self._remembered = 0
+        self._any: dict[_Asker, bool] = {}
+
+    @property
+    def acl_count(self) -> int:
+        """The number of ACLs."""
+        return len(self._acls)
 
     def acls_changed(self, acls: Mapping[bytes, Acl], changed: Iterable[bytes]) -> None:
         """Decide by these ACLs from now on; ``changed`` are the ids of those that came, went or changed."""
-        del changed
-        self._acls = acls
+        for acl_id in changed:
+            before, after = self._acls.pop(acl_id, None), acls.get(acl_id)
+            if before is not None:
+                self._index(before).remove(acl_id, before)
+            if after is not None:
+                self._acls[acl_id] = after
+                self._index(after).add(acl_id, after)
+        self._forget()
 
     def allows(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> bool:
         """Whether a principal at an address may do this with the resource of this type and name."""
-        if principal in self.super_users:
+        return self.decide(principal, host, operation, kind, name).allows
+
+    def decide(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
+        """The rule that allows or denies this; the decision is counted. Raises CloseConnection while ACLs are loaded,
+        since that has no error code and a client should come again."""
+        asker = (principal, host, operation, kind)
+        known = self._rules.get(asker)
+        rule = None if known is None else known.get(name)
+        if rule is None:
+            rule = self._decided(principal, host, operation, kind, name)
+            self._remember(asker, name, rule)
+        if rule.allows:
+            self.allowed_count += 1
+        else:
+            self.denied_count += 1
+        return rule
+
+    def allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+        """Whether a principal at an address may do this with any resource of a type
+        (``Authorizer.authorizeByResourceType``).
+
+        An ALLOW counts unless a DENY covers all that it allows. As in Kafka, no operation is implied by another here.
+        """
+        if self.decide(principal, host, operation, kind, _PROBED_NAME).allows:
             return True
-        covering = [acl for acl in self._acls.values() if acl.resource_type == kind and _covers(acl, name)]
+        asker = (principal, host, operation, kind)
+        verdict = self._any.get(asker)
+        if verdict is None:
+            verdict = self._allows_any(principal, host, operation, kind)
+            if len(self._any) >= MOST_REMEMBERED:
+                self._any.clear()
+            self._any[asker] = verdict
+        return verdict
+
+    def _decided(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
+        if principal in self.super_users:
+            return SUPER_USER
+        if self.awaits_acls:
+            raise CloseConnection("the ACLs are not loaded yet, and only super users are served until then")
+        index = self._indexes.get(kind)
+        covering = [] if index is None else index.covering(name)
         if not covering:
-            return self.allows_without_acl
-        about = [acl for acl in covering if _names(acl, principal, host)]
-        if any(acl.permission_type == Permission.DENY and acl.operation in (operation, Operation.ALL) for acl in about):
+            return DEFAULT_ALLOW if self.allows_without_acl else DEFAULT_DENY
+        principals = _principals(principal)
+        denying, allowing = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
+        first: Acl | None = None
+        for pattern in covering:
+            about = [each for one in principals for each in pattern.get(one, NOBODYS).values()]
+            for acl in sorted(about, key=_order) if len(about) > 1 else about:
+                if acl.host not in (host, WILDCARD):
+                    continue
+                if acl.permission_type == Permission.DENY:
+                    if acl.operation in denying:
+                        return Rule(name="MatchingAcl", allows=False, acl=acl)
+                elif first is None and acl.permission_type == Permission.ALLOW and acl.operation in allowing:
+                    first = acl
+        return DEFAULT_DENY if first is None else Rule(name="MatchingAcl", allows=True, acl=first)
+
+    def _allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
+        index = self._indexes.get(kind)
+        if index is None:
             return False
-        enough = (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
-        return any(acl.permission_type == Permission.ALLOW and acl.operation in enough for acl in about)
+        principals = _principals(principal)
+        about = [
+            acl
+            for acl in index.of(principals)
+            if acl.host in (host, WILDCARD) and acl.operation in (operation, Operation.ALL)
+        ]
+        denied = {_pattern(acl) for acl in about if acl.permission_type == Permission.DENY}
+        allowed = {_pattern(acl) for acl in about if acl.permission_type == Permission.ALLOW}
+        everything = (PatternType.LITERAL, WILDCARD)
+        if everything in denied:
+            return False
+        return everything in allowed or any(not _is_dominated(pattern, denied) for pattern in allowed)
+
+    def _remember(self, asker: _Asker, name: str, rule: Rule) -> None:
+        if len(name) > LONGEST_REMEMBERED:
+            return
+        if self._remembered >= MOST_REMEMBERED:
+            self._forget()
+        self._remembered += 1
+        self._rules.setdefault(asker, {})[name] = rule
+
+    def _forget(self) -> None:
+        self._rules.clear()
+        self._any.clear()
+        self._remembered = 0
+
+    def _index(self, acl: Acl) -> AclIndex:
+        index = self._indexes.get(acl.resource_type)
+        if index is None:
+            index = self._indexes[acl.resource_type] = AclIndex()
+        return index
 
 
-def _covers(acl: Acl, name: str) -> bool:
-    if acl.pattern_type == PatternType.PREFIXED:
-        return name.startswith(acl.resource_name)
-    return acl.resource_name in (name, WILDCARD)
+def described(acl: Acl) -> str:
+    """An ACL in Kafka's words (``StandardAcl.toString``)."""
+    return (
+        f"StandardAcl[resourceType={ResourceType.of(acl.resource_type).name}, resourceName={acl.resource_name}, "
+        f"patternType={PatternType.of(acl.pattern_type).name}, principal={acl.principal}, host={acl.host}, "
+        f"operation={Operation.of(acl.operation).name}, permissionType={Permission.of(acl.permission_type).name}]"
+    )
 
 
-def _names(acl: Acl, principal: Principal, host: str) -> bool:
-    if acl.host not in (host, WILDCARD):
-        return False
-    return acl.principal == str(principal) or (acl.principal == EVERYONE and principal.principal_type == USER)
+def _principals(principal: Principal) -> Iterable[Who]:
+    """The principals of ACLs that hold for this one. As in Kafka, ``User:*`` stands for principals of all types."""
+    return dict.fromkeys(((principal.principal_type, principal.name), _EVERYONE))
+
+
+def _order(acl: Acl) -> tuple[int, str, str]:
+    """The order in which Kafka reads the ACLs of a pattern (``StandardAcl.compareTo``)."""
+    return acl.operation, acl.principal, acl.host
+
+
+def _pattern(acl: Acl) -> tuple[int, str]:
+    return acl.pattern_type, acl.resource_name
+
+
+def _is_dominated(pattern: tuple[int, str], denied: set[tuple[int, str]]) -> bool:
+    """Whether a denied pattern covers everything that an allowed one does."""
+    pattern_type, name = pattern
+    if pattern_type == PatternType.LITERAL and pattern in denied:
+        return True
+    return any((PatternType.PREFIXED, name[:length]) in denied for length in range(1, len(name) + 1))

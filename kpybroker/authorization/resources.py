@@ -1,10 +1,24 @@
 """Kafka's codes for what ACLs are about: resource types, pattern types, operations and permissions."""
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, Self
 
 
-class ResourceType(IntEnum):
+class Code(IntEnum):
+    """A code of Kafka's. 0 is UNKNOWN in each of its enumerations, and so is a code of a later version."""
+
+    @classmethod
+    def of(cls, code: int) -> Self:
+        """The element with this code."""
+        return cls(code) if code in cls._value2member_map_ else cls(0)
+
+    @property
+    def pascal_name(self) -> str:
+        """The name as Kafka writes it for people: ``TransactionalId`` (``SecurityUtils.resourceTypeName``)."""
+        return "".join(word.capitalize() for word in self.name.split("_"))
+
+
+class ResourceType(Code):
     """``org.apache.kafka.common.resource.ResourceType``."""
 
     UNKNOWN = 0
@@ -17,7 +31,7 @@ class ResourceType(IntEnum):
     USER = 7
 
 
-class PatternType(IntEnum):
+class PatternType(Code):
     """``org.apache.kafka.common.resource.PatternType``. ACLs have LITERAL or PREFIXED; the others are for filters."""
 
     UNKNOWN = 0
@@ -27,7 +41,7 @@ class PatternType(IntEnum):
     PREFIXED = 4
 
 
-class Operation(IntEnum):
+class Operation(Code):
     """``org.apache.kafka.common.acl.AclOperation``."""
 
     UNKNOWN = 0
@@ -48,7 +62,7 @@ class Operation(IntEnum):
     TWO_PHASE_COMMIT = 15
 
 
-class Permission(IntEnum):
+class Permission(Code):
     """``org.apache.kafka.common.acl.AclPermissionType``."""
 
     UNKNOWN = 0
@@ -88,8 +102,12 @@ SUPPORTED_OPERATIONS: Final = {
         Operation.ALTER_CONFIGS,
         Operation.IDEMPOTENT_WRITE,
     ),
+    ResourceType.TRANSACTIONAL_ID: (Operation.DESCRIBE, Operation.WRITE, Operation.TWO_PHASE_COMMIT),
+    ResourceType.DELEGATION_TOKEN: (Operation.DESCRIBE,),
+    ResourceType.USER: (Operation.CREATE_TOKENS, Operation.DESCRIBE_TOKENS),
 }
-"""The operations that the authorized-operations fields of responses can name (``AclEntry.supportedOperations``)."""
+"""The operations that mean something for a resource (``AclEntry.supportedOperations``). The fields of
+responses for authorized operations name them."""
 IMPLIED_BY: Final = {
     Operation.DESCRIBE: (Operation.READ, Operation.WRITE, Operation.DELETE, Operation.ALTER),
     Operation.DESCRIBE_CONFIGS: (Operation.ALTER_CONFIGS,),

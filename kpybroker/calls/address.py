@@ -19,3 +19,14 @@ def java_address(host: str) -> str:
     if address.ipv4_mapped is not None:
         return str(address.ipv4_mapped)
     return ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":")) + percent + scope
+
+
+def is_address(host: str) -> bool:
+    """Whether a text is an address of IPv4 or IPv6, with or without a scope."""
+    from ipaddress import ip_address
+
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True

@@ -8,13 +8,14 @@ USER: Final = "User"
 class Principal:
     """A type and a name, such as ``User:alice``. Two are equal if both are; how somebody logged in does not count."""
 
-    __slots__ = ("name", "principal_type", "token_authenticated")
+    __slots__ = ("_hash", "name", "principal_type", "token_authenticated")
 
     def __init__(self, principal_type: str, name: str, *, token_authenticated: bool = False) -> None:
         """``token_authenticated``: whether the login was by delegation token."""
         self.principal_type = principal_type
         self.name = name
         self.token_authenticated = token_authenticated
+        self._hash = hash((principal_type, name))  # permissions are found by it
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Principal):
@@ -22,7 +23,7 @@ class Principal:
         return self.principal_type == other.principal_type and self.name == other.name
 
     def __hash__(self) -> int:
-        return hash((self.principal_type, self.name))
+        return self._hash
 
     def __str__(self) -> str:
         return f"{self.principal_type}:{self.name}"
@@ -34,7 +35,7 @@ class Principal:
 ANONYMOUS: Final = Principal(USER, "ANONYMOUS")
 """The principal of clients that are not authenticated (``KafkaPrincipal.ANONYMOUS``)."""
 EVERYONE: Final = "User:*"
-"""The principal of an ACL that holds for all of type User."""
+"""The principal of an ACL that holds for everybody."""
 
 
 def parse_principal(text: str) -> Principal:

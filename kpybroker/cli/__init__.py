@@ -19,6 +19,7 @@ import click
 from kpybroker import __version__
 
 COMMANDS = {
+    "acls": "List, add and remove ACLs, and explain which of them decides.",
     "check": "Say what is wrong with the files of log directories, and mend them.",
     "cluster": "Show brokers, features, log directories and the quorum.",
     "configs": "Show and change configs of topics, brokers, groups and loggers.",

@@ -55,8 +55,31 @@ def _group_names(client: Client) -> Iterable[str]:
     return (group.group_id for group in list_groups(client))
 
 
+def _principal_names(client: Client) -> Iterable[str]:
+    from kpybroker.client.acl_requests import describe
+
+    return (acl.principal for acl in describe(client))
+
+
+def _resource_names(client: Client) -> Iterable[str]:
+    yield "cluster"
+    yield from (f"topic:{name}" for name in _topic_names(client))
+    yield from (f"group:{name}" for name in _group_names(client))
+
+
 topics = _from_cluster(_topic_names)
 groups = _from_cluster(_group_names)
+principals = _from_cluster(_principal_names)
+"""The principals of the ACLs that are there."""
+resources = _from_cluster(_resource_names)
+"""Resources as ``kpybroker acls explain`` takes them."""
+
+
+def operations(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Names of operations that ACLs allow or deny."""
+    from kpybroker.cli.acl_options import OPERATIONS
+
+    return [CompletionItem(name) for name in OPERATIONS if name.lower().startswith(begun.lower())]
 
 
 def topic_configs(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:

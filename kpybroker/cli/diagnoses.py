@@ -6,7 +6,10 @@ Each function takes the facts about one subject and yields findings, at least on
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from kpybroker.authorization.resources import WILDCARD, Permission
+from kpybroker.calls.address import is_address, java_address
 from kpybroker.cli.tables import bytes_text, duration_text, plural
+from kpybroker.client.acl_requests import Entry
 from kpybroker.client.cluster_requests import LogDirectory
 
 GOOD, HINT, WARNING, PROBLEM, UNKNOWN = "good", "hint", "warning", "problem", "unknown"
@@ -189,6 +192,29 @@ def replication_factors(settings: Mapping[str, int], brokers: int) -> Iterator[F
                 f"{name} is {factor}, and there {'is' if brokers == 1 else 'are'} only {plural(brokers, 'broker')}",
                 f"Set {name}={brokers}, or start more brokers; until then such topics cannot be created.",
             )
+
+
+def acls(found: Sequence[Entry]) -> Iterator[Finding]:
+    """ACLs that hold for nobody, since their host cannot be the text of any client's address."""
+    idle = [each for each in found if each.host != WILDCARD and not _is_hosts_text(each.host)]
+    if not idle:
+        yield Finding("ACLs", GOOD, f"the hosts of all {plural(len(found), 'ACL')} are addresses, or *")
+        return
+    named = [f"{each.principal} from {each.host!r} on {each.resource_name}" for each in idle]
+    denials = sum(each.permission_type == Permission.DENY for each in idle)
+    deny_too = f", {denials} of them meant to deny" if denials else ""
+    yield Finding(
+        "ACLs",
+        WARNING,
+        f"{plural(len(idle), 'ACL')} can match nobody{deny_too}: {_some(named)}",
+        "A host is compared as text with one address: 10.0.0.7, or IPv6 as 0:0:0:0:0:0:0:1. Networks such as "
+        "10.0.0.0/8 and names mean nothing to Kafka 4.3. Remove these (kpybroker acls remove), and add one for each "
+        "address, or one for all with *.",
+    )
+
+
+def _is_hosts_text(host: str) -> bool:
+    return is_address(host) and java_address(host) == host
 
 
 def partitions(found: Iterable[PartitionHealth]) -> Iterator[Finding]:

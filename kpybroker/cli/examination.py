@@ -12,7 +12,7 @@ from typing import NamedTuple
 from kpybroker.cli import diagnoses, scrape
 from kpybroker.cli.diagnoses import PROBLEM, UNKNOWN, Address, Finding, PartitionHealth
 from kpybroker.cli.options import said
-from kpybroker.client import cluster_requests, config_requests, group_requests, topic_requests
+from kpybroker.client import acl_requests, cluster_requests, config_requests, group_requests, topic_requests
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.config_requests import Kind, Resource
 from kpybroker.client.connection import Connection, Unreachable
@@ -247,6 +247,17 @@ def configuration(client: Client, found: list[Broker]) -> Iterator[Finding]:
     described = config_requests.describe(client, Resource(Kind.BROKER, str(found[0].node_id)), FACTORS) if found else []
     factors = {each.name: int(each.value) for each in described if each.value and each.value.lstrip("-").isdecimal()}
     yield from diagnoses.replication_factors(factors, len(found))
+
+
+def acls(client: Client) -> Iterator[Finding]:
+    """The ACLs of a cluster; nothing where it has no authorizer."""
+    try:
+        found = acl_requests.describe(client)
+    except KafkaError as error:
+        if error.code == error_codes.SECURITY_DISABLED:
+            return
+        raise
+    yield from diagnoses.acls(found)
 
 
 def partitions(client: Client) -> Iterator[Finding]:

@@ -53,6 +53,10 @@ def check(config: "BrokerConfig") -> None:
     between_nodes.check(config)
     _check_connections(config)
     _check_groups(config)
+    if config["authorizer.class.name"]:
+        from kpybroker.config import authorizer_configs  # not of a plain start
+
+        authorizer_configs.check(config)
 
 
 def _must(condition: bool, message: str) -> None:  # noqa: FBT001

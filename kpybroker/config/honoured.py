@@ -11,6 +11,7 @@ HONOURED: Final = frozenset(
         "add.partitions.to.txn.retry.backoff.max.ms",
         "add.partitions.to.txn.retry.backoff.ms",
         "advertised.listeners",
+        "authorizer.class.name",
         "auto.create.topics.enable",
         "auto.leader.rebalance.enable",
         "broker.heartbeat.interval.ms",

@@ -44,6 +44,9 @@ _OF_LISTENER: Final = (
 _PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
 _BY_OWN_CODE: Final = ("sasl.server.callback.handler.class",)
 """Configs that replace a check of logins by a Java class."""
+_AUTHORIZER: Final = "authorizer.class.name"
+_OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
+"""The keys that only the authorizer reads; Kafka does not define them."""
 SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
     "alter.config.policy.class.name": "policies written in Java cannot be loaded",
@@ -80,6 +83,10 @@ def check_names(originals: Mapping[str, str]) -> None:
             "zookeeper.connect: ZooKeeper is not available yet; remove it to run with the built-in quorum"
         )
     for name in originals:
+        if name in _OF_AUTHORIZER:
+            if not originals.get(_AUTHORIZER):
+                raise ConfigError(f"{name}: without {_AUTHORIZER} everybody may do everything; set it or remove {name}")
+            continue
         if name in BROKER_CONFIGS or not name.startswith(_SECURITY_PREFIXES):
             continue
         base = base_of_listener_config(name)
@@ -87,7 +94,7 @@ def check_names(originals: Mapping[str, str]) -> None:
             continue
         if base in _OF_LISTENER:
             continue
-        known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
+        known = base in BROKER_CONFIGS
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
         raise ConfigError(f"{name}: {why}")
 
@@ -98,7 +105,7 @@ def check_security(config: "BrokerConfig") -> None:
         if listener.protocol not in _PROTOCOLS:
             raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
     for name in _explicit(config, BROKER_CONFIGS):
-        if name in HONOURED:
+        if name in HONOURED or name == _AUTHORIZER:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
@@ -144,7 +151,9 @@ def _explicit(config: "BrokerConfig", names: Iterable[str]) -> list[str]:
 def _unknown_keys(originals: Mapping[str, str]) -> list[str]:
     warnings = []
     for name in sorted(originals):
-        if name in BROKER_CONFIGS or name in OWN_CONFIGS or base_of_listener_config(name) in BROKER_CONFIGS:
+        if name in BROKER_CONFIGS or name in OWN_CONFIGS or name in _OF_AUTHORIZER:
+            continue
+        if base_of_listener_config(name) in BROKER_CONFIGS:
             continue
         if name in QUOTA_CONFIGS:
             warnings.append(f"{name} has no effect in a file; it is set by AlterConfigs")

@@ -9,6 +9,7 @@ from inspect import isgeneratorfunction
 from typing import Any, NamedTuple
 
 from kpybroker.controller import (
+    acls,
     brokers,
     configs,
     delegation_tokens,
@@ -38,9 +39,11 @@ from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest
 from kpywire.messages.broker_registration import BrokerRegistrationRequest
 from kpywire.messages.controller_registration import ControllerRegistrationRequest
+from kpywire.messages.create_acls import CreateAclsRequest
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest
 from kpywire.messages.create_partitions import CreatePartitionsRequest
 from kpywire.messages.create_topics import CreateTopicsRequest
+from kpywire.messages.delete_acls import DeleteAclsRequest
 from kpywire.messages.delete_topics import DeleteTopicsRequest
 from kpywire.messages.elect_leaders import ElectLeadersRequest
 from kpywire.messages.expire_delegation_token import ExpireDelegationTokenRequest
@@ -102,9 +105,11 @@ _DECIDERS: dict[type, Callable[[ControllerState, ControllerRequest, int], Decisi
     BrokerHeartbeatRequest: brokers.heartbeat,
     BrokerRegistrationRequest: brokers.register_broker,
     ControllerRegistrationRequest: brokers.register_controller,
+    CreateAclsRequest: acls.create_acls,
     CreateDelegationTokenRequest: delegation_tokens.create_delegation_token,
     CreatePartitionsRequest: partitions.create_partitions,
     CreateTopicsRequest: topics.create_topics,
+    DeleteAclsRequest: acls.delete_acls,
     DeleteTopicsRequest: topics.delete_topics,
     ElectLeadersRequest: partitions.elect_leaders,
     ExpireDelegationTokenRequest: delegation_tokens.expire_delegation_token,

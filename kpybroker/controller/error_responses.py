@@ -22,6 +22,7 @@ from kpywire.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from kpywire.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from kpywire.messages.broker_registration import BrokerRegistrationRequest, BrokerRegistrationResponse
 from kpywire.messages.controller_registration import ControllerRegistrationRequest, ControllerRegistrationResponse
+from kpywire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
 from kpywire.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -29,6 +30,7 @@ from kpywire.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from kpywire.messages.create_topics import CreatableTopicResult, CreateTopicsRequest, CreateTopicsResponse
+from kpywire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 from kpywire.messages.delete_topics import DeletableTopicResult, DeleteTopicsRequest, DeleteTopicsResponse
 from kpywire.messages.describe_quorum import DescribeQuorumRequest, DescribeQuorumResponse
 from kpywire.messages.elect_leaders import (
@@ -144,7 +146,21 @@ def _elect_leaders(request: ElectLeadersRequest, code: int, message: str | None)
     return ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results)
 
 
+def _create_acls(request: CreateAclsRequest, code: int, message: str | None) -> CreateAclsResponse:
+    results = [AclCreationResult(error_code=code, error_message=message) for _ in request.creations]
+    return CreateAclsResponse(throttle_time_ms=0, results=results)
+
+
+def _delete_acls(request: DeleteAclsRequest, code: int, message: str | None) -> DeleteAclsResponse:
+    results = [
+        DeleteAclsFilterResult(error_code=code, error_message=message, matching_acls=[]) for _ in request.filters
+    ]
+    return DeleteAclsResponse(throttle_time_ms=0, filter_results=results)
+
+
 _RESPONSES: dict[type, Callable[[Any, int, str | None], Any]] = {
+    CreateAclsRequest: _create_acls,
+    DeleteAclsRequest: _delete_acls,
     CreateTopicsRequest: _create_topics,
     DeleteTopicsRequest: _delete_topics,
     AlterPartitionReassignmentsRequest: lambda request, code, message: AlterPartitionReassignmentsResponse(

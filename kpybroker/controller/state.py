@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.config_rules import ConfigRules
+from kpybroker.controller.existing_acls import ExistingAcls
 from kpybroker.controller.heartbeats import Heartbeats, Session
 from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
@@ -103,6 +104,7 @@ class ControllerState:
         self.reported_configs: tuple[object, list[Any]] | None = None
         """The configs that CreateTopics last reported for a topic, with the settings that they were made from."""
         self.tokens = None if settings.tokens is None else TokenIndex(settings.tokens.secret, image)
+        self.existing_acls = ExistingAcls(image.acls)
         self._names_by_unified: dict[str, dict[str, None]] = {}
         for topic in image.topics.values():
             self.topic_created(topic)
@@ -226,6 +228,13 @@ class ControllerState:
             if uuid.usable(topic_id) and topic_id not in self.image.topics_by_id:
                 return topic_id
 
+    def new_acl_id(self) -> bytes:
+        """A random id that no ACL has."""
+        while True:
+            acl_id = uuid.random_uuid(self.rng.randbytes(uuid.UUID_BYTES))
+            if uuid.usable(acl_id) and acl_id not in self.image.acls:
+                return acl_id
+
     def topic_created(self, topic: Topic) -> None:
         if may_collide(topic.name):
             self._names_by_unified.setdefault(unify_collisions(topic.name), {})[topic.name] = None
@@ -261,5 +270,8 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        if kind == "delegation_tokens" and self.tokens is not None:
+        """Of metadata that is only stored, the contents of ACLs and the HMACs of tokens are known."""
+        if kind == "acls" and isinstance(key, bytes):
+            self.existing_acls.changed(key, self.image.acls.get(key))
+        elif kind == "delegation_tokens" and self.tokens is not None:
             self.tokens.changed(str(key))

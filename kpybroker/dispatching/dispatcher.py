@@ -1,6 +1,7 @@
 """The dispatcher passes request frames to handlers: the one place that knows headers, versions and connections.
 
-The stages of a request: header, decode, handle, encode. Each is a function here.
+The stages of a request: header, decode, handle, encode. Each is a function here. Where an authorizer is configured, a
+guard stands before the handler (`kpybroker.guards`).
 
 A handler is a function ``handle(broker, request, call)`` in ``handlers/<api>.py``. It answers with a response message,
 with a `Pending` that resolves to one, or with None if the request has no reply. An api key without a handler is not
@@ -260,7 +261,7 @@ class Dispatcher:
             )
         module = self.load(api_key)
         yield
-        served = yield from serve(module, api_key, api_version, self.counters[api_key], self.intercept)
+        served = yield from serve(module, api_key, api_version, self.counters[api_key], self.intercept, self.broker)
         self.served[(api_key, api_version)] = served
         return served
 

@@ -77,9 +77,15 @@ class KnownCall:
 
 
 def serve(
-    module: Any, api_key: int, api_version: int, counters: ApiCounters, intercept: Intercept | None
+    module: Any,
+    api_key: int,
+    api_version: int,
+    counters: ApiCounters,
+    intercept: Intercept | None,
+    node: Any,
 ) -> Generator[None, None, Served]:
-    """Compile the `Served` of this key and version with the handler of ``module``, in steps."""
+    """Compile the `Served` of this key and version with the handler of ``module``, in steps. If ``node`` has an
+    authorizer, the handler is behind a guard."""
     if hasattr(module, "codec"):
         codec = module.codec(api_version)
         decode, encode, errors = codec.decode, codec.encode, None
@@ -91,13 +97,19 @@ def serve(
         encode = encoder(api.response_class(api_key), api_version)
         yield
     handle = _sharing(module.handle) if isgeneratorfunction(module.handle) else module.handle
+    work = _work_of(module) if intercept is None else None
+    if getattr(node, "authorizer", None) is not None:
+        from kpybroker.guards.stage import guarded  # not of a plain start
+
+        handle, work = guarded(node, api_key, handle, work)
+        yield
     return Served(
         decode,
         handle if intercept is None else intercept(api_key, handle),
         encode,
         counters.prepare(),
         errors,
-        _work_of(module) if intercept is None else None,
+        work,
         header_v1=response_header_version(api_key, api_version) == 1,
         is_whole=TRAITS[api_key].is_whole,
         sends_files=api_key == api.FETCH,

@@ -1,17 +1,27 @@
-"""CreateAcls (30), versions 1-3: allow or deny operations. Without an authorizer each is SECURITY_DISABLED."""
+"""CreateAcls (30), versions 1-3: allow or deny operations. Without an authorizer each is SECURITY_DISABLED.
+
+- UNKNOWN elements close the connection, before anything else is examined.
+- Decided by the active controller in `kpybroker.controller.acls`, and answered when it is committed. Brokers learn of
+  it a moment later.
+"""
+
+from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
+from kpybroker.serving.forwarding import forward
 from kpybroker.serving.no_security import NO_AUTHORIZER, SECURITY_DISABLED, check_acl_elements
 from kpywire.messages.create_acls import AclCreationResult, CreateAclsRequest, CreateAclsResponse
 
 
-def handle(_broker: Context, request: CreateAclsRequest, _call: Call) -> CreateAclsResponse:
-    """Refuse each ACL."""
+def handle(broker: Context, request: CreateAclsRequest, call: Call) -> Any:
+    """Forward the request to the controller, or refuse each ACL."""
     for creation in request.creations:
         check_acl_elements(
             creation.resource_type, creation.resource_pattern_type, creation.operation, creation.permission_type
         )
+    if broker.authorizer is not None:
+        return forward(broker, request, call)
     return CreateAclsResponse(
         throttle_time_ms=0,
         results=[

@@ -1,15 +1,24 @@
-"""DeleteAcls (31), versions 1-3: delete permissions and prohibitions. Without an authorizer: SECURITY_DISABLED."""
+"""DeleteAcls (31), versions 1-3: delete permissions and prohibitions. Without an authorizer: SECURITY_DISABLED.
+
+- UNKNOWN elements close the connection, before anything else is examined.
+- Decided by the active controller in `kpybroker.controller.acls`. More than 10 000 deletions are refused as a whole.
+"""
+
+from typing import Any
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
+from kpybroker.serving.forwarding import forward
 from kpybroker.serving.no_security import NO_AUTHORIZER, SECURITY_DISABLED, check_acl_elements
 from kpywire.messages.delete_acls import DeleteAclsFilterResult, DeleteAclsRequest, DeleteAclsResponse
 
 
-def handle(_broker: Context, request: DeleteAclsRequest, _call: Call) -> DeleteAclsResponse:
-    """Refuse each filter: nothing is deleted."""
+def handle(broker: Context, request: DeleteAclsRequest, call: Call) -> Any:
+    """Forward the request to the controller, or refuse each filter."""
     for one in request.filters:
         check_acl_elements(one.resource_type_filter, one.pattern_type_filter, one.operation, one.permission_type)
+    if broker.authorizer is not None:
+        return forward(broker, request, call)
     return DeleteAclsResponse(
         throttle_time_ms=0,
         filter_results=[

@@ -5,8 +5,9 @@
 """
 
 from kpybroker.calls.call import Call
-from kpybroker.handlers.metadata import CLUSTER_OPERATIONS, NOT_ASKED
+from kpybroker.handlers.metadata import NOT_ASKED
 from kpybroker.serving.context import Context, is_asked_as_controller
+from kpybroker.serving.permissions import cluster_operations
 from kpywire import error_codes
 from kpywire.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -36,7 +37,7 @@ def handle(broker: Context, request: DescribeClusterRequest, call: Call) -> Desc
         cluster_id=image.cluster_id,
         controller_id=controller_id,
         brokers=nodes,
-        cluster_authorized_operations=CLUSTER_OPERATIONS
+        cluster_authorized_operations=cluster_operations(broker, call)
         if request.include_cluster_authorized_operations
         else NOT_ASKED,
     )

@@ -8,19 +8,19 @@
 from collections.abc import Generator
 from typing import Any
 
+from kpybroker.authorization.resources import ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.gathered import gathered
 from kpybroker.calls.steps import each
 from kpybroker.groups.events import DescribeGroup
 from kpybroker.serving.context import Context
 from kpybroker.serving.group_requests import coordinator_error, group_request
+from kpybroker.serving.permissions import allowed_operations
 from kpywire import error_codes
 from kpywire.messages.describe_groups import DescribedGroup, DescribeGroupsRequest, DescribeGroupsResponse
 
 NOT_FOUND_FROM = 6
 NOT_ASKED = -(2**31)
-GROUP_OPERATIONS = sum(1 << operation for operation in (3, 6, 8, 10, 11))
-"""READ, DELETE, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: without an authorizer all are allowed."""
 
 
 def handle(broker: Context, request: DescribeGroupsRequest, call: Call) -> Generator[None, None, Any]:
@@ -35,7 +35,7 @@ def _ask(broker: Context, group_id: str, call: Call, *, with_operations: bool) -
         if group.error_code == error_codes.GROUP_ID_NOT_FOUND and call.api_version < NOT_FOUND_FROM:
             group.error_code, group.error_message = error_codes.NONE, None
         if with_operations and group.error_code == error_codes.NONE:
-            group.authorized_operations = GROUP_OPERATIONS
+            group.authorized_operations = allowed_operations(broker, call, ResourceType.GROUP, group_id)
         return group
 
     def refuse(code: int) -> DescribedGroup:

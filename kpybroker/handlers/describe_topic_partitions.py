@@ -4,6 +4,8 @@
   ``max.request.partition.size.limit`` partitions, and its cursor is where the next one continues. A request's cursor
   must be at one of the requested topics.
 - Unlike Metadata, it never creates a topic.
+- With an authorizer, topics without DESCRIBE are left out of all topics. Those that were named come last, as
+  TOPIC_AUTHORIZATION_FAILED, whether they exist or not.
 - The answer is made in steps, of parts that are kept encoded: topics with few partitions as a whole, others by
   partition.
 """
@@ -11,12 +13,14 @@
 from bisect import bisect_left
 from collections.abc import Generator, Sequence
 
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
-from kpybroker.handlers.metadata import TOPIC_OPERATIONS
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.serving.context import Context
 from kpybroker.serving.offline_replicas import offline_replicas
+from kpybroker.serving.permissions import allowed_operations, denied_topics
+from kpybroker.serving.topic_answers import Kept
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.describe_topic_partitions import (
@@ -52,8 +56,14 @@ def handle(
     left = min(max(request.response_partition_limit, 1), int(broker.config["max.request.partition.size.limit"]))
     topics = EncodedStructs()
     page = Page(broker, call)
+    denied: frozenset[str] = frozenset()
+    if broker.authorizer is not None:
+        denied = denied_topics(broker, call, Operation.DESCRIBE, names, logs_denial=not every)
+        yield
     next_cursor = None
     for name in names:
+        if name in denied:
+            continue
         if left == 0:
             next_cursor = DescribeTopicPartitionsResponseCursor(topic_name=name, partition_index=0)
             break
@@ -74,6 +84,7 @@ def handle(
         first_index = 0
         if page.is_due():
             yield
+    topics += [page.refused(name) for name in names if name in denied and not every]
     return DescribeTopicPartitionsResponse(throttle_time_ms=0, topics=topics, next_cursor=next_cursor)
 
 
@@ -95,7 +106,10 @@ class Page:
     def __init__(self, broker: Context, call: Call) -> None:
         self.broker = broker
         self.call = call
-        self._kept = broker.topic_answers.of(DescribeTopicPartitionsResponse, call.api_version)
+        if broker.authorizer is None:
+            self._kept = broker.topic_answers.of(DescribeTopicPartitionsResponse, call.api_version)
+        else:
+            self._kept = Kept({}, {})  # not for others, who may do other things
         self._elements = 0
 
     def is_due(self) -> bool:
@@ -149,10 +163,21 @@ class Page:
             topic_id=ZERO_UUID,
             is_internal=name in INTERNAL,
             partitions=[],
-            topic_authorized_operations=TOPIC_OPERATIONS,
+            topic_authorized_operations=self._operations(name),
         )
         self._count_errors([answer])
         return self._encoded(answer)
+
+    def refused(self, name: str) -> bytes:
+        """The encoded answer for a topic that the sender may not describe."""
+        answer = DescribeTopicPartitionsResponseTopic(
+            error_code=error_codes.TOPIC_AUTHORIZATION_FAILED, name=name, topic_id=ZERO_UUID, partitions=[]
+        )
+        self._count_errors([answer])
+        return self._encoded(answer)
+
+    def _operations(self, name: str) -> int:
+        return allowed_operations(self.broker, self.call, ResourceType.TOPIC, name)
 
     def _known(self, topic: Topic, partitions: list[DescribeTopicPartitionsResponsePartition]) -> bytes:
         return self._encoded(
@@ -162,7 +187,7 @@ class Page:
                 topic_id=topic.id,
                 is_internal=topic.name in INTERNAL,
                 partitions=partitions,
-                topic_authorized_operations=TOPIC_OPERATIONS,
+                topic_authorized_operations=self._operations(topic.name),
             )
         )
 

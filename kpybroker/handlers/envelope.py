@@ -4,22 +4,25 @@
   active. An error of the request inside is in the response inside.
 - UNSUPPORTED_VERSION: the request inside cannot be read, or its version is not served. The broker that sent it closes
   the connection of its client, which then asks again which versions are served.
-- Apache Kafka's brokers send envelopes. kpybroker's brokers send the request as it is, since without security there is
-  only one principal.
+- The sender needs CLUSTER_ACTION. Then the request inside is authorised for the principal and the address inside.
+- Apache Kafka's brokers always send envelopes. kpybroker's brokers do with security. Without it they send the request
+  as it is, since there is only one principal.
 """
 
 from inspect import isgeneratorfunction
+from ipaddress import ip_address
 from typing import Any, Final, NamedTuple
 
 from kpybroker.answered_errors import names_no_controller
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
+from kpybroker.calls.principal import Principal
 from kpybroker.calls.steps import LARGE_BYTES, Work
 from kpybroker.errors import KafkaError
 from kpybroker.handlers import load_for_controller
 from kpybroker.serving.context import Context
 from kpywire import api, error_codes
-from kpywire.codec import decode, decoder, decoder_in_steps, encoder, encoder_in_steps
+from kpywire.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from kpywire.errors import Malformed
 from kpywire.header import decode_request_header, encode_response_header
 from kpywire.messages.default_principal_data import DefaultPrincipalData
@@ -77,11 +80,15 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
         message = yield from _read(inside)
     except KafkaError as refusal:
         return EnvelopeResponse(response_data=None, error_code=refusal.code)
-    module = load_for_controller(inside.call.api_key)
-    if isgeneratorfunction(module.handle):
-        response = yield from module.handle(controller, message, inside.call)
+    handle_inside = load_for_controller(inside.call.api_key).handle
+    if controller.authorizer is not None:
+        from kpybroker.guards.stage import guarded_work  # not of a plain start
+
+        handle_inside = guarded_work(controller, inside.call.api_key, handle_inside)
+    if isgeneratorfunction(handle_inside):
+        response = yield from handle_inside(controller, message, inside.call)
     else:
-        response = module.handle(controller, message, inside.call)
+        response = handle_inside(controller, message, inside.call)
     if isinstance(response, Pending):
         response = yield response
     if names_no_controller(response):
@@ -93,7 +100,7 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
 def _opened(request: EnvelopeRequest, call: Call) -> Inside:
     """The request in an envelope. Raises KafkaError with Kafka's code for the first thing that is wrong
     (``EnvelopeUtils``)."""
-    _check_principal(request.request_principal)
+    principal = _principal(request.request_principal)
     if len(request.client_host_address) not in ADDRESS_BYTES:
         raise KafkaError(error_codes.INVALID_REQUEST, "the client's address in an envelope is none")
     try:
@@ -109,18 +116,20 @@ def _opened(request: EnvelopeRequest, call: Call) -> Inside:
     if not first <= version <= last:
         raise KafkaError(error_codes.UNSUPPORTED_VERSION, f"{api.API_KEYS[key].name} version {version} in an envelope")
     inner = Call(key, version, header.client_id, call.client, call.peer, call.versions)
+    inner.principal, inner.host = principal, str(ip_address(request.client_host_address))
     return Inside(inner, header.correlation_id, request.request_data, header.end)
 
 
-def _check_principal(data: bytes | None) -> None:
-    """Refuse a principal that ``DefaultKafkaPrincipalBuilder`` cannot read."""
+def _principal(data: bytes | None) -> Principal:
+    """The principal in an envelope. Raises KafkaError for one that ``DefaultKafkaPrincipalBuilder`` cannot read."""
     version = -1 if data is None or len(data) < _VERSION_BYTES else int.from_bytes(data[:_VERSION_BYTES])
     if data is None or version != PRINCIPAL_VERSION:
         raise KafkaError(error_codes.PRINCIPAL_DESERIALIZATION_FAILURE, "the principal in an envelope is none")
     try:
-        decode(DefaultPrincipalData, version, data, _VERSION_BYTES)
+        found, _ = decoder(DefaultPrincipalData, version)(data, _VERSION_BYTES)
     except Malformed as why:
         raise KafkaError(error_codes.PRINCIPAL_DESERIALIZATION_FAILURE, str(why)) from None
+    return Principal(found.type, found.name, token_authenticated=found.token_authenticated)
 
 
 def _read(inside: Inside) -> Work:

@@ -1,5 +1,8 @@
 """Fetch (1), versions 4-18: return records as slices of the log, wait for them, and keep fetch sessions (KIP-227).
 
+With an authorizer a client needs READ on each topic, at each fetch; another broker needs CLUSTER_ACTION. Else each
+partition is TOPIC_AUTHORIZATION_FAILED, whether it exists or not; an unknown topic id is UNKNOWN_TOPIC_ID.
+
 v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-516); v15 replica_state (KIP-903).
 `kpybroker.serving.reading` reads the partitions.
 """
@@ -7,6 +10,7 @@ v9 leader epoch fencing (KIP-320); v12 divergence (KIP-595); v13 topic ids (KIP-
 from collections.abc import Callable, Collection, Generator
 from functools import partial
 
+from kpybroker.authorization.resources import Operation
 from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
 from kpybroker.errors import KafkaError
@@ -16,6 +20,7 @@ from kpybroker.fetch.sessions import FINAL_EPOCH, FULL
 from kpybroker.partition.role import READ_COMMITTED, READ_UNCOMMITTED
 from kpybroker.serving import unopened_logs
 from kpybroker.serving.context import Context
+from kpybroker.serving.permissions import may_on_cluster
 from kpybroker.serving.reading.client import ClientRead
 from kpybroker.serving.reading.policy import Policy
 from kpybroker.serving.reading.reader import Reader
@@ -64,9 +69,7 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
         if not incremental:
             sessions.end(session)
         return _failed(request, version)
-    policy: Policy = (
-        ReplicaRead(broker, request, session, replica_id, call) if is_follower else ClientRead(broker, request, call)
-    )
+    policy = _policy(broker, request, session, replica_id, call)
     reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=incremental), call)
     if incremental:
         return reader.read(session.changed)
@@ -75,6 +78,15 @@ def handle(broker: Context, request: FetchRequest, call: Call) -> FetchResponse 
     if len(entries) > unopened_logs.FEW:
         return _when_opened(broker, call, entries, partial(reader.read, entries))
     return reader.read(entries)
+
+
+def _policy(broker: Context, request: FetchRequest, session: Session, replica_id: int, call: Call) -> Policy:
+    """The policy for the sender. Another broker needs CLUSTER_ACTION: else nothing is noted and nothing is read."""
+    if replica_id < 0:
+        return ClientRead(broker, request, call)
+    if may_on_cluster(broker, call, Operation.CLUSTER_ACTION):
+        return ReplicaRead(broker, request, session, replica_id, call)
+    return ClientRead(broker, request, call, is_shut_out=True)
 
 
 def _read_in_steps(
@@ -88,9 +100,7 @@ def _read_in_steps(
         sessions.end(session)
         return _failed(request, version)
     _note_reader(session, call, is_follower=is_follower)
-    policy: Policy = (
-        ReplicaRead(broker, request, session, replica_id, call) if is_follower else ClientRead(broker, request, call)
-    )
+    policy = _policy(broker, request, session, replica_id, call)
     reader = Reader(broker, request, policy, SessionAnswer(sessions, session, incremental=False), call)
     yield
     entries = session.entries.values()

@@ -7,11 +7,14 @@
 - v10-11 have ids only in the schema: a request that uses one fails as a whole, without brokers.
 - Addresses are those of the listener by which the request came.
 - v8: authorized operations, only if asked for (KIP-430).
+- With an authorizer, topics without DESCRIBE are left out of all topics. Else they are TOPIC_AUTHORIZATION_FAILED
+  whether they exist or not: by name without an id, by id without a name. To create one, CREATE is needed.
 """
 
 from collections.abc import Generator, Iterable, Sequence
 from typing import Any
 
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.steps import each
 from kpybroker.metadata.topic import Partition, Topic
@@ -19,6 +22,7 @@ from kpybroker.metadata.topic_name import INTERNAL, reason_invalid
 from kpybroker.serving.context import Context
 from kpybroker.serving.internal_topics import auto_create
 from kpybroker.serving.offline_replicas import offline_replicas
+from kpybroker.serving.permissions import allowed_operations, cluster_operations, may, may_on_cluster
 from kpywire import error_codes
 from kpywire.codec import EncodedStructs, encode_struct
 from kpywire.messages.metadata import (
@@ -33,10 +37,6 @@ from kpywire.uuid import ZERO_UUID
 
 ALL_FROM_NULL = 1
 ID_ONLY_FROM = 12
-TOPIC_OPERATIONS = sum(1 << operation for operation in (3, 4, 5, 6, 7, 8, 10, 11))
-"""READ, WRITE, CREATE, DELETE, ALTER, DESCRIBE, DESCRIBE_CONFIGS, ALTER_CONFIGS: all are allowed (no authorizer)."""
-CLUSTER_OPERATIONS = sum(1 << operation for operation in (5, 7, 8, 9, 10, 11, 12))
-"""CREATE, ALTER, DESCRIBE, CLUSTER_ACTION, DESCRIBE_CONFIGS, ALTER_CONFIGS, IDEMPOTENT_WRITE: all are allowed, too."""
 NOT_ASKED = -(2**31)
 STEP_TOPICS = 64
 """The number of topics answered in one step from answers that were kept."""
@@ -54,16 +54,20 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     if code:
         return _refused(wanted or [], code)
     topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
+    creates = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    is_guarded = broker.authorizer is not None
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
-        answers = yield from topics.all(image.topics.values())
+        answers = yield from topics.all((yield from topics.visible()) if is_guarded else image.topics.values())
     elif any(one.topic_id != ZERO_UUID for one in wanted):
         ids = dict.fromkeys(one.topic_id for one in wanted if one.topic_id != ZERO_UUID)
-        answers = yield from each(ids, topics.by_id)
+        answers = yield from each(ids, topics.by_id_if_allowed if is_guarded else topics.by_id)
     else:
         names = dict.fromkeys(one.name for one in wanted if one.name is not None)
-        answers = yield from each(names, topics.by_name)
-        if request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]:
-            auto_create(broker, topics.missing)
+        if is_guarded:
+            topics.may_create = not creates or may_on_cluster(broker, call, Operation.CREATE, logs_denial=False)
+        answers = yield from each(names, topics.by_name_if_allowed if is_guarded else topics.by_name)
+        if creates:
+            auto_create(broker, topics.missing, call=call)
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         throttle_time_ms=0,
@@ -75,7 +79,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         cluster_id=image.cluster_id,
         controller_id=broker.random_alive_broker(),
         topics=EncodedStructs(answers),
-        cluster_authorized_operations=CLUSTER_OPERATIONS if asked else NOT_ASKED,
+        cluster_authorized_operations=cluster_operations(broker, call) if asked else NOT_ASKED,
         error_code=error_codes.NONE,
     )
 
@@ -112,7 +116,13 @@ class Topics:
         self.with_operations = with_operations
         self.missing: list[str] = []
         """The valid names of topics that do not exist."""
-        self._kept = broker.topic_answers.of(MetadataResponse, call.api_version, with_operations=with_operations).topics
+        self.may_create = True
+        """Whether the sender may create any topic."""
+        if with_operations and broker.authorizer is not None:
+            self._kept: dict[bytes, bytes] = {}  # not for others, who may do other things
+        else:
+            kept = broker.topic_answers.of(MetadataResponse, call.api_version, with_operations=with_operations)
+            self._kept = kept.topics
 
     def all(self, known: Iterable[Topic]) -> Generator[None, None, list[Any]]:
         """The answers for these topics, made in steps."""
@@ -125,6 +135,43 @@ class Topics:
             answers += found
             yield
         return answers
+
+    # With an authorizer
+
+    def visible(self) -> Generator[None, None, list[Topic]]:
+        """The topics that the sender may describe."""
+        found = []
+        for number, topic in enumerate(list(self.broker.image.topics.values())):
+            if number % STEP_TOPICS == STEP_TOPICS - 1:
+                yield
+            if self._may(Operation.DESCRIBE, topic.name, logs_denial=False):
+                found.append(topic)
+        return found
+
+    def by_id_if_allowed(self, topic_id: bytes) -> bytes:
+        topic = self.broker.image.topics_by_id.get(topic_id)
+        if topic is None or self._may(Operation.DESCRIBE, topic.name):
+            return self.by_id(topic_id)
+        return self._denied(None, topic_id)
+
+    def by_name_if_allowed(self, name: str) -> bytes:
+        if not self._may(Operation.DESCRIBE, name):
+            return self._denied(name, ZERO_UUID)
+        is_missing = not self.may_create and name not in self.broker.image.topics and reason_invalid(name) is None
+        if is_missing and not self._may(Operation.CREATE, name):
+            return self._denied(name, ZERO_UUID)
+        return self.by_name(name)
+
+    def _may(self, operation: Operation, name: str, *, logs_denial: bool = True) -> bool:
+        return may(self.broker, self.call, operation, ResourceType.TOPIC, name, logs_denial=logs_denial)
+
+    def _denied(self, name: str | None, topic_id: bytes) -> bytes:
+        code = error_codes.TOPIC_AUTHORIZATION_FAILED
+        self.call.counters.count_error(code)
+        answer = MetadataResponseTopic(error_code=code, name=name, topic_id=topic_id, partitions=[])
+        return encode_struct(answer, MetadataResponse, self.call.api_version)
+
+    # Without one
 
     def by_id(self, topic_id: bytes) -> bytes:
         topic = self.broker.image.topics_by_id.get(topic_id)
@@ -172,7 +219,9 @@ class Topics:
             if code:
                 self.call.counters.count_error(code)
         if self.with_operations and answer.name is not None:
-            answer.topic_authorized_operations = TOPIC_OPERATIONS
+            answer.topic_authorized_operations = allowed_operations(
+                self.broker, self.call, ResourceType.TOPIC, answer.name
+            )
         return encode_struct(answer, MetadataResponse, self.call.api_version)
 
 

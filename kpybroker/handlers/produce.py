@@ -72,8 +72,8 @@ codec = codec_for
 def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
     """Append the batch of each partition, then answer as ``acks`` demands."""
     transactional_id, acks, timeout_ms, topics = request
-    if transactional_id is None and _writes_into_transaction(topics):
-        return _denied(call, acks, topics)
+    if transactional_id is None and writes_into_transaction(topics):
+        return denied_whole(call, acks, topics)
     if len(topics) == 1 and len(topics[0][1]) == 1 and transactional_id is None:
         return _append(Appending(broker, acks, call), timeout_ms, topics)
     if len(topics) > unopened_logs.FEW or any(len(partitions) > unopened_logs.FEW for _, partitions in topics):
@@ -85,7 +85,7 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
     return _serve(broker, request, call)
 
 
-def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
+def writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
     """Whether the first batch of any partition is transactional (``RequestUtils.hasTransactionalRecords``)."""
     for _, partitions in topics:
         for _, records in partitions:
@@ -98,7 +98,7 @@ def _writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> b
     return False
 
 
-def _denied(call: Call, acks: int, topics: Sequence[tuple[TopicKey, Partitions]]) -> Answers:
+def denied_whole(call: Call, acks: int, topics: Sequence[tuple[TopicKey, Partitions]]) -> Answers:
     """The refusal of a whole request that writes into a transaction without naming it (``KafkaApis``)."""
     if acks == 0:
         raise CloseConnection("a produce request without acknowledgement writes into no transaction in particular")

@@ -10,6 +10,7 @@ from typing import Final
 
 from kpybroker.metrics import (
     askers,
+    authorization,
     cleaning,
     clients,
     damage,
@@ -102,6 +103,7 @@ SECTIONS: Final = (
         "Topics and partitions",
         (partitions.TOPICS, partitions.TOPIC_PARTITIONS, partitions.PARTITIONS, partitions.OF_LAG_EXPORTER),
     ),
+    ("Permissions", (authorization.ACLS, authorization.DECISIONS)),
     ("Damage", (damage.DAMAGED,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),

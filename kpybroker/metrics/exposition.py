@@ -11,7 +11,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
-from kpybroker.metrics import askers, cleaning, clients, damage, newcomers, node_state, replication
+from kpybroker.metrics import askers, authorization, cleaning, clients, damage, newcomers, node_state, replication
 from kpybroker.metrics.event_loop import LoopTables
 from kpybroker.metrics.lag import LagTables
 from kpybroker.metrics.partitions import PartitionTables
@@ -52,6 +52,7 @@ def of_broker(broker: "Broker", server: "Server", watch: "LoopWatch") -> Sources
             quorum.tables,
             requests.tables,
             lambda: clients.tables(server),
+            lambda: authorization.tables(broker.authorizer),
             lambda: newcomers.tables(server, dispatcher.newcomers),
             lambda: askers.tables(dispatcher.askers),
             PartitionTables(broker, most).tables,
@@ -68,7 +69,13 @@ def of_controller(role: "ControllerRole", server: "Server", watch: "LoopWatch") 
     """The sources of a node that is a controller and not a broker."""
     loop, requests, quorum = LoopTables(watch), RequestTables(watch.dispatchers), QuorumTables(role)
     return Sources(
-        [loop.tables, quorum.tables, requests.tables, lambda: clients.tables(server)],
+        [
+            loop.tables,
+            quorum.tables,
+            requests.tables,
+            lambda: clients.tables(server),
+            lambda: authorization.tables(role.authorizer),
+        ],
         [loop.turn, requests.turn, quorum.turn],
     )
 

@@ -4,14 +4,19 @@ A request goes to the controller of this process if that is the active one, else
 quorum's replica knows. A request that finds no controller there, or whose connection is lost, goes to the next leader.
 If it finds none within ``request.timeout.ms``, it is answered with a timeout.
 
+A request of a client is authorised by the controller. To another node it travels in an envelope, with the client's
+principal and address; in this process the same guard stands before the controller. Without security there are neither.
+
 Invariant: ``reply`` of every request is called once, with the controller's response or with one that says
 REQUEST_TIMED_OUT.
 """
 
+import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from kpybroker.answered_errors import names_no_controller
+from kpybroker.calls.call import Call
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.error_responses import plain_error_response
 from kpybroker.network.peer import Peer, Unanswered
@@ -19,13 +24,31 @@ from kpybroker.network.peers import Peers
 from kpybroker.raft.local_state import LocalState
 from kpybroker.raft.voters import VoterEndpoint
 from kpywire import error_codes
+from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.io.scheduler import Scheduler, Timer
 
+log = logging.getLogger("kpybroker.controller")
+
 RETRY_MS = 50
 
 Reply = Callable[[Any], object]
+Admit = Callable[[Any, Call, Callable[[Any, Reply], object], Reply], object]
+"""(request, call, decide, reply): have ``decide`` answer the part of a client's request that it may make."""
+
+
+class Forwarding(NamedTuple):
+    """The treatment of clients' requests."""
+
+    admit: Admit | None = None
+    """The guard of the controller in this process; None without an authorizer."""
+    in_envelopes: bool = False
+    """Whether controllers elsewhere get the client's principal. Without security there is only one principal."""
+
+
+OPEN: Forwarding = Forwarding()
+"""The treatment without security."""
 
 
 class QuorumReplica(Protocol):
@@ -55,15 +78,15 @@ class QuorumReplica(Protocol):
 
 
 class _Call:
-    __slots__ = ("api_version", "deadline_ms", "is_out", "principal", "reply", "request")
+    __slots__ = ("api_version", "deadline_ms", "is_out", "reply", "request", "sender")
 
     def __init__(self, request: Any, reply: Reply, api_version: int | None, deadline_ms: float) -> None:
         self.request = request
         self.reply = reply
         self.api_version = api_version
         self.deadline_ms = deadline_ms
-        self.principal: Principal = ANONYMOUS
-        """The sender of the request."""
+        self.sender: Call | None = None
+        """The call of the client that sent the request; None if it is a request of this node."""
         self.is_out = False
         """Whether it has been sent and its response is outstanding."""
 
@@ -71,11 +94,19 @@ class _Call:
 class ControllerChannel:
     """The requests of this node to the active controller."""
 
-    def __init__(self, scheduler: "Scheduler", replica: QuorumReplica, peers: Peers, request_timeout_ms: float) -> None:
+    def __init__(
+        self,
+        scheduler: "Scheduler",
+        replica: QuorumReplica,
+        peers: Peers,
+        request_timeout_ms: float,
+        forwarding: Forwarding = OPEN,
+    ) -> None:
         self._scheduler = scheduler
         self._replica = replica
         self._peers = peers
         self._timeout_ms = request_timeout_ms
+        self._forwarding = forwarding
         self._calls: dict[_Call, None] = {}
         """The requests without an answer, in the order in which they came."""
         self._peer: Peer | None = None
@@ -99,12 +130,17 @@ class ControllerChannel:
         """This node's place in the quorum now."""
         return self._replica.local_state
 
-    def send(
-        self, request: Any, reply: Reply, *, api_version: int | None = None, principal: Principal = ANONYMOUS
-    ) -> None:
-        """Send a request of this sender, in ``api_version`` or an older one if the controller knows only that."""
-        call = _Call(request, reply, api_version, self._scheduler.monotonic_ms() + self._timeout_ms)
-        call.principal = principal
+    def send(self, request: Any, reply: Reply, *, api_version: int | None = None) -> None:
+        """Send a request of this node, in ``api_version`` or an older one if the controller knows only that."""
+        self._begin(_Call(request, reply, api_version, self._scheduler.monotonic_ms() + self._timeout_ms))
+
+    def forward(self, request: Any, call: Call, reply: Reply) -> None:
+        """Send the request of a client, in the version of its call."""
+        forwarded = _Call(request, reply, call.api_version, self._scheduler.monotonic_ms() + self._timeout_ms)
+        forwarded.sender = call
+        self._begin(forwarded)
+
+    def _begin(self, call: _Call) -> None:
         self._calls[call] = None
         self._ask(call)
 
@@ -119,12 +155,7 @@ class ControllerChannel:
         replica = self._replica
         if replica.is_active:
             call.is_out = True
-            replica.send(
-                call.request,
-                lambda response: self._answered(call, response),
-                api_version=call.api_version,
-                principal=call.principal,
-            )
+            self._decide_here(call)
             return
         endpoint = replica.leader_endpoint
         if endpoint is None:
@@ -134,7 +165,63 @@ class ControllerChannel:
         if (endpoint.host, endpoint.port) not in self._peers:
             self._peers.keep([(endpoint.host, endpoint.port)])
         self._peer = self._peers.at(endpoint.host, endpoint.port)
-        self._peer.send(call.request, lambda response: self._answered(call, response), newest=call.api_version)
+        if call.sender is not None and self._forwarding.in_envelopes:
+            from kpybroker.quorum.envelopes import envelope_of  # not of a plain start
+
+            self._peer.send(envelope_of(call.request, call.sender), lambda response: self._enveloped(call, response))
+        else:
+            self._peer.send(call.request, lambda response: self._answered(call, response), newest=call.api_version)
+
+    def _decide_here(self, call: _Call) -> None:
+        """Have the controller of this process decide."""
+        replica, sender, version = self._replica, call.sender, call.api_version
+        if sender is None:
+            replica.send(call.request, lambda response: self._answered(call, response), api_version=version)
+            return
+        principal = sender.principal
+
+        def decide(request: Any, reply: Reply) -> None:
+            replica.send(request, reply, api_version=version, principal=principal)
+
+        def reply(response: Any) -> None:
+            self._answered(call, response)
+
+        if self._forwarding.admit is None:
+            decide(call.request, reply)
+        else:
+            self._forwarding.admit(call.request, sender, decide, reply)
+
+    def _enveloped(self, call: _Call, response: Any) -> None:
+        """Take the answer of an envelope. A client gets no error that is about its broker, only that there was one."""
+        if isinstance(response, Unanswered):
+            self._answered(call, response)
+            return
+        from kpybroker.quorum.envelopes import opened
+
+        assert call.sender is not None
+        code = response.error_code
+        if code == error_codes.NOT_CONTROLLER:
+            call.is_out = False
+            if call in self._calls:
+                self._later()
+            return
+        if code == error_codes.NONE and response.response_data is not None:
+            try:
+                self._answered(call, opened(response.response_data, call.sender))
+                return
+            except Malformed as error:
+                log.warning("The controller's answer to a forwarded request cannot be read: %s", error)
+        elif code == error_codes.UNSUPPORTED_VERSION:  # the client asks again which versions are served
+            self._calls.pop(call, None)
+            call.sender.peer.give_up("the controller does not serve this version of a forwarded request")
+            return
+        else:
+            log.warning(
+                "The controller refuses requests that this broker forwards: %s. The broker's principal must be one of "
+                "super.users, or have CLUSTER_ACTION on the cluster",
+                error_codes.name(code),
+            )
+        self._answered(call, self._failed(call, error_codes.UNKNOWN_SERVER_ERROR))
 
     def _answered(self, call: _Call, response: Any) -> None:
         call.is_out = False

@@ -13,6 +13,7 @@ from random import Random
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from kpybroker.calls.call import Call as ClientCall
 from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.controller.heartbeats import Session
 from kpybroker.controller.state import ControllerRequest
@@ -227,6 +228,10 @@ class QuorumHost:
             call.fail(error_codes.NOT_CONTROLLER)
         else:
             self._reign.submit(ControllerRequest(call, request, api_version, principal, self._scheduler.now_ms()))
+
+    def forward(self, request: Any, call: ClientCall, reply: Reply) -> None:
+        """Have the request of a client decided, which is authorised already."""
+        self.send(request, reply, api_version=call.api_version, principal=call.principal)
 
     def heard(self, broker_id: int, broker_epoch: int, connection: Heard) -> None:
         """A heartbeat came over this connection: if the connection closes, the broker may have ended."""

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.call import Call
-from kpybroker.calls.principal import ANONYMOUS, Principal
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.fetch.sessions import Sessions
 from kpybroker.hosting.markers import Markers
@@ -41,16 +40,11 @@ class Controller(Protocol):
     def local_state(self) -> "LocalState":
         """The state of this node in the quorum."""
 
-    def send(
-        self,
-        request: Any,
-        reply: Callable[[Any], object],
-        *,
-        api_version: int | None = None,
-        principal: Principal = ANONYMOUS,
-    ) -> None:
-        """Send a request of this sender, in the latest version if none is given. ``reply`` gets the response later, on
-        the loop."""
+    def send(self, request: Any, reply: Callable[[Any], object], *, api_version: int | None = None) -> None:
+        """Send a request, in the latest version if none is given. ``reply`` gets the response later, on the loop."""
+
+    def forward(self, request: Any, call: Call, reply: Callable[[Any], object]) -> None:
+        """Send the request of a client in the version of its call: the client is authorised by the controller."""
 
 
 class Context(Protocol):

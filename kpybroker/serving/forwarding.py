@@ -9,7 +9,7 @@ from kpybroker.serving.context import Context
 
 
 def forward(broker: Context, request: Any, call: Call, complete: Callable[[Any], Any] | None = None) -> Pending:
-    """Send a request of this sender to the active controller in its own version. The answer is the response, after
+    """Send a client's request to the active controller in its own version. The answer is the response, after
     ``complete``."""
     pending = Pending()
 
@@ -17,5 +17,5 @@ def forward(broker: Context, request: Any, call: Call, complete: Callable[[Any],
         if not pending.resolved:
             pending.resolve(response if complete is None else complete(response))
 
-    broker.controller.send(request, answer, api_version=call.api_version, principal=call.principal)
+    broker.controller.forward(request, call, answer)
     return pending

@@ -6,9 +6,11 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from kpybroker.calls.call import Call
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kpybroker.serving.context import Context
+from kpywire import api
 from kpywire.messages.create_topics import CreatableTopic, CreatableTopicConfig, CreateTopicsRequest
 
 DEFAULT = -1
@@ -25,16 +27,31 @@ def _ignore(_response: Any) -> None:
     """Ignore the response: the client asks again, and it does not matter if the topic exists by then."""
 
 
-def auto_create(broker: Context, names: Sequence[str], then: Callable[[Any], object] = _ignore) -> None:
+def auto_create(
+    broker: Context, names: Sequence[str], then: Callable[[Any], object] = _ignore, call: Call | None = None
+) -> None:
     """Ask the controller to create topics, with the broker's defaults or with the settings of an internal topic.
 
-    ``then`` gets the response. As in Kafka, one request asks for all of them; the controller refuses a request for too
-    many partitions.
+    ``then`` gets the response. The creator is the client whose request is ``call``; without one it is this broker. As
+    in Kafka, one request asks for all of them; the controller refuses a request for too many partitions.
     """
     if names:
         timeout_ms = int(broker.config["request.timeout.ms"])
         wanted = [_creatable(broker.config, name) for name in names]
-        broker.controller.send(CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False), then)
+        request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False)
+        if call is None or broker.authorizer is None:
+            broker.controller.send(request, then)
+        else:
+            asked = Call(
+                api.CREATE_TOPICS,
+                api.API_KEYS[api.CREATE_TOPICS].max_version,
+                call.client_id,
+                call.client,
+                call.peer,
+                call.versions,
+            )
+            asked.principal, asked.host = call.principal, call.host
+            broker.controller.forward(request, asked, then)
 
 
 def _creatable(config: BrokerConfig, name: str) -> CreatableTopic:

@@ -1,11 +1,17 @@
 """May the sender of a request do this? Without an authorizer everything is allowed."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
+from kpybroker.authorization import audit
 from kpybroker.authorization.authorizer import Authorizer
-from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+from kpybroker.authorization.resources import CLUSTER_NAME, SUPPORTED_OPERATIONS, Operation, ResourceType
 from kpybroker.calls.address import java_address
 from kpybroker.calls.call import Call
+from kpybroker.metadata.image import MetadataImage
+
+_EVERYTHING = {kind: sum(1 << each for each in operations) for kind, operations in SUPPORTED_OPERATIONS.items()}
+"""The bit masks of all operations, by type."""
 
 
 class Guarded(Protocol):
@@ -15,14 +21,65 @@ class Guarded(Protocol):
     def authorizer(self) -> Authorizer | None: ...
 
 
-def may(node: Guarded, call: Call, operation: Operation, kind: ResourceType, name: str) -> bool:
-    """Whether the sender of a request may do this with the resource of this type and name."""
+class GuardedImage(Guarded, Protocol):
+    """A broker or a controller, with its committed metadata."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+
+def may(
+    node: Guarded, call: Call, operation: Operation, kind: ResourceType, name: str, *, logs_denial: bool = True
+) -> bool:
+    """Whether the sender of a request may do this with the resource of this type and name.
+
+    ``logs_denial`` is false where what is denied is only left out of an answer (``Action.logIfDenied``).
+    """
     authorizer = node.authorizer
     if authorizer is None:
         return True
-    return authorizer.allows(call.principal, java_address(call.host), operation, kind, name)
+    host = java_address(call.host)
+    rule = authorizer.decide(call.principal, host, operation, kind, name)
+    if (rule.allows or logs_denial) and audit.is_logged(rule):
+        audit.note(rule, call.principal, host, operation, kind, name, call.api_key)
+    return rule.allows
 
 
-def may_on_cluster(node: Guarded, call: Call, operation: Operation) -> bool:
+def may_on_cluster(node: Guarded, call: Call, operation: Operation, *, logs_denial: bool = True) -> bool:
     """Like `may`, with the cluster as a whole."""
-    return may(node, call, operation, ResourceType.CLUSTER, CLUSTER_NAME)
+    return may(node, call, operation, ResourceType.CLUSTER, CLUSTER_NAME, logs_denial=logs_denial)
+
+
+def may_with_any(node: Guarded, call: Call, operation: Operation, kind: ResourceType) -> bool:
+    """Whether the sender of a request may do this with any resource of a type (``authorizeByResourceType``)."""
+    authorizer = node.authorizer
+    return authorizer is None or authorizer.allows_any(call.principal, java_address(call.host), operation, kind)
+
+
+def denied_topics(
+    node: Guarded, call: Call, operation: Operation, names: Iterable[str], *, logs_denial: bool = True
+) -> frozenset[str]:
+    """The topics among ``names`` with which the sender of a request may not do this."""
+    return frozenset(
+        name
+        for name in dict.fromkeys(names)
+        if not may(node, call, operation, ResourceType.TOPIC, name, logs_denial=logs_denial)
+    )
+
+
+def allowed_operations(node: Guarded, call: Call, kind: ResourceType, name: str) -> int:
+    """The operations that the sender of a request may do with a resource, as a bit mask (KIP-430)."""
+    if node.authorizer is None:
+        return _EVERYTHING[kind]
+    return sum(
+        1 << operation
+        for operation in SUPPORTED_OPERATIONS[kind]
+        if may(node, call, operation, kind, name, logs_denial=False)
+    )
+
+
+def cluster_operations(node: Guarded, call: Call) -> int:
+    """The operations that the sender of a request may do with the cluster, as a bit mask; 0 without DESCRIBE."""
+    if not may_on_cluster(node, call, Operation.DESCRIBE, logs_denial=False):
+        return 0
+    return allowed_operations(node, call, ResourceType.CLUSTER, CLUSTER_NAME)

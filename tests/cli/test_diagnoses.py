@@ -5,6 +5,7 @@ import pytest
 from kpybroker.cli import diagnoses
 from kpybroker.cli.diagnoses import GOOD, HINT, PROBLEM, UNKNOWN, WARNING, Address, Finding, PartitionHealth
 from kpybroker.cli.scrape import parse
+from kpybroker.client.acl_requests import Entry
 from kpybroker.client.cluster_requests import LogDirectory
 
 MIB = 1 << 20
@@ -33,6 +34,18 @@ def test_clients_that_never_came_back_are_named_with_what_they_were_told() -> No
     assert "42 s" in finding.message
     assert "broker:9092" in finding.remedy
     assert levels(diagnoses.newcomers([], "broker:9092")) == [GOOD]
+
+
+def test_acls_that_hold_for_no_address_are_named() -> None:
+    def acl(host: str, permission: int = 3) -> Entry:
+        return Entry(2, "orders", 3, "User:alice", host, 3, permission)
+
+    good = [acl("*"), acl("10.0.0.7"), acl("0:0:0:0:0:0:0:1"), acl("fe80:0:0:0:0:0:0:1%eth0")]
+    assert levels(diagnoses.acls(good)) == [GOOD]
+    assert levels(diagnoses.acls([])) == [GOOD]
+    (finding,) = diagnoses.acls([*good, acl("10.0.0.0/8", 2), acl("::1"), acl("")])
+    assert levels([finding]) == [WARNING]
+    assert "3 ACLs can match nobody, 1 of them meant to deny: User:alice from '10.0.0.0/8' on orders" in finding.message
 
 
 @pytest.mark.parametrize(

@@ -181,9 +181,6 @@ class TestRefusals:
     @pytest.mark.parametrize(
         "settings",
         [
-            {"authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer"},
-            {"super.users": "User:admin"},
-            {"allow.everyone.if.no.acl.found": "false"},
             {"listeners": "SSL://127.0.0.1:9092", "security.inter.broker.protocol": "SSL"},
             {
                 "listeners": "A://:1",

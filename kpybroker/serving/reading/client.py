@@ -5,11 +5,13 @@ Consumers may read from followers (KIP-392), and are sent to a better one where 
 
 from collections.abc import Iterable
 
+from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.errors import KafkaError
 from kpybroker.fetch.session import NO_SESSION, Entry, Watched
 from kpybroker.partition.role import READ_COMMITTED, Role
 from kpybroker.serving.context import Context
+from kpybroker.serving.permissions import may
 from kpybroker.serving.preferred_replica import NO_PREFERENCE, chooser_of
 from kpybroker.serving.reading.answer_budget import AnswerBudget, copied
 from kpybroker.serving.reading.lookup import divergence
@@ -25,10 +27,18 @@ SMALL_SLICE_BYTES = 16 * 1024
 class ClientRead:
     """A client's read."""
 
-    __slots__ = ("_choose", "_committed_only", "_counters", "_from_followers", "_is_negative", "is_replica")
+    __slots__ = (
+        "_broker", "_call", "_choose", "_committed_only", "_counters", "_from_followers", "_is_guarded", "_is_negative",
+        "_is_shut_out", "is_replica",
+    )  # fmt: skip
 
-    def __init__(self, broker: Context, request: FetchRequest, call: Call) -> None:
+    def __init__(self, broker: Context, request: FetchRequest, call: Call, *, is_shut_out: bool = False) -> None:
+        """``is_shut_out``: nothing may be read, since the sender claims to be a replica and may not."""
         self.is_replica = False
+        self._broker = broker
+        self._call = call
+        self._is_guarded = broker.authorizer is not None
+        self._is_shut_out = is_shut_out
         self._counters = call.counters
         self._from_followers = call.api_version >= FOLLOWERS_FROM
         self._committed_only = request.isolation_level == READ_COMMITTED
@@ -40,6 +50,8 @@ class ClientRead:
 
     def read(self, entry: Entry, replica: Watched, budget: AnswerBudget) -> PartitionData:
         """Read one partition. Raises KafkaError, StorageError."""
+        if self._is_guarded and self.is_forbidden(entry):
+            raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED)
         role: Role = replica.held() if self._from_followers and replica.leader is None else replica.led()
         if entry.leader_epoch >= 0:
             role.check_epoch(entry.leader_epoch)
@@ -86,6 +98,20 @@ class ClientRead:
         if self._committed_only:
             answer.aborted_transactions = _aborted(role, entry.fetch_offset, records) if records else []
         return answer
+
+    def is_forbidden(self, entry: Entry) -> bool:
+        """Whether the sender may not READ the topic. An unknown topic id names none."""
+        if not self._is_guarded:
+            return False
+        if self._is_shut_out:
+            return True
+        name = entry.topic
+        if isinstance(name, bytes):
+            known = self._broker.image.topics_by_id.get(name)
+            if known is None:
+                return False
+            name = known.name
+        return not may(self._broker, self._call, Operation.READ, ResourceType.TOPIC, name)
 
     def count(self, entry: Entry, answer: PartitionData) -> None:
         """Count what is answered, and note it for the lag of readers without a session."""

@@ -26,7 +26,9 @@ from kpywire import error_codes
 from kpywire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch, PartitionData
 
 LAST_WITHOUT_STORAGE_ERROR = 5
-UNKNOWN = frozenset({error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID})
+UNKNOWN = frozenset(
+    {error_codes.UNKNOWN_TOPIC_OR_PARTITION, error_codes.UNKNOWN_TOPIC_ID, error_codes.TOPIC_AUTHORIZATION_FAILED}
+)
 """Errors that Kafka answers before it reads any log. It fills in these answers a little differently."""
 STEP_ENTRIES = 8
 """The number of partitions that are read in one step of a request for many."""
@@ -161,6 +163,8 @@ class Reader:
         if isinstance(error, DiskFailure):
             self.broker.replicas.directory_failed(error)
         code = error.code if isinstance(error, KafkaError) else error.error_code
+        if self.policy.is_forbidden(entry):  # an unknown name must not be told from a forbidden one
+            code = error_codes.TOPIC_AUTHORIZATION_FAILED
         if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
             code = error_codes.NOT_LEADER_OR_FOLLOWER
         answer = PartitionData(

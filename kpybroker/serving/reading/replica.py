@@ -138,6 +138,10 @@ class ReplicaRead:
         throttle = self._broker.leader_throttle
         return throttle.covers(replica) and throttle.is_used_up(self._broker.scheduler.monotonic_ms())
 
+    def is_forbidden(self, _entry: Entry) -> bool:
+        """Whether the sender may not read a topic: a broker that may act for the cluster may read everything."""
+        return False
+
     def count(self, entry: Entry, answer: PartitionData) -> None:
         """Count what is answered. As in Kafka, bytes read by followers do not count as a topic's outgoing bytes."""
         replica, records = entry.replica, answer.records

@@ -1,0 +1,32 @@
+"""The audit log of decisions, in the words of Kafka's ``kafka.authorizer.logger``: INFO what was denied, DEBUG what was
+allowed."""
+
+import logging
+
+from kpybroker.authorization.authorizer import Rule
+from kpybroker.authorization.resources import Operation, PatternType, ResourceType
+from kpybroker.calls.principal import Principal
+from kpywire import api
+
+log = logging.getLogger("kpybroker.authorizer")
+
+_CONTROL = {code: f"\\x{code:02x}" for code in (*range(32), 127)}
+"""Names come from clients: none may end a line of the log."""
+
+
+def is_logged(rule: Rule) -> bool:
+    """Whether the log shows such a decision."""
+    return log.isEnabledFor(logging.DEBUG if rule.allows else logging.INFO)
+
+
+def note(
+    rule: Rule, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str, api_key: int
+) -> None:
+    """Log a decision (``StandardAuthorizerData.buildAuditMessage``)."""
+    verdict = "Allowed" if rule.allows else "Denied"
+    line = (
+        f"Principal = {principal} is {verdict} operation = {operation.name} from host = {host} on resource = "
+        f"{kind.pascal_name}:{PatternType.LITERAL.name}:{name} for request = {api.API_KEYS[api_key].name} "
+        f"with resourceRefCount = 1 based on rule {rule}"
+    )
+    log.log(logging.DEBUG if rule.allows else logging.INFO, "%s", line.translate(_CONTROL))

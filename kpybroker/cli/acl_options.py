@@ -1,0 +1,157 @@
+"""The ACLs that the options of ``kpybroker acls`` stand for, as in kafka-acls. Pure.
+
+``--producer``, ``--consumer`` and ``--idempotent`` are short for the ACLs that such a client needs.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+from typing import Any, Final, NamedTuple
+
+import click
+
+from kpybroker.authorization.resources import (
+    CLUSTER_NAME,
+    SUPPORTED_OPERATIONS,
+    WILDCARD,
+    Operation,
+    PatternType,
+    Permission,
+    ResourceType,
+)
+from kpybroker.calls.address import is_address, java_address
+from kpybroker.client.acl_requests import Entry, Filter
+
+NAMED_RESOURCES: Final = {
+    "topic": ResourceType.TOPIC,
+    "group": ResourceType.GROUP,
+    "transactional_id": ResourceType.TRANSACTIONAL_ID,
+    "delegation_token": ResourceType.DELEGATION_TOKEN,
+    "user_principal": ResourceType.USER,
+}
+"""The options that name resources, with their types. ``--cluster`` is a flag."""
+OPERATIONS: Final = {operation.pascal_name: operation for operation in Operation if operation >= Operation.ALL}
+PATTERN_TYPES: Final = {each.name.lower(): each for each in PatternType if each}
+PRODUCERS: Final = {
+    ResourceType.TOPIC: (Operation.WRITE, Operation.DESCRIBE, Operation.CREATE),
+    ResourceType.TRANSACTIONAL_ID: (Operation.WRITE, Operation.DESCRIBE),
+}
+CONSUMERS: Final = {
+    ResourceType.TOPIC: (Operation.READ, Operation.DESCRIBE),
+    ResourceType.GROUP: (Operation.READ,),
+}
+
+
+class Resource(NamedTuple):
+    """A resource, or all whose names begin like this."""
+
+    kind: ResourceType
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.kind.pascal_name}:{self.name}"
+
+
+def resources_of(named: Mapping[str, Any]) -> list[Resource]:
+    """The resources that the options name, each once."""
+    found = [Resource(kind, name) for option, kind in NAMED_RESOURCES.items() for name in named[option]]
+    if named["cluster"]:
+        found.append(Resource(ResourceType.CLUSTER, CLUSTER_NAME))
+    return list(dict.fromkeys(found))
+
+
+def resource_of(text: str) -> Resource:
+    """The resource of ``topic:orders``, ``transactional-id:x`` or ``cluster``. click.BadParameter if it is none."""
+    word, _, name = text.partition(":")
+    option = word.lower().replace("-", "_")
+    if option == "cluster" and name in ("", CLUSTER_NAME):
+        return Resource(ResourceType.CLUSTER, CLUSTER_NAME)
+    if option not in NAMED_RESOURCES or not name:
+        kinds = ", ".join(f"{each.replace('_', '-')}:NAME" for each in NAMED_RESOURCES)
+        raise click.BadParameter(f"{text!r} is none of cluster, {kinds}")
+    return Resource(NAMED_RESOURCES[option], name)
+
+
+def principal_of(text: str) -> str:
+    """A principal as ACLs name it. click.BadParameter if its type is missing."""
+    if ":" not in text:
+        raise click.BadParameter(f"{text!r} is no principal; write User:{text}")
+    return text
+
+
+def host_of(text: str) -> str:
+    """A host as ACLs name it. click.BadParameter for a text that no client's address can be equal to."""
+    if text == WILDCARD:
+        return text
+    if not is_address(text):
+        raise click.BadParameter(f"{text!r} is no address; ACLs name single addresses, or * for all")
+    return java_address(text)
+
+
+def operation_of(text: str) -> Operation:
+    """An operation by its name in any case: ``describe-configs``, ``DescribeConfigs``. click.BadParameter."""
+    wanted = text.replace("-", "").replace("_", "").lower()
+    for name, operation in OPERATIONS.items():
+        if name.lower() == wanted:
+            return operation
+    raise click.BadParameter(f"{text!r} is none of {', '.join(OPERATIONS)}")
+
+
+def wanted_acls(named: Mapping[str, Any], pattern_type: PatternType) -> list[Entry]:
+    """The ACLs that the options of ``add`` stand for. click.UsageError if they name none."""
+    resources = resources_of(named)
+    allowed = product([Permission.ALLOW], named["allow_principals"], named["allow_hosts"] or (WILDCARD,))
+    denied = product([Permission.DENY], named["deny_principals"], named["deny_hosts"] or (WILDCARD,))
+    whom = [*allowed, *denied]
+    if not whom:
+        raise click.UsageError("name somebody with --allow-principal or --deny-principal")
+    acls = []
+    for resource, operation in _operations(named, resources):
+        # The cluster is one resource; there is nothing that a prefix could cover.
+        pattern = PatternType.LITERAL if resource.kind is ResourceType.CLUSTER else pattern_type
+        for permission, principal, host in whom:
+            acls.append(Entry(resource.kind, resource.name, pattern, principal, host, operation, permission))
+    return list(dict.fromkeys(acls))
+
+
+def wanted_filters(named: Mapping[str, Any], pattern_type: PatternType) -> list[Filter]:
+    """The filters that the options of ``remove`` stand for: single ACLs if somebody is named, or all ACLs of
+    resources."""
+    if named["allow_principals"] or named["deny_principals"]:
+        return [Filter(*each) for each in wanted_acls(named, pattern_type)]
+    if named["operations"] or named["producer"] or named["consumer"] or named["idempotent"]:
+        raise click.UsageError("name somebody with --allow-principal or --deny-principal")
+    resources = resources_of(named)
+    if not resources:
+        raise click.UsageError("name a resource: --topic, --group, --cluster, --transactional-id ...")
+    return [Filter(each.kind, each.name, pattern_type) for each in resources]
+
+
+def _operations(named: Mapping[str, Any], resources: Sequence[Resource]) -> Iterator[tuple[Resource, Operation]]:
+    producer, consumer, idempotent = named["producer"], named["consumer"], named["idempotent"]
+    if not (producer or consumer or idempotent):
+        if not resources:
+            raise click.UsageError("name a resource: --topic, --group, --cluster, --transactional-id ...")
+        for resource, operation in product(resources, named["operations"] or (Operation.ALL,)):
+            _check_supported(resource, operation)
+            yield resource, operation
+        return
+    if named["operations"] or named["deny_principals"]:
+        raise click.UsageError("--producer, --consumer and --idempotent take neither --operation nor --deny-principal")
+    kinds = {each.kind for each in resources}
+    if (producer or consumer) and ResourceType.TOPIC not in kinds:
+        raise click.UsageError("--producer and --consumer need --topic")
+    if consumer and ResourceType.GROUP not in kinds:
+        raise click.UsageError("--consumer needs --group")
+    for is_wanted, needs in ((producer, PRODUCERS), (consumer, CONSUMERS)):
+        for resource in resources if is_wanted else ():
+            for operation in needs.get(resource.kind, ()):
+                yield resource, operation
+    if idempotent:
+        yield Resource(ResourceType.CLUSTER, CLUSTER_NAME), Operation.IDEMPOTENT_WRITE
+
+
+def _check_supported(resource: Resource, operation: Operation) -> None:
+    supported = SUPPORTED_OPERATIONS[resource.kind]
+    if operation not in (*supported, Operation.ALL):
+        names = ", ".join(each.pascal_name for each in (*supported, Operation.ALL))
+        raise click.UsageError(f"{operation.pascal_name} has no meaning for {resource}; use one of {names}")

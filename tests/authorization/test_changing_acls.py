@@ -1,0 +1,188 @@
+"""The authorizer while ACLs change: what it has remembered, how much of it, and before anything is known."""
+
+import logging
+from collections.abc import Mapping
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kpybroker.authorization import authorizer as module
+from kpybroker.authorization.audit import log
+from kpybroker.authorization.authorizer import SUPER_USER, Authorizer
+from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
+from kpybroker.calls.call import Call
+from kpybroker.calls.client import Client
+from kpybroker.calls.close_connection import CloseConnection
+from kpybroker.calls.principal import Principal
+from kpybroker.serving.permissions import may, may_on_cluster, may_with_any
+from kpywire import api
+from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
+
+ALICE, BOB = Principal("User", "alice"), Principal("User", "bob")
+HOST = "10.0.0.7"
+TOPIC = ResourceType.TOPIC
+NAMES = ("a", "b", "ab", "abc", "*")
+ACLS = st.builds(
+    Acl,
+    id=st.binary(min_size=16, max_size=16),
+    resource_type=st.sampled_from((TOPIC, ResourceType.GROUP)),
+    resource_name=st.sampled_from(NAMES),
+    pattern_type=st.sampled_from((PatternType.LITERAL, PatternType.PREFIXED)),
+    principal=st.sampled_from(("User:alice", "User:*", "User:bob")),
+    host=st.sampled_from(("*", HOST, "10.0.0.8")),
+    operation=st.sampled_from((Operation.READ, Operation.ALL, Operation.DESCRIBE)),
+    permission_type=st.sampled_from((Permission.ALLOW, Permission.ALLOW, Permission.DENY)),
+)
+
+
+def authorizer(*acls: Acl, everyone: bool = False) -> Authorizer:
+    made = Authorizer(frozenset([BOB]), allows_without_acl=everyone)
+    change(made, {acl.id: acl for acl in acls})
+    return made
+
+
+def change(judge: Authorizer, acls: Mapping[bytes, Acl], *removed: bytes) -> None:
+    judge.acls_changed(acls, [*acls, *removed])
+
+
+def acl(name: str = "t", operation: Operation = Operation.READ, number: int = 0, **fields: object) -> Acl:
+    whole = {"resource_type": TOPIC, "pattern_type": 3, "principal": "User:alice", "host": "*", "permission_type": 3}
+    return Acl(**{"id": bytes([number]) * 16, "resource_name": name, "operation": operation, **whole, **fields})
+
+
+def plainly(acls: list[Acl], operation: Operation, name: str) -> bool:
+    """The rules without an index: whether Alice may do this with a topic."""
+    covering = [
+        each
+        for each in acls
+        if each.resource_type == TOPIC
+        and (
+            name.startswith(each.resource_name)
+            if each.pattern_type == PatternType.PREFIXED
+            else each.resource_name in (name, WILDCARD)
+        )
+    ]
+    about = [each for each in covering if each.principal != "User:bob" and each.host in (HOST, "*")]
+    if any(each.permission_type == Permission.DENY and each.operation in (operation, Operation.ALL) for each in about):
+        return False
+    enough = {operation, Operation.ALL, *((Operation.READ,) if operation == Operation.DESCRIBE else ())}
+    return any(each.permission_type == Permission.ALLOW and each.operation in enough for each in about)
+
+
+@given(first=st.lists(ACLS), second=st.lists(ACLS), seed=st.integers())
+def test_what_came_and_went_leaves_what_is_there(first: list[Acl], second: list[Acl], seed: int) -> None:
+    rng = Random(seed)
+    judge = Authorizer(frozenset(), allows_without_acl=False)
+    present: dict[bytes, Acl] = {}
+    for acls in (first, second, []):
+        gone = rng.sample(sorted(present), rng.randint(0, len(present)))
+        present = {key: value for key, value in present.items() if key not in gone}
+        present.update((each.id, each) for each in acls)
+        change(judge, present, *gone)
+        for _ in range(2):  # the second answer is remembered
+            for operation in (Operation.READ, Operation.DESCRIBE, Operation.WRITE):
+                for name in NAMES:
+                    expected = plainly(list(present.values()), operation, name)
+                    assert judge.allows(ALICE, HOST, operation, TOPIC, name) is expected
+    assert judge.acl_count == len(present)
+
+
+def test_a_change_counts_from_the_next_question_on() -> None:
+    judge = authorizer()
+    asked = (ALICE, HOST, Operation.READ, TOPIC, "t")
+    assert not judge.allows(*asked)
+    assert not judge.allows_any(*asked[:4])
+    change(judge, {b"1": acl()})
+    assert judge.allows(*asked)
+    assert judge.allows_any(*asked[:4])
+    change(judge, {}, b"1")
+    assert not judge.allows(*asked)
+    assert not judge.allows_any(*asked[:4])
+    assert (judge.allowed_count, judge.denied_count) == (1, 5)
+
+
+def test_one_of_two_acls_of_a_resource_goes_and_the_other_stays() -> None:
+    read, write = acl(), acl(operation=Operation.WRITE, number=1)
+    judge = authorizer(read, write)
+    change(judge, {write.id: write}, read.id)
+    assert not judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
+    assert judge.allows(ALICE, HOST, Operation.WRITE, TOPIC, "t")
+
+
+def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST_REMEMBERED", 100)
+    judge = authorizer(acl("n1", pattern_type=PatternType.PREFIXED))
+    for number in range(1_000):
+        name = f"n{number}"
+        assert judge.allows(ALICE, f"10.0.0.{number}", Operation.READ, TOPIC, name) is name.startswith("n1")
+        judge.allows_any(ALICE, f"10.0.0.{number}", Operation.WRITE, TOPIC)
+        assert judge.allows(ALICE, HOST, Operation.READ, TOPIC, "n1" + "x" * 10_000)
+        assert sum(map(len, judge._rules.values())) <= 100
+        assert len(judge._any) <= 100
+    assert max(len(name) for names in judge._rules.values() for name in names) < 300
+
+
+def test_only_super_users_are_served_before_the_acls_are_known() -> None:
+    judge = authorizer(acl())
+    judge.awaits_acls = True
+    assert judge.decide(BOB, HOST, Operation.WRITE, TOPIC, "t") is SUPER_USER
+    for _ in range(2):
+        with pytest.raises(CloseConnection):
+            judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
+        with pytest.raises(CloseConnection):
+            judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
+    judge.awaits_acls = False
+    assert judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
+
+
+class Node:
+    """A node for the questions of handlers."""
+
+    def __init__(self, judge: Authorizer | None) -> None:
+        self.authorizer = judge
+
+
+def call(principal: Principal, host: str = "::ffff:10.0.0.7") -> Call:
+    client = Client(host, 1, "PLAINTEXT")
+    client.authenticated(principal)
+    return Call(api.METADATA, 12, None, client, None, {})  # type: ignore[arg-type]
+
+
+def test_the_log_says_what_was_denied_and_at_debug_what_was_allowed(caplog: pytest.LogCaptureFixture) -> None:
+    node = Node(authorizer(acl(), acl("u\nv", permission_type=Permission.DENY, host=HOST, number=1)))
+    caplog.set_level(logging.INFO, log.name)
+    assert may(node, call(ALICE), Operation.READ, TOPIC, "t")
+    assert not may(node, call(ALICE), Operation.WRITE, TOPIC, "t")
+    assert not may(node, call(ALICE), Operation.READ, TOPIC, "u\nv")
+    assert not may(node, call(ALICE), Operation.READ, TOPIC, "w", logs_denial=False)
+    assert not may_on_cluster(node, call(ALICE), Operation.ALTER)
+    said = "Principal = User:alice is {} operation = {} from host = 10.0.0.7 on resource = {} for request = Metadata "
+    said += "with resourceRefCount = 1 based on rule {}"
+    matching = (
+        "MatchingAcl(acl=StandardAcl[resourceType=TOPIC, resourceName={}, patternType=LITERAL, principal=User:alice, "
+        "host={}, operation=READ, permissionType={}])"
+    )
+    assert caplog.messages == [
+        said.format("Denied", "WRITE", "Topic:LITERAL:t", "DefaultDeny"),
+        said.format("Denied", "READ", "Topic:LITERAL:u\\x0av", matching.format("u\\x0av", HOST, "DENY")),
+        said.format("Denied", "ALTER", "Cluster:LITERAL:kafka-cluster", "DefaultDeny"),
+    ]
+    assert {each.levelno for each in caplog.records} == {logging.INFO}
+    caplog.clear()
+    caplog.set_level(logging.DEBUG, log.name)
+    assert may(node, call(ALICE), Operation.READ, TOPIC, "t")
+    assert may(node, call(BOB), Operation.READ, TOPIC, "t")
+    assert caplog.messages == [
+        said.format("Allowed", "READ", "Topic:LITERAL:t", matching.format("t", "*", "ALLOW")),
+        said.format("Allowed", "READ", "Topic:LITERAL:t", "SuperUser").replace("alice", "bob"),
+    ]
+    assert {each.levelno for each in caplog.records} == {logging.DEBUG}
+
+
+def test_without_an_authorizer_everybody_may_do_everything() -> None:
+    assert may(Node(None), call(ALICE), Operation.READ, TOPIC, "t")
+    assert may_with_any(Node(None), call(ALICE), Operation.WRITE, TOPIC)
+    assert may_with_any(Node(authorizer(acl(operation=Operation.WRITE))), call(ALICE), Operation.WRITE, TOPIC)
+    assert not may_with_any(Node(authorizer()), call(ALICE), Operation.WRITE, TOPIC)
