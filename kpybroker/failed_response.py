@@ -12,6 +12,7 @@ from functools import cache
 from typing import Any
 
 from kpywire import api, error_codes
+from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kpywire.schema import Field, fields_of
 
 ERROR_CODE = "error_code"
@@ -43,6 +44,7 @@ _NAMES = {
     "partition": ("partition", "partition_index", "index"),
     "partition_index": ("partition_index", "partition", "index"),
     "partition_id": ("partition_id", "partition_index", "partition"),
+    "user": ("user", "name"),
 }
 """The names in a request for a field of an answered entry."""
 _UNKNOWN = {
@@ -130,6 +132,9 @@ class _Failing:
         if isinstance(asked, str | int):
             return
         answered = [field.name for field in self._fields(entry_class) if not _is_of_the_error(field.name)]
+        if isinstance(asked, AlterUserScramCredentialsRequest):  # each user once, whichever list it is in
+            yield from {each.name: each for each in (*asked.deletions, *asked.upsertions)}.values()
+            return
         for field in self._fields(type(asked)):
             entries: Sequence[Any] | None = getattr(asked, field.name)
             if field.shape.kind != "array" or not entries:

@@ -19,7 +19,7 @@ from kpywire import error_codes
 _UNITS_MS = {"ms": 1, "s": 1_000, "min": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
-class Period(click.ParamType):
+class Period(click.ParamType[int]):
     """``7d``, ``12h``, ``30min``, ``90s`` or ``500ms``, in ms."""
 
     name = "period"
@@ -31,7 +31,7 @@ class Period(click.ParamType):
         return int(found[1]) * _UNITS_MS[found[2]]
 
 
-class PrincipalType(click.ParamType):
+class PrincipalType(click.ParamType[Principal]):
     """``User:alice``; the type User may be left out."""
 
     name = "principal"

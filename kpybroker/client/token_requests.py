@@ -21,7 +21,7 @@ class Principal(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A delegation token. Whoever has the HMAC can log in as the owner."""
+    """A delegation token. A program that has the HMAC can log in as the owner."""
 
     token_id: str
     owner: str

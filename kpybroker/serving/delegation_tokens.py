@@ -1,5 +1,5 @@
-"""Who may ask about delegation tokens, and the tokens that a sender may see (``KafkaApis.allowTokenRequests``,
-``DelegationTokenManager``)."""
+"""Requests about delegation tokens: whether the sender may ask, and which tokens it may see
+(``KafkaApis.allowTokenRequests``, ``DelegationTokenManager``)."""
 
 from typing import Final
 

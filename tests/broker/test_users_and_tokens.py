@@ -9,9 +9,13 @@ import pytest
 from click.testing import CliRunner, Result
 from running_node import RunningNode
 
+from envelopes import envelope_of
 from kpybroker.cli import main
 from kpybroker.client.client import Client
-from kpywire import error_codes
+from kpywire import codec, error_codes
+from kpywire.header import decode_response_header
+from kpywire.messages.create_delegation_token import CreateDelegationTokenRequest, CreateDelegationTokenResponse
+from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from oracle.jars import java
@@ -19,7 +23,10 @@ from oracle.jars import java
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 KEY = "a key of all nodes"
 SETTINGS = {
-    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0",
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "PLAINTEXT://127.0.0.1:0,SASL://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SASL:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
     "inter.broker.listener.name": "PLAINTEXT",
     "sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
@@ -37,6 +44,7 @@ class Broker:
         self.node = RunningNode({"log.dirs": str(directory / "data"), **SETTINGS})
         self.open = f"127.0.0.1:{self.node.node.ports['PLAINTEXT']}"
         self.sasl = f"127.0.0.1:{self.node.node.ports['SASL']}"
+        self.controller = f"127.0.0.1:{self.node.node.ports['CONTROLLER']}"
 
     def file(self, user: str, password: str, mechanism: str = "SCRAM-SHA-256", *, by_token: bool = False) -> str:
         jaas = f'{MODULE} required username="{user}" password="{password}"{" tokenauth=true" * by_token};'
@@ -176,6 +184,29 @@ def test_the_secret_is_shown_nowhere(broker: Broker) -> None:
             assert hmac not in data
             assert KEY.encode() not in data
             assert b"alice-secret" not in data
+
+
+@pytest.mark.parametrize(
+    ("name", "by_token", "code"),
+    [
+        ("alice", False, error_codes.NONE),
+        ("alice", True, error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+        ("ANONYMOUS", False, error_codes.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED),
+    ],
+)
+def test_a_controller_serves_the_sender_that_an_envelope_names(
+    broker: Broker, name: str, by_token: bool, code: int
+) -> None:
+    data = DefaultPrincipalData(type="User", name=name, token_authenticated=by_token)
+    principal = b"\0\0" + codec.encode(data, 0)
+    request = CreateDelegationTokenRequest(renewers=[], max_lifetime_ms=-1)
+    with Client(broker.controller) as client:
+        answer = client.call(envelope_of(request, 3, request_principal=principal))
+    assert answer.error_code == error_codes.NONE
+    start = decode_response_header(request.KEY, 3, answer.response_data)[1]
+    token = codec.decode(CreateDelegationTokenResponse, 3, answer.response_data, start)
+    assert (token.error_code, token.principal_name) == (code, name)
+    assert bool(token.hmac) == (code == error_codes.NONE)
 
 
 # Kafka's tools.

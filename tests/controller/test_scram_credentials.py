@@ -85,7 +85,7 @@ def test_a_user_is_changed_once_in_a_request() -> None:
     assert alter(world, deletion("a"), upsertion("a", 2)) == {"a": twice}
     assert alter(world, deletion("a"), deletion("a"), upsertion("a")) == {"a": twice}
     missing = error_codes.RESOURCE_NOT_FOUND
-    assert alter(world, deletion("d"), upsertion("d"))["d"][0] == missing, "the first error is the one that is told"
+    assert alter(world, deletion("d"), upsertion("d"))["d"][0] == missing, "the first error counts"
     assert users(world) == {(1, "a"), (1, "c")}
 
 

@@ -1,0 +1,97 @@
+"""Every API as users with exactly one permission, or with exactly one missing, beside Apache Kafka.
+
+Kafka's users log in by PLAIN; ours are named by their client ids, so that this suite needs no login here.
+``KPYBROKER_EVERY_PERMISSION=1`` plays every version and user: `make permissions`.
+"""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kpybroker import handlers
+from kpywire import api
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.describe_cluster import DescribeClusterRequest
+from oracle import ApacheKafka, free_port
+from oracle.process import HOST
+from permitted import NOBODY, SINGLE, allow, answer_of, asked_of, jaas, logged_in, user_without, users
+from raw_client import RawClient
+from test_protocol_versions import plausible
+from tests.broker.running_node import RunningNode
+from tests.guards.named_clients import AUTHORIZER, PREFIX, name_clients
+from waiting import becomes
+
+EVERY = bool(os.environ.get("KPYBROKER_EVERY_PERMISSION"))
+TOPIC = "guarded"
+
+
+@pytest.fixture(scope="module")
+def kafka() -> Iterator[tuple[int, int]]:
+    """Apache Kafka with users; its ports for super users and for users."""
+    clients = free_port()
+    node = ApacheKafka(AUTHORIZER)
+    listeners = node.properties["listeners"] + f",CLIENTS://{HOST}:{clients}"
+    node.properties |= {
+        "listeners": listeners,
+        "advertised.listeners": listeners,
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,CLIENTS:SASL_PLAINTEXT",
+        "inter.broker.listener.name": "PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "listener.name.clients.plain.sasl.jaas.config": jaas(),
+    }
+    with node:
+        yield node.port, clients
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    """The port of a node that takes client ids for users."""
+    with pytest.MonkeyPatch.context() as patch:
+        name_clients(patch)
+        node = RunningNode({"log.dirs": str(tmp_path_factory.mktemp("ours")), **AUTHORIZER})
+        yield node.port
+        node.stop()
+
+
+def prepare(port: int) -> None:
+    """Create the topic and the ACLs, and wait for the last of them."""
+    with RawClient(port) as client:
+        topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
+        client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
+        allow(client)
+
+
+def described(client: RawClient) -> int:
+    request = DescribeClusterRequest(include_cluster_authorized_operations=True)
+    return int(client.call(request, 1).cluster_authorized_operations)
+
+
+def differences(kafka_client: RawClient, our_client: RawClient, user: str) -> list[str]:
+    found = []
+    for key, version in asked_of(handlers.served_versions(), every=EVERY):
+        request = plausible(key, version, TOPIC)
+        if request is None:
+            continue
+        name = api.API_KEYS[key].name
+        theirs, our = answer_of(kafka_client, request, version), answer_of(our_client, request, version)
+        if theirs != our:
+            found.append(f"{user} {name} v{version}\n    kafka {theirs}\n    ours  {our}")
+    return found
+
+
+@pytest.mark.java
+def test_each_api_answers_users_without_a_permission_as_kafka_does(kafka: tuple[int, int], ours: int) -> None:
+    for port in (kafka[0], ours):
+        prepare(port)
+    found: list[str] = []
+    last = user_without(list(SINGLE)[-1])
+    with logged_in(kafka[1], last) as one, RawClient(ours, client_id=PREFIX + last) as other:
+        becomes(lambda: described(one) > 0, wanted=True)
+        becomes(lambda: described(other) > 0, wanted=True)
+    for user in users() if EVERY else (NOBODY, "cluster-8", "topic-8", "group-8", "transactional-8"):
+        with logged_in(kafka[1], user) as one, RawClient(ours, client_id=PREFIX + user) as other:
+            found += differences(one, other, user)
+    assert not found, "\n".join(found)
