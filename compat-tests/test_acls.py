@@ -259,7 +259,9 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     table = run("list", "-t", "or").splitlines()
     assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
     told = run("explain", "User:alice", "describe", "topic:orders")
-    assert told == "User:alice may Describe Topic:orders: allow Read on Topic:orders (literal) for User:alice from *\n"
+    assert (
+        told == "User:alice may Describe Topic:orders: allow Describe on Topic:orders (literal) for User:alice from *\n"
+    )
     told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
     assert (
         "may not DescribeConfigs Topic:t: deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10" in told
