@@ -127,10 +127,13 @@ class Authorizer:
         denying, allowing = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
         last: Acl | None = None  # the one that Kafka's log names
         for pattern in covering:
-            about = [each for one in principals for each in pattern.get(one, NOBODYS).values()]
+            about = [
+                each
+                for one in principals
+                for each in pattern.get(one, NOBODYS).values()
+                if each.host == WILDCARD or each.host == host
+            ]
             for acl in sorted(about, key=_order) if len(about) > 1 else about:
-                if acl.host not in (host, WILDCARD):
-                    continue
                 if acl.permission_type == Permission.DENY:
                     if acl.operation in denying:
                         return Rule(name="MatchingAcl", allows=False, acl=acl)
