@@ -273,6 +273,13 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     assert "10.0.0.0/8' is no address" in run("add", *alice, "-t", "t", "--allow-host", "10.0.0.0/8", code=2)
     assert "Write has no meaning for Group:g; use one of Read" in run("add", *alice, "-g", "g", "-o", "write", code=2)
     assert "write User:alice" in run("list", "--principal", "alice", code=2)
+    with connect(node[0].bootstrap_servers) as client:
+        assert created(client, acl("idle", host="10.0.0.0/8"), acl("idle", host="0:0:0:0:0:0:0:1")) == [OK] * 2
+    becomes(lambda: len(listed()), 12)
+    somebody = ("--allow-principal", "User:somebody", "-t", "idle")
+    removed = json.loads(run("remove", *somebody, "--allow-host", "10.0.0.0/8", "--allow-host", "::1", "--json"))
+    assert [each["host"] for each in removed] == ["0:0:0:0:0:0:0:1", "10.0.0.0/8"]
+    becomes(lambda: len(listed()), 10)
     removed = json.loads(run("remove", *alice, "--producer", "-t", "orders", "--json"))
     assert sorted(each["operation"] for each in removed) == ["Create", "Describe", "Write"]
     assert run("remove", "-t", "ordinary", "--resource-pattern-type", "match").count("\n") == 3
