@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from admin_requests import acl, acl_filter
+from clusters import PROGRAMS, Cluster
 from conftest import started
 from java_tools import JavaTools
 from kpybroker.cli import main
@@ -285,3 +286,23 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     assert run("remove", "-t", "ordinary", "--resource-pattern-type", "match").count("\n") == 3
     becomes(lambda: len(listed()), 5)
     assert "No such ACLs." in run("remove", "-t", "nothing")
+
+
+def test_every_node_of_a_cluster_learns_of_acls(startable_target: str, tmp_path: Path) -> None:
+    if startable_target not in PROGRAMS:
+        pytest.skip("a cluster of nodes on this machine")
+    with Cluster(PROGRAMS[startable_target], tmp_path, properties=AUTHORIZER) as cluster:
+        expected = []
+        for node_id, node in cluster.nodes.items():
+            with connect(node.bootstrap_servers) as client:
+                assert created(client, acl(f"t{node_id}")) == [OK]
+            expected.append(whole(f"t{node_id}"))
+        ports = [port for place in cluster.places.values() for port in (place.port, place.controller_port)]
+        for port in ports:
+            with RawClient(port) as client:
+                becomes(lambda client=client: described(client), expected)  # type: ignore[misc]
+        with connect(cluster.nodes[3].bootstrap_servers) as client:
+            assert deleted(client, acl_filter(resource_name_filter="t1")) == [(0, None, [whole("t1")])]
+        for port in ports:
+            with RawClient(port) as client:
+                becomes(lambda client=client: described(client), expected[1:])  # type: ignore[misc]
