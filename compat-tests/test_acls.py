@@ -9,6 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from admin_requests import acl, acl_filter
+from clusters import PROGRAMS, Cluster
 from conftest import started
 from java_tools import JavaTools
 from kpybroker.cli import main
@@ -259,7 +260,9 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     table = run("list", "-t", "or").splitlines()
     assert table[1].split() == ["Topic:or", "prefixed", "User:alice", "0:0:0:0:0:0:0:1", "Read", "allow"]
     told = run("explain", "User:alice", "describe", "topic:orders")
-    assert told == "User:alice may Describe Topic:orders: allow Read on Topic:orders (literal) for User:alice from *\n"
+    assert (
+        told == "User:alice may Describe Topic:orders: allow Describe on Topic:orders (literal) for User:alice from *\n"
+    )
     told = run("explain", "User:CN=b,O=c", "DescribeConfigs", "topic:t", "--host", "10.0.0.7")
     assert (
         "may not DescribeConfigs Topic:t: deny DescribeConfigs on Topic:* (literal) for User:CN=b,O=c from 10" in told
@@ -271,8 +274,35 @@ def test_kpybroker_acls_adds_lists_explains_and_removes(node: tuple[BrokerProces
     assert "10.0.0.0/8' is no address" in run("add", *alice, "-t", "t", "--allow-host", "10.0.0.0/8", code=2)
     assert "Write has no meaning for Group:g; use one of Read" in run("add", *alice, "-g", "g", "-o", "write", code=2)
     assert "write User:alice" in run("list", "--principal", "alice", code=2)
+    with connect(node[0].bootstrap_servers) as client:
+        assert created(client, acl("idle", host="10.0.0.0/8"), acl("idle", host="0:0:0:0:0:0:0:1")) == [OK] * 2
+    becomes(lambda: len(listed()), 12)
+    somebody = ("--allow-principal", "User:somebody", "-t", "idle")
+    removed = json.loads(run("remove", *somebody, "--allow-host", "10.0.0.0/8", "--allow-host", "::1", "--json"))
+    assert [each["host"] for each in removed] == ["0:0:0:0:0:0:0:1", "10.0.0.0/8"]
+    becomes(lambda: len(listed()), 10)
     removed = json.loads(run("remove", *alice, "--producer", "-t", "orders", "--json"))
     assert sorted(each["operation"] for each in removed) == ["Create", "Describe", "Write"]
     assert run("remove", "-t", "ordinary", "--resource-pattern-type", "match").count("\n") == 3
     becomes(lambda: len(listed()), 5)
     assert "No such ACLs." in run("remove", "-t", "nothing")
+
+
+def test_every_node_of_a_cluster_learns_of_acls(startable_target: str, tmp_path: Path) -> None:
+    if startable_target not in PROGRAMS:
+        pytest.skip("a cluster of nodes on this machine")
+    with Cluster(PROGRAMS[startable_target], tmp_path, properties=AUTHORIZER) as cluster:
+        expected = []
+        for node_id, node in cluster.nodes.items():
+            with connect(node.bootstrap_servers) as client:
+                assert created(client, acl(f"t{node_id}")) == [OK]
+            expected.append(whole(f"t{node_id}"))
+        ports = [port for place in cluster.places.values() for port in (place.port, place.controller_port)]
+        for port in ports:
+            with RawClient(port) as client:
+                becomes(lambda client=client: described(client), expected)  # type: ignore[misc]
+        with connect(cluster.nodes[3].bootstrap_servers) as client:
+            assert deleted(client, acl_filter(resource_name_filter="t1")) == [(0, None, [whole("t1")])]
+        for port in ports:
+            with RawClient(port) as client:
+                becomes(lambda client=client: described(client), expected[1:])  # type: ignore[misc]

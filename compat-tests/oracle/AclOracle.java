@@ -2,6 +2,8 @@ package org.apache.kafka.controller;
 
 import java.io.BufferedReader;
 import java.io.InputStreamReader;
+import java.lang.reflect.Field;
+import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.net.InetAddress;
 import java.nio.ByteBuffer;
@@ -11,6 +13,7 @@ import java.util.Base64;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Set;
 import java.util.stream.Collectors;
 import org.apache.kafka.common.Uuid;
 import org.apache.kafka.common.acl.AclBinding;
@@ -96,6 +99,11 @@ public class AclOracle {
 
     /** Words: "ask", type and name of the principal, address, then operation, resource type and name for each question. */
     private String decide(String[] words) throws Exception {
+        return authorizer.authorize(context(words[1], words[2], words[3]), actions(words)).stream()
+            .map(each -> each == AuthorizationResult.ALLOWED ? "+" : "-").collect(Collectors.joining());
+    }
+
+    private static List<Action> actions(String[] words) {
         List<Action> actions = new ArrayList<>();
         for (int index = 4; index < words.length; index += 3) {
             actions.add(new Action(
@@ -103,8 +111,23 @@ public class AclOracle {
                 new ResourcePattern(ResourceType.fromCode(Byte.parseByte(words[index + 1])), words[index + 2], PatternType.LITERAL),
                 1, true, true));
         }
-        return authorizer.authorize(context(words[1], words[2], words[3]), actions).stream()
-            .map(each -> each == AuthorizationResult.ALLOWED ? "+" : "-").collect(Collectors.joining());
+        return actions;
+    }
+
+    /** The rules that decide, as the audit log names them; words as for "ask". Super users have no rule here. */
+    private String rules(String[] words) throws Exception {
+        Field field = StandardAuthorizer.class.getDeclaredField("data");
+        field.setAccessible(true);
+        Object data = field.get(authorizer);
+        Method find = data.getClass().getDeclaredMethod("findAclRule", Set.class, String.class, Action.class);
+        find.setAccessible(true);
+        Set<KafkaPrincipal> principals = Set.of(new KafkaPrincipal(words[1], words[2]), new KafkaPrincipal("User", "*"));
+        String host = InetAddress.getByName(words[3]).getHostAddress();
+        List<String> found = new ArrayList<>();
+        for (Action action : actions(words)) {
+            found.add(find.invoke(data, principals, host, action).toString());
+        }
+        return String.join("|", found);
     }
 
     private String decideAny(String[] words) throws Exception {
@@ -159,6 +182,7 @@ public class AclOracle {
                 case "begin": begin(words[1], words[2]); return "";
                 case "records": replay(words[1]); return "" + authorizer.aclCount();
                 case "ask": return decide(words);
+                case "rules": return rules(words);
                 case "any": return decideAny(words);
                 case "create": return create(words[1]);
                 case "delete": return delete(words[1]);

@@ -154,6 +154,30 @@ def configs(tool: str, words: Words) -> Words:
     return ["configs", "describe" if found.describe else "alter", *wanted, "-b", found.bootstrap_server]
 
 
+def acls(tool: str, words: Words) -> Words:
+    options = parser(tool)
+    actions(options, "add", "list", "remove")
+    repeatable = ("topic", "group", "transactional-id", "delegation-token", "user-principal")
+    of_acls = ("allow-principal", "deny-principal", "allow-host", "deny-host", "operation")
+    for name in (*repeatable, *of_acls, "principal"):
+        options.add_argument(f"--{name}", action="append")
+    for name in ("cluster", "producer", "consumer", "idempotent", "force"):
+        options.add_argument(f"--{name}", action="store_true")
+    options.add_argument("--resource-pattern-type", type=str.lower)
+    found = options.parse_args(words)
+    wanted = flag("--cluster", found.cluster) + one("--resource-pattern-type", found.resource_pattern_type)
+    for name in repeatable:
+        wanted += each(f"--{name}", getattr(found, name.replace("-", "_")))
+    server = ["-b", found.bootstrap_server]
+    if found.list:
+        return ["acls", "list", *wanted, *each("--principal", found.principal), *server]
+    for name in of_acls:
+        wanted += each(f"--{name}", getattr(found, name.replace("-", "_")))
+    for name in ("producer", "consumer", "idempotent"):
+        wanted += flag(f"--{name}", getattr(found, name))
+    return ["acls", "add" if found.add else "remove", *wanted, *server]
+
+
 def get_offsets(tool: str, words: Words) -> Words:
     options = parser(tool)
     options.add_argument("--topic", action="append")
@@ -169,6 +193,7 @@ def broker_api_versions(tool: str, words: Words) -> Words:
 
 
 TOOLS: dict[str, Callable[[str, Words], Words]] = {
+    "kafka-acls": acls,
     "kafka-topics": topics,
     "kafka-console-producer": console_producer,
     "kafka-console-consumer": console_consumer,

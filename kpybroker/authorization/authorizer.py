@@ -125,18 +125,21 @@ class Authorizer:
             return DEFAULT_ALLOW if self.allows_without_acl else DEFAULT_DENY
         principals = _principals(principal)
         denying, allowing = (operation, Operation.ALL), (operation, Operation.ALL, *IMPLIED_BY.get(operation, ()))
-        first: Acl | None = None
+        last: Acl | None = None  # the one that Kafka's log names
         for pattern in covering:
-            about = [each for one in principals for each in pattern.get(one, NOBODYS).values()]
+            about = [
+                each
+                for one in principals
+                for each in pattern.get(one, NOBODYS).values()
+                if each.host == WILDCARD or each.host == host
+            ]
             for acl in sorted(about, key=_order) if len(about) > 1 else about:
-                if acl.host not in (host, WILDCARD):
-                    continue
                 if acl.permission_type == Permission.DENY:
                     if acl.operation in denying:
                         return Rule(name="MatchingAcl", allows=False, acl=acl)
-                elif first is None and acl.permission_type == Permission.ALLOW and acl.operation in allowing:
-                    first = acl
-        return DEFAULT_DENY if first is None else Rule(name="MatchingAcl", allows=True, acl=first)
+                elif acl.permission_type == Permission.ALLOW and acl.operation in allowing:
+                    last = acl
+        return DEFAULT_DENY if last is None else Rule(name="MatchingAcl", allows=True, acl=last)
 
     def _allows_any(self, principal: Principal, host: str, operation: Operation, kind: ResourceType) -> bool:
         index = self._indexes.get(kind)

@@ -117,7 +117,8 @@ def wanted_filters(named: Mapping[str, Any], pattern_type: PatternType) -> list[
     """The filters that the options of ``remove`` stand for: single ACLs if somebody is named, or all ACLs of
     resources."""
     if named["allow_principals"] or named["deny_principals"]:
-        return [Filter(*each) for each in wanted_acls(named, pattern_type)]
+        found = wanted_acls(named, pattern_type)
+        return [Filter(*each._replace(host=host)) for each in found for host in {each.host, java_address(each.host)}]
     if named["operations"] or named["producer"] or named["consumer"] or named["idempotent"]:
         raise click.UsageError("name somebody with --allow-principal or --deny-principal")
     resources = resources_of(named)

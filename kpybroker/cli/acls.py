@@ -76,7 +76,7 @@ def acl_options(command: Command) -> Command:
         "callback": _each(principal_of),
         "shell_complete": completion.principals,
     }
-    host: dict[str, Any] = {"metavar": "ADDRESS", "callback": _each(host_of)}
+    host: dict[str, Any] = {"metavar": "ADDRESS"}
     options: list[Callable[[Command], Command]] = [
         _repeatable("--allow-principal", "Allow somebody, such as User:alice.", "allow_principals", **principal),
         _repeatable("--deny-principal", "Deny somebody, such as User:alice.", "deny_principals", **principal),
@@ -160,6 +160,8 @@ def _row(acl: Entry) -> tuple[Any, ...]:
 @bootstrap_server
 def add(pattern_type: str, server: str, **named: Any) -> None:
     """Add ACLs. Those that are there already stay as they are."""
+    for option in ("allow_hosts", "deny_hosts"):
+        named[option] = [host_of(text) for text in named[option]]
     wanted = wanted_acls(named, PATTERN_TYPES[pattern_type])
     with connected(server) as client:
         acl_requests.create(client, wanted)
@@ -173,7 +175,10 @@ def add(pattern_type: str, server: str, **named: Any) -> None:
 @json_output
 @bootstrap_server
 def remove(pattern_type: str, as_json: bool, server: str, **named: Any) -> None:
-    """Remove the ACLs that the same options add, or all ACLs of resources; print the removed ones."""
+    """Remove the ACLs that the same options add, or all ACLs of resources; print the removed ones.
+
+    A host may be any text here, since some ACLs name what is no address.
+    """
     filters = wanted_filters(named, PATTERN_TYPES[pattern_type])
     with connected(server) as client:
         removed = acl_requests.delete(client, filters)

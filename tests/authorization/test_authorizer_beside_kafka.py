@@ -92,6 +92,10 @@ class World:
         theirs = self.kafka.ask_for_line("ask", principal_type, name, address, *words)
         ours = "".join("-+"[self.ours.allows(*here, *question)] for question in asked)
         assert ours == theirs, self.said(here, asked, ours, theirs)
+        if here[0] not in self.ours.super_users:
+            told = self.kafka.ask_for_line("rules", principal_type, name, address, *words).split("|")
+            rules = [str(self.ours.decide(*here, *question)) for question in asked]
+            assert rules == told, [each for each in zip(asked, rules, told, strict=False) if each[1] != each[2]]
         kinds = [(operation, kind) for operation in OPERATIONS for kind in TYPES]
         kinds = rng.sample(kinds, QUESTIONS // 4)
         words = [int(word) for pair in kinds for word in pair]

@@ -282,8 +282,19 @@ def test_kafkas_tools_are_there_by_their_names(image: Path) -> None:
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    with started(image, [RUN], KAFKA_LISTENERS=f"PLAINTEXT://{address}", KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS="0"):
+    settings = {
+        "KAFKA_LISTENERS": f"PLAINTEXT://{address}",
+        "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+        "KAFKA_AUTHORIZER_CLASS_NAME": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+        "KAFKA_SUPER_USERS": "User:ANONYMOUS",
+    }
+    with started(image, [RUN], **settings):
         run("kafka-broker-api-versions.sh AT")
+        run(
+            "kafka-acls.sh AT --add --allow-principal User:a --producer --topic orders --resource-pattern-type PREFIXED"
+        )
+        assert run("kafka-acls.sh AT --list --principal User:a --topic orders").count("Topic:orders") == 3
+        run("kafka-acls.sh AT --remove --force --topic orders --resource-pattern-type prefixed")
         run("kafka-topics.sh AT --create --topic orders --partitions 2 --if-not-exists --config retention.ms=60000")
         run("kafka-topics.sh AT --create --topic orders --if-not-exists")
         assert run("kafka-topics.sh AT --list") == "orders\n"
