@@ -150,6 +150,10 @@ soak: setup ## an hour of mixed load (SECONDS=3600) that must not grow memory, d
 differential: setup ## random requests to Apache Kafka and kpybroker, other ones each time; what they answer differently
 	PYTHONPATH=.:compat-tests $(BIN)/python -m differential --seconds $(SECONDS)
 
+.PHONY: permissions
+permissions: setup ## every API, version and user with one permission or without one, on Apache Kafka and here
+	KPYBROKER_EVERY_PERMISSION=1 $(PYTEST) compat-tests/test_permissions.py
+
 .PHONY: parity
 parity: setup ## record again what Java's tools and Admin do on Apache Kafka and here; docs/parity.md says what differs
 	$(PYTEST) compat-tests -k "java_commands or java_admin" --record --target apache-kafka -m "not slow" || true

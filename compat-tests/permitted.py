@@ -1,6 +1,6 @@
 """What a client may do, beside Apache Kafka: users with one permission each, and what shows of a response."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kpywire import api
@@ -84,6 +84,8 @@ def shown(message: Any) -> Any:
         return None if isinstance(message, bytes | int | bool) else message
     found = {}
     for name in fields:
+        if name == "nodes":  # its listeners are named otherwise
+            continue
         value = getattr(message, name)
         if name.endswith("error_code") or name in SHOWN:
             found[name] = value
@@ -92,17 +94,31 @@ def shown(message: Any) -> Any:
     return sorted(found.items())
 
 
-def answer_of(client: RawClient, request: Any, version: int) -> Any:
-    """What a client learns from sending a request; the words if the broker closes the connection."""
-    try:
-        return shown(client.call(request, version))
-    except (ConnectionError, TimeoutError) as error:
-        return type(error).__name__
+class Asking:
+    """A user's requests to one node. A connection that the node closes is replaced."""
+
+    def __init__(self, connect: Callable[[], RawClient]) -> None:
+        self._connect = connect
+        self._client = connect()
+
+    def answer(self, request: Any, version: int) -> Any:
+        """What the user learns; the kind of the error if the node closes the connection."""
+        try:
+            return shown(self._client.call(request, version))
+        except (ConnectionError, TimeoutError) as error:
+            self.close()
+            self._client = self._connect()
+            return type(error).__name__
+
+    def close(self) -> None:
+        self._client.sock.close()
 
 
 def asked_of(versions: dict[int, tuple[int, int]], *, every: bool) -> Iterator[tuple[int, int]]:
     """The (api key, version) pairs to play: the oldest and newest versions, or every one."""
     left_out = {api.API_VERSIONS, api.SASL_HANDSHAKE, api.SASL_AUTHENTICATE}
+    left_out |= {api.CREATE_DELEGATION_TOKEN, api.DESCRIBE_DELEGATION_TOKEN}  # the way of the login decides first
+    left_out |= {api.RENEW_DELEGATION_TOKEN, api.EXPIRE_DELEGATION_TOKEN}
     for key, (first, last) in versions.items():
         if key not in left_out:
             yield from ((key, version) for version in (range(first, last + 1) if every else sorted({first, last})))

@@ -6,8 +6,7 @@ Kafka's users log in by PLAIN; ours are named by their client ids, so that this 
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
-from typing import Any
+from functools import partial
 
 import pytest
 
@@ -15,9 +14,12 @@ from kpybroker import handlers
 from kpywire import api
 from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from kpywire.messages.describe_cluster import DescribeClusterRequest
+from kpywire.messages.find_coordinator import FindCoordinatorRequest
+from kpywire.messages.init_producer_id import InitProducerIdRequest
+from kpywire.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestTopic
 from oracle import ApacheKafka, free_port
 from oracle.process import HOST
-from permitted import NOBODY, SINGLE, allow, answer_of, asked_of, jaas, logged_in, user_without, users
+from permitted import NOBODY, SINGLE, Asking, allow, asked_of, jaas, logged_in, user_without, users
 from raw_client import RawClient
 from test_protocol_versions import plausible
 from tests.broker.running_node import RunningNode
@@ -26,13 +28,14 @@ from waiting import becomes
 
 EVERY = bool(os.environ.get("KPYBROKER_EVERY_PERMISSION"))
 TOPIC = "guarded"
+SMALL_TOPICS = {"offsets.topic.num.partitions": "5", "transaction.state.log.num.partitions": "5"}
 
 
 @pytest.fixture(scope="module")
 def kafka() -> Iterator[tuple[int, int]]:
     """Apache Kafka with users; its ports for super users and for users."""
     clients = free_port()
-    node = ApacheKafka(AUTHORIZER)
+    node = ApacheKafka({**SMALL_TOPICS, **AUTHORIZER})
     listeners = node.properties["listeners"] + f",CLIENTS://{HOST}:{clients}"
     node.properties |= {
         "listeners": listeners,
@@ -51,7 +54,7 @@ def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port of a node that takes client ids for users."""
     with pytest.MonkeyPatch.context() as patch:
         name_clients(patch)
-        node = RunningNode({"log.dirs": str(tmp_path_factory.mktemp("ours")), **AUTHORIZER})
+        node = RunningNode({"log.dirs": str(tmp_path_factory.mktemp("ours")), **SMALL_TOPICS, **AUTHORIZER})
         yield node.port
         node.stop()
 
@@ -62,6 +65,16 @@ def prepare(port: int) -> None:
         topic = CreatableTopic(name=TOPIC, num_partitions=1, replication_factor=1, assignments=[], configs=[])
         client.call(CreateTopicsRequest(topics=[topic], timeout_ms=30_000), 7)
         allow(client)
+        becomes(lambda: coordinated(client), [0, 0, 0, 0])
+
+
+def coordinated(client: RawClient) -> list[int]:
+    """The errors while the coordinators begin their work."""
+    found = [client.call(FindCoordinatorRequest(key="g", key_type=kind), 3).error_code for kind in (0, 1)]
+    asked = OffsetFetchRequestTopic(name=TOPIC, partition_indexes=[0])
+    offsets = client.call(OffsetFetchRequest(group_id="g", topics=[asked]), 1)
+    found.append(client.call(InitProducerIdRequest(transactional_id=None, transaction_timeout_ms=1), 4).error_code)
+    return [*found, offsets.topics[0].partitions[0].error_code]
 
 
 def described(client: RawClient) -> int:
@@ -69,16 +82,16 @@ def described(client: RawClient) -> int:
     return int(client.call(request, 1).cluster_authorized_operations)
 
 
-def differences(kafka_client: RawClient, our_client: RawClient, user: str) -> list[str]:
+def differences(kafkas: Asking, our: Asking, user: str) -> list[str]:
     found = []
     for key, version in asked_of(handlers.served_versions(), every=EVERY):
         request = plausible(key, version, TOPIC)
         if request is None:
             continue
         name = api.API_KEYS[key].name
-        theirs, our = answer_of(kafka_client, request, version), answer_of(our_client, request, version)
-        if theirs != our:
-            found.append(f"{user} {name} v{version}\n    kafka {theirs}\n    ours  {our}")
+        theirs, here = kafkas.answer(request, version), our.answer(request, version)
+        if theirs != here:
+            found.append(f"{user} {name} v{version}\n    kafka {theirs}\n    ours  {here}")
     return found
 
 
@@ -89,9 +102,12 @@ def test_each_api_answers_users_without_a_permission_as_kafka_does(kafka: tuple[
     found: list[str] = []
     last = user_without(list(SINGLE)[-1])
     with logged_in(kafka[1], last) as one, RawClient(ours, client_id=PREFIX + last) as other:
-        becomes(lambda: described(one) > 0, wanted=True)
-        becomes(lambda: described(other) > 0, wanted=True)
+        becomes(lambda: described(one) > 0, True)
+        becomes(lambda: described(other) > 0, True)
     for user in users() if EVERY else (NOBODY, "cluster-8", "topic-8", "group-8", "transactional-8"):
-        with logged_in(kafka[1], user) as one, RawClient(ours, client_id=PREFIX + user) as other:
-            found += differences(one, other, user)
+        kafkas = Asking(partial(logged_in, kafka[1], user))
+        our = Asking(partial(RawClient, ours, client_id=PREFIX + user))
+        found += differences(kafkas, our, user)
+        kafkas.close()
+        our.close()
     assert not found, "\n".join(found)

@@ -7,12 +7,14 @@ topic, partition, group or resource that the request names. Not here: Produce, w
 Invariant: the response can be written in the version it was made for.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
-from typing import Any
+from typing import Any, Final
 
 from kpywire import api, error_codes
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
+from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResult
+from kpywire.messages.list_partition_reassignments import OngoingPartitionReassignment, OngoingTopicReassignment
 from kpywire.schema import Field, fields_of
 
 ERROR_CODE = "error_code"
@@ -77,7 +79,32 @@ def failed_response(request: Any, api_version: int, code: int) -> Any:
         failing.fill_lists(request, response)
         if key == api.FETCH:
             response.error_code = error_codes.NONE
+    if key in _REPEATS:
+        _REPEATS[key](request, response, failing)
     return response
+
+
+def _repeat_topics(request: Any, response: Any, _failing: "_Failing") -> None:
+    """ListPartitionReassignments lists what was asked for, without an error in it."""
+    response.topics = [
+        OngoingTopicReassignment(
+            name=topic.name,
+            partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+        )
+        for topic in request.topics or ()
+    ]
+
+
+def _repeat_error(_request: Any, response: Any, failing: "_Failing") -> None:
+    """DescribeUserScramCredentials has the error once more, for a user without a name."""
+    response.results = [failing.entry_of(DescribeUserScramCredentialsResult)]
+
+
+_REPEATS: Final[dict[int, Callable[[Any, Any, "_Failing"], None]]] = {
+    api.LIST_PARTITION_REASSIGNMENTS: _repeat_topics,
+    api.DESCRIBE_USER_SCRAM_CREDENTIALS: _repeat_error,
+}
+"""Responses that have more than the error."""
 
 
 class _Failing:
@@ -101,6 +128,12 @@ class _Failing:
                 value = _UNKNOWN[self.key, field.name]
                 setattr(part, field.name, None if value == "" and self.api_version in field.nullable else value)
         return marked
+
+    def entry_of(self, entry_class: type) -> Any:
+        """An entry with the error alone."""
+        entry = entry_class()
+        self.mark(entry)
+        return entry
 
     def fill_lists(self, asked: Any, part: Any) -> None:
         """Give every list of ``part`` that can carry the error an entry for each entry of the request."""

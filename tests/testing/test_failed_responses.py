@@ -18,8 +18,6 @@ CODE = error_codes.COORDINATOR_NOT_AVAILABLE
 DIFFERENT = {
     api.PRODUCE: "has a codec of its own, which the handler answers with",
     api.CREATE_DELEGATION_TOKEN: "names who asked",
-    api.DESCRIBE_USER_SCRAM_CREDENTIALS: "says it twice, once of a user without a name",
-    api.LIST_PARTITION_REASSIGNMENTS: "repeats what was asked, without an error in it",
 }
 CANNOT_SAY = {(api.DESCRIBE_LOG_DIRS, 1), (api.DESCRIBE_LOG_DIRS, 2), (api.LIST_PARTITION_REASSIGNMENTS, 0)}
 """Versions of a response without a place for an error of the whole."""
