@@ -1,4 +1,4 @@
-"""Quotas on a whole node: what clients are told, which connections wait, and what costs nothing."""
+"""Quotas on a whole node: the answers of throttled clients, the connections that wait, and what costs nothing."""
 
 import socket
 import time
