@@ -10,7 +10,9 @@ from importlib import import_module
 from pathlib import Path
 
 KIPS = {
+    13: "Byte rates of clients are limited",
     48: "Delegation tokens",
+    55: "Quotas of users",
     62: "Heartbeats beside processing; the rebalance timeout",
     73: "Replication within a rate",
     74: "A fetch response is bounded as a whole, and its first batch comes whole",
@@ -19,10 +21,12 @@ KIPS = {
     101: "Truncation by leader epoch",
     107: "Deleting records before an offset",
     113: "Moving partitions between the log directories of a broker",
+    124: "The time of requests is limited",
     134: "A new group waits a moment for its first members",
     183: "Electing preferred leaders",
     207: "A new leader says that it does not know the end yet",
     211: "Committed offsets expire when nobody reads any more",
+    219: "Throttled clients are answered at once, and wait themselves",
     226: "Broker configs that change while it runs",
     227: "Incremental fetch sessions",
     229: "Deleting groups",
@@ -61,6 +65,7 @@ KIPS = {
     588: "Fencing has an error of its own",
     590: "Brokers forward requests to the controller",
     595: "KRaft's quorum",
+    599: "Creating and deleting partitions is limited",
     601: "A connection that is not made in time is given up",
     612: "The rate of new connections is limited",
     630: "Snapshots of the metadata log, fetched from the leader",

@@ -35,7 +35,7 @@ class Shares(Generic[T]):
         return len(self._kept)
 
     def of(self, share: Share, now_ms: int) -> T:
-        """What a share uses. It counts as used now."""
+        """The use of a share. It counts as used now."""
         kept = self._kept.pop(share, None)
         if kept is None:
             self._make_room(now_ms)

@@ -70,8 +70,7 @@ class Connection(Debtor):
         self.waiting: deque[Pending] = deque()
         super().__init__(server.line)
         self._phase: int = SERVING
-        self._due_events = 0
-        """The events to serve when its turn in the line comes."""
+        self._due_events = 0  # the events to serve when its turn in the line comes
         self._is_in_line = False
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
@@ -83,16 +82,12 @@ class Connection(Debtor):
         self.answered_ns = 0
         """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
-        self._unsent: list[Due] = []
-        """The counters and times of the replies in the outbox, counted once they are sent."""
+        self._unsent: list[Due] = []  # the counters and times of the replies in the outbox, counted once they are sent
         self._is_blocked = False
         """Whether the channel has not accepted all replies yet; until it has, nothing more is served."""
-        self._mute: Mute | None = None
-        """The last of ``waiting`` while the client is above a quota."""
-        self._wanted = READABLE
-        """The events that are watched for."""
-        self._is_watched = True
-        """Whether the channel is watched at all."""
+        self._mute: Mute | None = None  # the last of ``waiting`` while the client is above a quota
+        self._wanted = READABLE  # the events that are watched for
+        self._is_watched = True  # whether the channel is watched at all
         channel.watch(self._on_event)
 
     def __str__(self) -> str:
@@ -249,7 +244,7 @@ class Connection(Debtor):
         elif isinstance(reply, Pending):
             self.waiting.append(reply)
             if self._mute is not None:
-                self._mute_last()
+                self._mute.go_last()
             reply.when_resolved(self._on_resolved)
         elif reply is not None and self._phase != CLOSED:
             self._put(reply, self._due())
@@ -407,7 +402,7 @@ class Connection(Debtor):
                 if isinstance(reply, Pending):
                     self.waiting.append(reply)
                     if self._mute is not None:
-                        self._mute_last()
+                        self._mute.go_last()
                     reply.when_resolved(self._on_resolved)
                 elif self.waiting:
                     self._queue_resolved(reply)
@@ -453,29 +448,15 @@ class Connection(Debtor):
         behind.resolve(reply)
         self.waiting.append(behind)
         if self._mute is not None:
-            self._mute_last()
-
-    def _mute_last(self) -> None:
-        """Put the mute behind an answer that it must not hold back."""
-        waiting, mute = self.waiting, self._mute
-        assert mute is not None
-        waiting.remove(mute)
-        waiting.append(mute)
-        if waiting[0].resolved:
+            self._mute.go_last()
             self._on_resolved(None)
 
     def mute(self, throttle_ms: int) -> None:
         """Serve no further request for this time, and do not read meanwhile. Answers that are due still leave."""
-        if self._phase == CLOSED:
-            return
-        if self._mute is not None:
-            self.server.mutes.prolong(self._mute, throttle_ms)
-            return
-        self._mute = mute = self.server.mutes.mute(throttle_ms)
-        self.waiting.append(mute)
-        mute.when_resolved(self._unmute)
-        if self._phase == SERVING:
-            self._enter(PAUSED)
+        if self._phase != CLOSED:
+            self._mute = self.server.mutes.mute(throttle_ms, self._mute, self.waiting, self._unmute)
+            if self._phase == SERVING:
+                self._enter(PAUSED)
 
     def _unmute(self, _nothing: None) -> None:
         self._mute = None
@@ -514,8 +495,7 @@ class Connection(Debtor):
         self._want(READABLE, wanted=False)
 
     def resume(self) -> None:
-        """Go on serving: a reply was sent, the client read, memory became free, the turn in the line came, or the
-        connection is no longer muted."""
+        """Go on serving: a reply was sent, the client read, memory became free, the turn came, or the mute ended."""
         if self._phase != PAUSED or self._mute is not None:
             return
         self._enter(SERVING)

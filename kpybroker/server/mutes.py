@@ -4,6 +4,8 @@ One heap and one timer serve them all. A muted connection is not read, so it cos
 """
 
 import heapq
+from collections import deque
+from collections.abc import Callable
 from itertools import count
 from typing import Final
 
@@ -18,12 +20,20 @@ class Mute(Pending):
     """The end of the time for which a connection is muted. It holds back what comes behind it like an answer that is
     due, but nobody gets it."""
 
-    __slots__ = ("is_cancelled", "until_ms")
+    __slots__ = ("_waiting", "is_cancelled", "until_ms")
 
-    def __init__(self, until_ms: float) -> None:
+    def __init__(self, until_ms: float, waiting: deque[Pending]) -> None:
+        """``waiting`` are the answers that are due."""
         super().__init__()
         self.until_ms = until_ms
+        self._waiting = waiting
+        waiting.append(self)
         self.is_cancelled = False
+
+    def go_last(self) -> None:
+        """Let another answer pass, which the mute must not hold back."""
+        self._waiting.remove(self)
+        self._waiting.append(self)
 
     def cancel(self) -> None:
         """The connection has closed."""
@@ -44,15 +54,19 @@ class Mutes:
     def __len__(self) -> int:
         return sum(not each.is_cancelled for _, _, each in self._heap)
 
-    def mute(self, throttle_ms: int) -> Mute:
-        """The end of a time that begins now."""
-        mute = Mute(self._scheduler.monotonic_ms() + min(throttle_ms, MOST_MUTED_MS))
+    def mute(
+        self, throttle_ms: int, present: Mute | None, waiting: deque[Pending], ended: Callable[[None], None]
+    ) -> Mute:
+        """A connection is muted from now on, after the answers that are ``waiting``. A mute that is ``present`` is
+        prolonged. ``ended`` is called when it is over."""
+        until_ms = self._scheduler.monotonic_ms() + min(throttle_ms, MOST_MUTED_MS)
+        if present is not None:
+            present.until_ms = max(present.until_ms, until_ms)
+            return present
+        mute = Mute(until_ms, waiting)
+        mute.when_resolved(ended)
         self._put(mute)
         return mute
-
-    def prolong(self, mute: Mute, throttle_ms: int) -> None:
-        """A mute lasts for at least this time from now on."""
-        mute.until_ms = max(mute.until_ms, self._scheduler.monotonic_ms() + min(throttle_ms, MOST_MUTED_MS))
 
     def close(self) -> None:
         """End no mute any more."""

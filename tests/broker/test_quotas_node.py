@@ -1,4 +1,4 @@
-"""Quotas on a whole node: what clients are told, which connections wait, and what costs nothing."""
+"""Quotas on a whole node: the answers of throttled clients, the connections that wait, and what costs nothing."""
 
 import socket
 import time
@@ -255,7 +255,8 @@ def test_what_was_set_is_described(admin: RawClient) -> None:
     assert {value.key: value.value for value in found.values} == {"producer_byte_rate": 5, "request_percentage": 1.5}
 
 
-def test_the_command_line_lists_what_it_sets(node: RunningNode, admin: RawClient) -> None:
+@pytest.mark.usefixtures("admin")
+def test_the_command_line_lists_what_it_sets(node: RunningNode) -> None:
     def quotas(*words: str) -> Any:
         return CliRunner().invoke(main, ["quotas", *words, "-b", f"127.0.0.1:{node.port}"])
 
