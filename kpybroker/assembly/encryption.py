@@ -1,7 +1,7 @@
 """The TLS of a node's listeners: made at the start, and renewed when configs or files change (KIP-226).
 
-Files are checked now and then in a thread. What cannot be used is logged, and the former keys stay. Connections keep the
-keys with which they began.
+Files are checked now and then in a thread. What cannot be used is logged, and the former keys stay. Connections keep
+the keys with which they began.
 """
 
 import logging

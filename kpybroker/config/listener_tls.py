@@ -43,7 +43,7 @@ def settings_of(config: "BrokerConfig", listener: str, protocol: str) -> TlsSett
 
 
 def check(config: "BrokerConfig") -> None:
-    """Raise ConfigError for TLS settings that belong to no listener with TLS, or that would need Java. Reads no file."""
+    """Raise ConfigError for TLS settings that belong to no listener with TLS, or that need Java. Reads no file."""
     for name in config.originals:
         listener, _, base = name.removeprefix("listener.name.").partition(".")
         if name.startswith("listener.name.") and base.startswith("ssl."):

@@ -66,7 +66,7 @@ class SocketLimits(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """A listener's name, the dispatcher that serves its requests, the kind of its channels, and its security protocol."""
+    """A listener's name, its dispatcher, the kind of its channels, and its security protocol."""
 
     name: str
     dispatch: Dispatch

@@ -1,10 +1,10 @@
-"""TLS: a channel that encrypts, and what the channels of one listener share.
+"""TLS: a channel that encrypts, and the part of a listener that its channels share.
 
 A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, so that no call of the library touches
-the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in bounded
-pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as held
-memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then it is.
-A handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in
+bounded pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as
+held memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then
+it is. A handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 """
 
 import os
@@ -20,7 +20,7 @@ from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.server import tls_mistakes
 from kpybroker.server.channel import Channel
 from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
-from kpybroker.server.tls_mistakes import Terms, TlsFailure
+from kpybroker.server.tls_mistakes import Terms
 
 HANDSHAKE_PATIENCE_MS: Final = 10_000
 RECEIVED_BYTES: Final = 20 * 1024
@@ -59,8 +59,8 @@ class TlsListener:
         return TlsChannel(sock, poller, call_soon, self)
 
     def line_up(self, channel: "TlsChannel", call_soon: Callable[..., object]) -> None:
-        """Let a channel do the next step of its handshake soon: one channel in a turn of the loop, since a step takes as
-        long as many requests."""
+        """Let a channel do the next step of its handshake soon: one channel in a turn of the loop, since a step takes
+        as long as many requests."""
         self._lined_up.append(channel)
         if len(self._lined_up) == 1:
             call_soon(self._step, call_soon)
@@ -78,9 +78,9 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_incoming", "_is_closed", "_is_due",
-        "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock", "_taken",
-        "_tls", "_unsent", "_wanted",
+        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_incoming", "_is_closed",
+        "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock",
+        "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -436,6 +436,3 @@ class TlsChannel:
         self._authenticated = None
         self._unsent = memoryview(b"")
         self._sock.close()
-
-
-__all__ = ["HANDSHAKE_PATIENCE_MS", "PrincipalOf", "Terms", "TlsChannel", "TlsFailure", "TlsListener"]

@@ -42,8 +42,8 @@ def without_tls(terms: Terms, first_byte: int) -> TlsFailure:
     if first_byte in b"GPHOCD":  # GET, POST, PUT, HEAD, OPTIONS, CONNECT, DELETE
         return TlsFailure(f"it speaks HTTP on {terms}, which serves Kafka's clients over TLS")
     return TlsFailure(
-        f"it speaks without TLS on {terms}; set security.protocol={terms.protocol} in that client, or use the port of a "
-        "listener without TLS"
+        f"it speaks without TLS on {terms}; set security.protocol={terms.protocol} in that client, or use the port of "
+        "a listener without TLS"
     )
 
 
@@ -65,13 +65,13 @@ def failed(error: ssl.SSLError, terms: Terms) -> TlsFailure:
     reason = error.reason or ""
     if reason == "PEER_DID_NOT_RETURN_A_CERTIFICATE":
         return TlsFailure(
-            f"it sent no client certificate on {terms}, and ssl.client.auth={terms.client_auth}; give that client a key "
-            "store (ssl.keystore.location)"
+            f"it sent no client certificate on {terms}, and ssl.client.auth={terms.client_auth}; give that client a "
+            "key store (ssl.keystore.location)"
         )
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsFailure(
-            f"its client certificate is refused on {terms} ({error.verify_message}); renew it, or add its issuer to the "
-            "listener's trust store (ssl.truststore.location)"
+            f"its client certificate is refused on {terms} ({error.verify_message}); renew it, or add its issuer to "
+            "the listener's trust store (ssl.truststore.location)"
         )
     if reason.endswith(_DISTRUST):
         alert = reason.partition("ALERT_")[2].lower()

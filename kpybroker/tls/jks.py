@@ -7,6 +7,7 @@ key itself. Invariant: no length is believed before it is compared with the byte
 
 import hashlib
 import hmac
+from itertools import repeat
 from struct import Struct
 from typing import Final
 
@@ -77,17 +78,15 @@ def read_jks(
             trusted.append(reader.certificate(version))
         elif kind == _PRIVATE_KEY:
             protected = reader.take(reader.number())
-            chain = []
-            for _ in range(reader.number()):
-                chain.append(reader.certificate(version))
+            chain = tuple(map(reader.certificate, repeat(version, reader.number())))
             if only_trusted:
-                entries.append(KeyEntry("", None, tuple(chain)))
+                entries.append(KeyEntry("", None, chain))
                 continue
             if not chain:
                 raise TlsError(f"{name} has a private key without a certificate")
             secret = password if key_password is None else key_password
             key = _unprotected(name, protected, secret or "")
-            entries.append(KeyEntry(private_key_pem(key), None, tuple(chain)))
+            entries.append(KeyEntry(private_key_pem(key), None, chain))
         else:
             raise TlsError(f"{name} is damaged, or no JKS store: it has an entry of kind {kind}")
     return tuple(entries), tuple(trusted)

@@ -13,12 +13,12 @@ from typing import Any
 
 import pytest
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
-from certificates import Authority, Certificate
 from confluent_kafka import Consumer, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from kafka import KafkaConsumer, KafkaProducer
 from running_node import RunningNode
 
+from certificates import Authority, Certificate
 from kpybroker.quorum.recovery import StartRefused
 from kpybroker.tls.contexts import client_context
 from kpybroker.tls.settings import TlsSettings
@@ -201,11 +201,13 @@ def test_mistakes_of_clients_are_named_in_the_log(site: Site, caplog: pytest.Log
 def presented(site: Site, listener: str) -> bytes:
     """The certificate that a listener shows now."""
     trusted = TlsSettings(truststore_type="PEM", truststore_location=str(site.ca))
-    with socket.create_connection(("127.0.0.1", site.node.node.ports[listener]), timeout=20) as sock:
-        with client_context(trusted).wrap_socket(sock, server_hostname="localhost") as tls:
-            shown = tls.getpeercert(binary_form=True)
-            assert shown is not None
-            return shown
+    with (
+        socket.create_connection(("127.0.0.1", site.node.node.ports[listener]), timeout=20) as sock,
+        client_context(trusted).wrap_socket(sock, server_hostname="localhost") as tls,
+    ):
+        shown = tls.getpeercert(binary_form=True)
+        assert shown is not None
+        return shown
 
 
 def alter(site: Site, **configs: str) -> None:
@@ -318,9 +320,11 @@ def test_a_start_with_keys_that_cannot_be_used_is_refused(
 def test_a_request_over_tls_costs_no_more_than_its_frame(site: Site) -> None:
     """A raw client, so that the bytes are those of the test: ApiVersions, byte by byte records."""
     trusted = TlsSettings(truststore_type="PEM", truststore_location=str(site.ca))
-    with socket.create_connection(("127.0.0.1", site.node.node.ports["SECURE"]), timeout=20) as sock:
-        with client_context(trusted).wrap_socket(sock, server_hostname="localhost") as tls:
-            body = struct.pack(">hhih", 18, 0, 7, -1)
-            for byte in struct.pack(">i", len(body)) + body:
-                tls.sendall(bytes([byte]))
-            assert struct.unpack(">ii", tls.recv(8))[1] == 7
+    with (
+        socket.create_connection(("127.0.0.1", site.node.node.ports["SECURE"]), timeout=20) as sock,
+        client_context(trusted).wrap_socket(sock, server_hostname="localhost") as tls,
+    ):
+        body = struct.pack(">hhih", 18, 0, 7, -1)
+        for byte in struct.pack(">i", len(body)) + body:
+            tls.sendall(bytes([byte]))
+        assert struct.unpack(">ii", tls.recv(8))[1] == 7

@@ -160,7 +160,7 @@ def test_the_certificate_says_who_the_client_is(start_with: Callable[[TlsListene
 def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
     start_with: Callable[[TlsListener], RunningServer], caplog: pytest.LogCaptureFixture
 ) -> None:
-    """Cases: without TLS, HTTP, another authority, no certificate, an expired one, none that is mapped, an old version."""
+    """Cases: without TLS, HTTP, another authority, no certificate, an expired one, an old version, and more."""
     server = start_with(listening("required"))
     newest = start_with(listening(enabled_protocols=("TLSv1.3",)))
 

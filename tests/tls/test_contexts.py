@@ -89,7 +89,7 @@ def test_pem_in_one_line_is_read_like_pem_in_many(authority: Authority, broker: 
     shake_hands(server_context(settings), client_context(trusting(authority)))
 
 
-def test_an_encrypted_key_of_the_traditional_kind_is_read(authority: Authority, tmp_path: Path) -> None:
+def test_an_encrypted_key_of_the_traditional_kind_is_read(authority: Authority) -> None:
     key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
     broker = authority.issue("broker", key=key)
     command = ["openssl", "rsa", "-aes256", "-traditional", "-passout", "pass:secret"]
@@ -128,7 +128,7 @@ def test_the_name_of_the_server_is_checked_unless_that_is_switched_off(
     authority: Authority, broker: Certificate
 ) -> None:
     server = server_context(inline(broker))
-    with pytest.raises(ssl.SSLCertVerificationError, match="(?i)hostname mismatch"):
+    with pytest.raises(ssl.SSLCertVerificationError, match=r"(?i)hostname mismatch"):
         shake_hands(server, client_context(trusting(authority)), "elsewhere.example")
     unchecked = client_context(trusting(authority, endpoint_identification_algorithm=""))
     shake_hands(server, unchecked, "elsewhere.example")
@@ -145,7 +145,7 @@ def test_protocols_and_suites_are_those_of_the_settings(authority: Authority, br
     assert chosen is not None
     assert (chosen[0], client.version()) == (openssl_name(suite), "TLSv1.2")
     newest = server_context(inline(broker, enabled_protocols=("TLSv1.3",)))
-    with pytest.raises(ssl.SSLError, match="(?i)unsupported.protocol"):
+    with pytest.raises(ssl.SSLError, match=r"(?i)unsupported.protocol"):
         shake_hands(newest, client_context(trusting(authority, enabled_protocols=("TLSv1.2",))))
 
 

