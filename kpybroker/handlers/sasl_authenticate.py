@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36), versions 0-2: log in. On a listener without SASL, and after the login: ILLEGAL_SASL_STATE."""
+"""SaslAuthenticate (36), versions 0-2: log in. Without SASL, and after the login: ILLEGAL_SASL_STATE."""
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context

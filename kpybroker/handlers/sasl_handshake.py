@@ -1,4 +1,4 @@
-"""SaslHandshake (17), versions 0-1: choose a login mechanism. On a listener without SASL, and after the login: ILLEGAL_SASL_STATE."""
+"""SaslHandshake (17), versions 0-1: choose a login mechanism. Without SASL, and after the login: ILLEGAL_SASL_STATE."""
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
