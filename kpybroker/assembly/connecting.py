@@ -12,7 +12,7 @@ from kpybroker.network.peer import Connect
 from kpybroker.network.peers import connect_over
 from kpybroker.network.setup import TimedConnect
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.server.outgoing import plain_stream
+from kpybroker.server.outgoing import OpenStream, plain_stream
 
 if TYPE_CHECKING:
     from kpybroker.network.sessions import Account
@@ -78,7 +78,7 @@ class _Builder:
             return self.plain(buffer_bytes)
         from kpybroker.network.patience import PatientConnect
 
-        stream = plain_stream
+        stream: OpenStream = plain_stream
         if dialled.has_tls:
             from kpybroker.network.tls_stream import ClientContext, tls_stream
 
