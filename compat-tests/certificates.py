@@ -128,7 +128,7 @@ def _issue(
     extensions: Sequence[tuple[x509.ExtensionType, bool]],
     days: tuple[float, float] = (-1, 365),
 ) -> x509.Certificate:
-    now = datetime.datetime.now(datetime.timezone.utc)
+    now = datetime.datetime.now(datetime.UTC)
     builder = (
         x509.CertificateBuilder()
         .subject_name(subject)

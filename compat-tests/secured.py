@@ -36,17 +36,20 @@ def between_nodes(
         f"listener.name.{name.lower()}.{mechanism.lower()}.sasl.jaas.config": jaas_of(mechanism) for name in listeners
     }
     protocols = ["PLAINTEXT:PLAINTEXT", *(f"{name}:{protocol}" for name in listeners)]
-    return {
-        "listener.security.protocol.map": ",".join(protocols),
-        "inter.broker.listener.name": "INTERNAL",
+    with_sasl = {
         "sasl.enabled.mechanisms": mechanism,
         "sasl.mechanism.inter.broker.protocol": mechanism,
         "sasl.mechanism.controller.protocol": mechanism,
+        **of_listeners,
+    }
+    return {
+        "listener.security.protocol.map": ",".join(protocols),
+        "inter.broker.listener.name": "INTERNAL",
         "ssl.keystore.type": "PEM",
         "ssl.keystore.location": str(keys),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(trusted),
-        **of_listeners,
+        **(with_sasl if protocol.startswith("SASL_") else {}),
     }
 
 

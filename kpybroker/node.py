@@ -10,6 +10,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
@@ -18,7 +19,7 @@ from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security
+from kpybroker.assembly.security import build_security, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -44,6 +45,9 @@ from kpystorage.errors import StorageError
 from kpystorage.real_disk import Descriptors, RealDisk
 from kpystorage.session import NO_BROKER_EPOCH
 from kpywire.errors import Malformed
+
+if TYPE_CHECKING:
+    from kpybroker.assembly.encryption import Encryption
 
 log = logging.getLogger("kpybroker")
 
@@ -86,6 +90,8 @@ class Node:
         self.dispatcher: Dispatcher | None = None
         """The dispatcher of the broker's requests."""
         self.server: Server | None = None
+        self.encryption: Encryption | None = None
+        """The TLS of the listeners; None if none has it."""
         self._intercept = intercept
         self._stored: StoredNode | None = None
         self._quorum_parts: QuorumParts | None = None
@@ -118,6 +124,7 @@ class Node:
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         platform.ways.load_keys(config)
+        self.encryption = read_keys(config, platform)
         await monitoring.listen()
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -128,7 +135,7 @@ class Node:
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
-        security = build_security(config, quorum.host)
+        security = build_security(config, quorum.host, self.encryption)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
@@ -154,7 +161,9 @@ class Node:
             serves = controllers if listener in config.controller_listeners else clients
             with listening_on(listener):
                 dispatch, open_channel = security.guarded(listener, serves), security.channel_of(listener)
-                self.ports[listener.name] = server.listen(listener.name, ports[listener], dispatch, open_channel)
+                self.ports[listener.name] = server.listen(
+                    listener.name, ports[listener], dispatch, open_channel, listener.protocol
+                )
         if broker is not None:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)

@@ -46,7 +46,7 @@ class Ways(NamedTuple):
     def reconfigure(self, config: BrokerConfig) -> None:
         """Take over a change of the configuration."""
         for context in self.contexts:
-            context.reload(config)
+            context.reconfigure(config)
 
 
 class _Builder:

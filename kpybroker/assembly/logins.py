@@ -26,7 +26,7 @@ _USER_OPTION: Final = "user_"
 
 
 class Users(NamedTuple):
-    """Where the mechanisms find those who may log in, apart from their JAAS configs."""
+    """The sources of users that the mechanisms have in addition to their JAAS configs."""
 
     image: Callable[[], MetadataImage]
     find_token: FindToken

@@ -2,11 +2,12 @@
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from kpybroker.assembly.platform import Platform
 from kpybroker.authorization.authorizer import Authorizer
 from kpybroker.calls.principal import parse_principal
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.definition import ConfigError
-from kpybroker.config.endpoints import Listener
+from kpybroker.config.endpoints import WITH_TLS, Listener
 from kpybroker.dispatching.dispatcher import Dispatcher
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
@@ -15,6 +16,7 @@ from kpybroker.server.channel import OpenChannel, plain_channel
 from kpybroker.server.frames import Dispatch
 
 if TYPE_CHECKING:
+    from kpybroker.assembly.encryption import Encryption
     from kpybroker.assembly.logins import Logins
 
 
@@ -25,10 +27,14 @@ class Security(NamedTuple):
     """None if everybody may do everything."""
     logins: "Logins | None" = None
     """None if no listener demands a login."""
+    encryption: "Encryption | None" = None
+    """None if no listener has TLS."""
 
     def channel_of(self, listener: Listener) -> OpenChannel:
         """The function that makes the channels of a listener's connections."""
-        assert listener.protocol in ("PLAINTEXT", "SASL_PLAINTEXT")  # others are refused with the configuration
+        if listener.protocol in WITH_TLS:
+            assert self.encryption is not None
+            return self.encryption.channel_of(listener)
         return plain_channel
 
     def guarded(self, listener: Listener, dispatcher: Dispatcher) -> Dispatch:
@@ -42,9 +48,23 @@ class Security(NamedTuple):
         """Apply another configuration to what begins from now on."""
         if self.logins is not None:
             self.logins.reconfigure(config)
+        if self.encryption is not None:
+            self.encryption.reconfigure(config)
 
 
-def build_security(config: BrokerConfig, quorum: QuorumHost) -> Security:
+def read_keys(config: BrokerConfig, platform: Platform) -> "Encryption | None":
+    """The TLS of the listeners, with its keys and certificates. Raises StartRefused."""
+    if not any(listener.protocol in WITH_TLS for listener in config.listeners):
+        return None
+    from kpybroker.assembly.encryption import Encryption
+
+    encryption = Encryption(config, platform.scheduler)
+    encryption.start()
+    platform.ends.callback(encryption.close)
+    return encryption
+
+
+def build_security(config: BrokerConfig, quorum: QuorumHost, encryption: "Encryption | None" = None) -> Security:
     """The protection that the configuration demands; its ACLs follow the metadata."""
     authorizer = _authorizer(config)
     if authorizer is not None:
@@ -55,7 +75,7 @@ def build_security(config: BrokerConfig, quorum: QuorumHost) -> Security:
                 authorizer.acls_changed(image.acls, [each for each in acls if isinstance(each, bytes)])
 
         quorum.subscribe(changed)
-    return Security(authorizer, _logins(config, quorum))
+    return Security(authorizer, _logins(config, quorum), encryption)
 
 
 def _logins(config: BrokerConfig, quorum: QuorumHost) -> "Logins | None":

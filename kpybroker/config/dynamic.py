@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import PER_BROKER, READ_ONLY, ConfigError, ConfigKey, java_string
+from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
 from kpybroker.config.refusals import SECURITY_WORK
@@ -83,6 +84,8 @@ def validate(configs: Mapping[str, str], config: "BrokerConfig", *, of_one_broke
         else:
             updated = config.updated(configs, config.dynamic_broker)
         _check_transition(config, updated)
+        if of_one_broker:
+            _check_tls(config, updated, configs)
     except ConfigError as error:
         raise ConfigError(error.message, INVALID_REQUEST) from None
 
@@ -129,8 +132,10 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
             "kafka.server.DynamicMetricsReporters"
         )
     for name in changed:
-        if name.startswith(("sasl.", "ssl.")):
+        if name.startswith("sasl."):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
+        if name.startswith("ssl."):
+            raise ConfigError(f"{name}: a running broker does not change it; restart it")
     for name in changed:
         if name in _POOLS:
             _check_pool(name, old[name], new[name])
@@ -138,6 +143,13 @@ def _check_transition(old: "BrokerConfig", new: "BrokerConfig") -> None:
         _check_cleaner_threads(old["log.cleaner.threads"], new["log.cleaner.threads"])
     _check_local_retention("log.local.retention.bytes", new["log.local.retention.bytes"], "log.retention.bytes", new)
     _check_local_retention("log.local.retention.ms", new["log.local.retention.ms"], "log.retention.ms", new)
+
+
+def _check_tls(old: "BrokerConfig", new: "BrokerConfig", configs: Mapping[str, str]) -> None:
+    if any(listener.protocol in WITH_TLS for listener in old.listeners):
+        from kpybroker.config import listener_tls
+
+        listener_tls.check_change(old, new, configs)
 
 
 def _invalid_update(why: str) -> ConfigError:

@@ -12,6 +12,7 @@ from kpybroker.config.definition import ConfigError, java_string
 
 EVERY_IPV4_INTERFACE: Final = "0.0.0.0"
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+WITH_TLS: Final = ("SSL", "SASL_SSL")
 HIGHEST_PORT: Final = 65535
 _MOST_DIGITS = 12
 _HOST_CHARACTERS = frozenset("0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-%._:")

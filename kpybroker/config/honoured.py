@@ -148,7 +148,23 @@ HONOURED: Final = frozenset(
         "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
         "socket.send.buffer.bytes",
+        "ssl.allow.dn.changes",
+        "ssl.allow.san.changes",
+        "ssl.cipher.suites",
+        "ssl.client.auth",
+        "ssl.enabled.protocols",
         "ssl.endpoint.identification.algorithm",
+        "ssl.key.password",
+        "ssl.keystore.certificate.chain",
+        "ssl.keystore.key",
+        "ssl.keystore.location",
+        "ssl.keystore.password",
+        "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
+        "ssl.truststore.certificates",
+        "ssl.truststore.location",
+        "ssl.truststore.password",
+        "ssl.truststore.type",
         "transaction.abort.timed.out.transaction.cleanup.interval.ms",
         "transaction.max.timeout.ms",
         "transaction.partition.verification.enable",
@@ -166,6 +182,7 @@ HONOURED: Final = frozenset(
 _NO_JMX = "there is no JMX; metrics are served over HTTP at /metrics"
 _NO_PURGATORY = "a waiting request goes when it is done, nothing is left to purge"
 _NO_WINDOW = "who was too fast waits at once, nothing is averaged over samples"
+_OPENSSL = "TLS is that of OpenSSL, without the JVM's providers"
 _ONE_LOOP = "one event loop; there is no pool of this kind"
 
 # Broker configs without effect for good, and why.
@@ -195,6 +212,11 @@ NEVER: Final = {
     "replication.quota.window.size.seconds": _NO_WINDOW,
     "share.coordinator.threads": _ONE_LOOP,
     "share.fetch.purgatory.purge.interval.requests": _NO_PURGATORY,
+    "ssl.keymanager.algorithm": _OPENSSL,
+    "ssl.protocol": "ssl.enabled.protocols names the versions",
+    "ssl.provider": _OPENSSL,
+    "ssl.secure.random.implementation": _OPENSSL,
+    "ssl.trustmanager.algorithm": _OPENSSL,
 }
 
 # Topic configs that change what a partition does.

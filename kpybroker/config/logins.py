@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 """The mechanisms with which clients can log in."""
 
+OF_MECHANISM: Final = ("connections.max.reauth.ms", "sasl.jaas.config")
+"""The configs that can be set for one mechanism."""
+
 
 class MechanismConfig(NamedTuple):
     """The config of one mechanism on one listener."""
@@ -55,6 +58,17 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
         for name in dict.fromkeys(names)
     )
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
+    """Raise ConfigError for a config of a mechanism that is none: it would have no effect."""
+    prefix = f"listener.name.{listener.lower()}."
+    for name in config.originals:
+        if not name.startswith(prefix):
+            continue
+        mechanism, dot, key = name.removeprefix(prefix).partition(".")
+        if dot and key in OF_MECHANISM and mechanism.upper() not in MODULES:
+            raise ConfigError(f"{name}: {mechanism!r} is no mechanism; known are {', '.join(MODULES).lower()}")
 
 
 def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:

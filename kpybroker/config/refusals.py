@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from kpybroker.config.broker_configs import BROKER_CONFIGS
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.endpoints import WITH_TLS
 from kpybroker.config.honoured import HONOURED, NEVER
 from kpybroker.config.own_configs import OWN_CONFIGS
 from kpybroker.config.quota_configs import QUOTA_CONFIGS
@@ -33,7 +34,8 @@ _SECURITY_PREFIXES: Final = (
     "super.users",
 )
 # Read by listeners with TLS or SASL alone.
-_INERT_PREFIXES: Final = ("connections.max.reauth.ms", "sasl.", "ssl.")
+_INERT_OF_SASL: Final = ("connections.max.reauth.ms", "sasl.")
+_INERT_PREFIXES: Final = (*_INERT_OF_SASL, "ssl.")
 _OF_LISTENER: Final = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
@@ -41,7 +43,7 @@ _OF_LISTENER: Final = (
     "sasl.server.max.receive.size",
 )
 """The security configs that can be set for one listener."""
-_PROTOCOLS: Final = ("PLAINTEXT", "SASL_PLAINTEXT")
+_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _BY_OWN_CODE: Final = ("sasl.server.callback.handler.class",)
 """Configs that replace a check of logins by a Java class."""
 SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
@@ -85,7 +87,7 @@ def check_names(originals: Mapping[str, str]) -> None:
         base = base_of_listener_config(name)
         if base is not None and base in BROKER_CONFIGS and not base.startswith(_SECURITY_PREFIXES):
             continue
-        if base in _OF_LISTENER:
+        if base in _OF_LISTENER or (base is not None and base in BROKER_CONFIGS and base.startswith("ssl.")):
             continue
         known = base in BROKER_CONFIGS or name in ("super.users", "allow.everyone.if.no.acl.found")
         why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
@@ -102,20 +104,40 @@ def check_security(config: "BrokerConfig") -> None:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
             raise ConfigError(f"{name}: {SECURITY_WORK}")
+    _check_tls(config)
     _check_logins(config)
+
+
+def _check_tls(config: "BrokerConfig") -> None:
+    if _has_tls(config) or any(".ssl." in name for name in config.originals):
+        from kpybroker.config import listener_tls
+
+        listener_tls.check(config)
+
+
+def _has_tls(config: "BrokerConfig") -> bool:
+    return any(listener.protocol in WITH_TLS for listener in config.listeners)
 
 
 def _check_logins(config: "BrokerConfig") -> None:
     """Raise ConfigError if clients could not log in, or not as the owner wants, on a listener with SASL."""
     with_sasl = [listener for listener in config.listeners if listener.protocol.startswith("SASL_")]
+    # A broker logs in to listeners of controllers, which it does not have itself.
+    names = [name.lower() for name, protocol in config.listener_protocols.items() if protocol.startswith("SASL_")]
+    for name in config.originals:
+        if name.startswith("listener.name.") and name.endswith(_OF_LISTENER):
+            of = name.removeprefix("listener.name.").partition(".")[0]
+            if of not in names:
+                raise ConfigError(f"{name}: there is no listener {of!r} that uses SASL")
     if not with_sasl:
         return
-    from kpybroker.config.logins import logins_of
+    from kpybroker.config.logins import check_mechanisms_named, logins_of
 
     for name in _explicit(config, _BY_OWN_CODE):
         raise ConfigError(f"{name}: callbacks written in Java cannot be loaded")
     for listener in with_sasl:
         logins_of(config, listener.name)
+        check_mechanisms_named(config, listener.name)
 
 
 def check_features(config: "BrokerConfig") -> list[str]:
@@ -169,14 +191,19 @@ def _foreign_classes(config: "BrokerConfig") -> list[str]:
 def _without_effect(config: "BrokerConfig") -> list[str]:
     asks = [name for name in _explicit(config, BROKER_CONFIGS) if name not in NEVER]
     has_sasl = any(listener.protocol.startswith("SASL_") for listener in config.listeners)
-    inert = [] if has_sasl else [name for name in asks if name.startswith(_INERT_PREFIXES)]
+    has_tls = _has_tls(config)
+    inert = [] if has_sasl else [name for name in asks if name.startswith(_INERT_OF_SASL)]
+    inert += [] if has_tls else [name for name in asks if name.startswith("ssl.")]
     names = [name for name in asks if name not in HONOURED]
     # Those of internal topics get their value from the defaults of a node alone, nobody asked for them.
     yet = [name for name in names if name not in inert and not name.endswith((".replication.factor", ".min.isr"))]
-    open_to_all = (
-        "every listener is PLAINTEXT, open to every client that reaches it; without effect, as on Apache Kafka"
-    )
-    warnings = [f"{open_to_all}: {', '.join(inert)}"] if inert else []
+    is_open = not has_sasl and not has_tls
+    why = "every listener is PLAINTEXT, open to every client that reaches it" if is_open else "no listener reads them"
+    warnings = [f"{why}; without effect, as on Apache Kafka: {', '.join(inert)}"] if inert else []
+    if has_tls:
+        from kpybroker.config import listener_tls
+
+        warnings += listener_tls.warnings(config)
     if has_sasl and config.is_set("sasl.jaas.config"):
         used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
         warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")

@@ -1,7 +1,8 @@
 """Failed logins whose answers wait for ``connection.failed.authentication.delay.ms``, as in Kafka.
 
-Their connections read nothing meanwhile, and are closed after the answer. So whoever guesses passwords needs a
-connection for each guess. The number of those that wait is bounded: one more, and the oldest gets its answer at once.
+Their connections read nothing meanwhile, and are closed after the answer. So a client that guesses
+passwords needs a connection for each guess. The number of those that wait is bounded: one more, and the oldest gets its
+answer at once.
 """
 
 from typing import TYPE_CHECKING, Final

@@ -39,6 +39,7 @@ log = logging.getLogger("kpybroker.login")
 
 PATIENCE_MS: Final = 30_000
 """The longest time that a login may take. Java's clients give up after 30 s, too."""
+NO_MECHANISM: Final = "no mechanism"
 _API_KEY: Final = Struct(">h")
 _SIZE: Final = Struct(">i")
 _VERSIONS: Final = {api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2)}
@@ -107,9 +108,9 @@ class LoginStage:
         connection.server.complaints.say(
             log,
             logging.WARNING,
-            f"failed logins of {client.host} on listener {client.listener_name}",
+            f"failed logins of {client.host} on listener {client.listener_name}, {mechanism or NO_MECHANISM}",
             "login failed: %s from %s on listener %s: %s",
-            mechanism or "no mechanism",
+            mechanism or NO_MECHANISM,
             client,
             client.listener_name,
             reason,
@@ -164,7 +165,9 @@ class LoggingIn:
         if login.state is State.RAW:
             connection.least_frame_bytes = 0
         response = SaslHandshakeResponse(error_code=answer.error_code, mechanisms=list(stage.terms.exchanges))
-        return self._answer(connection, answer, _reply(header, response))
+        # As in Kafka, a reauthentication that fails here has no answer.
+        reply = None if answer.failure and login.user else _reply(header, response)
+        return self._answer(connection, answer, reply)
 
     def _authenticate(self, connection: Connection, header: RequestHeader, frame: memoryview) -> Reply | Pending:
         request = decode(SaslAuthenticateRequest, header.api_version, frame, header.end)

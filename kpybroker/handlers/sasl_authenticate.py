@@ -1,4 +1,4 @@
-"""SaslAuthenticate (36), versions 0-2: log in. On a listener without SASL: ILLEGAL_SASL_STATE."""
+"""SaslAuthenticate (36), versions 0-2: log in. On a listener without SASL, and after the login: ILLEGAL_SASL_STATE."""
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
@@ -7,7 +7,7 @@ from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest, SaslAuth
 
 
 def handle(_broker: Context, _request: SaslAuthenticateRequest, _call: Call) -> SaslAuthenticateResponse:
-    """Refuse the request: no listener requires a login."""
+    """Refuse the request: its client is logged in, or has no need to. Logins are served before the dispatcher."""
     return SaslAuthenticateResponse(
         error_code=error_codes.ILLEGAL_SASL_STATE,
         error_message="SaslAuthenticate request received after successful authentication",

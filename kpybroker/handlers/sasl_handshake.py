@@ -1,4 +1,4 @@
-"""SaslHandshake (17), versions 0-1: choose a login mechanism. On a listener without SASL: ILLEGAL_SASL_STATE."""
+"""SaslHandshake (17), versions 0-1: choose a login mechanism. On a listener without SASL, and after the login: ILLEGAL_SASL_STATE."""
 
 from kpybroker.calls.call import Call
 from kpybroker.serving.context import Context
@@ -7,5 +7,5 @@ from kpywire.messages.sasl_handshake import SaslHandshakeRequest, SaslHandshakeR
 
 
 def handle(_broker: Context, _request: SaslHandshakeRequest, _call: Call) -> SaslHandshakeResponse:
-    """Refuse the request: no listener requires a login."""
+    """Refuse the request: its client is logged in, or has no need to. Logins are served before the dispatcher."""
     return SaslHandshakeResponse(error_code=error_codes.ILLEGAL_SASL_STATE, mechanisms=[])

@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 import ssl
 from collections.abc import Awaitable, Callable
 from functools import partial
@@ -12,6 +11,7 @@ from kpybroker.server.outgoing import HandshakeFailed, OpenStream
 from kpybroker.tls.client_failures import CLOSED
 from kpybroker.tls.contexts import client_context
 from kpybroker.tls.settings import TlsError, TlsSettings, read_settings
+from kpybroker.tls.stores import modification_times
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
@@ -20,47 +20,50 @@ log = logging.getLogger("kpybroker.network")
 
 
 class ClientContext:
-    """The TLS context of this node as a client of one listener, by the ``ssl.*`` configs of that listener. Connections
-    that are open keep the context with which they began."""
+    """The TLS context of this node as a client of one listener, by the ``ssl.*`` configs of that listener.
+
+    Its files are read again when they have changed (KIP-226). What cannot be used is logged, and the former keys stay.
+    Connections that are open keep the context with which they began.
+    """
 
     def __init__(self, listener: str) -> None:
         self._listener = listener
-        self._loaded: tuple[TlsSettings, tuple[int, ...]] | None = None
+        self._settings = TlsSettings()
+        self._seen: tuple[TlsSettings, tuple[int, ...]] | None = None
+        """The settings and the times of the files that were read last, or that could not be used."""
         self._context: ssl.SSLContext | None = None
 
     def __call__(self) -> ssl.SSLContext:
         """The context for the next connection."""
+        self._look()
         assert self._context is not None, "loaded at the start"
         return self._context
 
     def load(self, config: "BrokerConfig") -> None:
-        """Read the stores, if the configs or the files have changed. Blocks. Raises TlsError."""
-        settings = read_settings(partial(config.of_listener, self._listener))
-        found = settings, _times_of(settings)
-        if found != self._loaded:
-            try:
-                self._context = client_context(settings)
-            except TlsError as error:
-                raise TlsError(f"listener {self._listener}, as its client: {error}") from None
-            self._loaded = found
-
-    def reload(self, config: "BrokerConfig") -> None:
-        """Like `load`, while the node runs: what cannot be used is logged, and the former context stays (KIP-226)."""
+        """Read keys and certificates. Blocks. Raises TlsError."""
+        self._settings = read_settings(partial(config.of_listener, self._listener))
         try:
-            self.load(config)
+            self._read()
         except TlsError as error:
-            log.warning("The former keys and certificates are used to connect to others: %s", error)
+            raise TlsError(f"connections to listener {self._listener}: {error}") from None
 
+    def reconfigure(self, config: "BrokerConfig") -> None:
+        """Take over another configuration, for connections that begin from now on."""
+        self._settings = read_settings(partial(config.of_listener, self._listener))
 
-def _times_of(settings: TlsSettings) -> tuple[int, ...]:
-    """The times at which the files of the stores were changed; 0 for those that are not there."""
-    times = []
-    for path in (settings.keystore_location, settings.truststore_location):
+    def _look(self) -> None:
         try:
-            times.append(os.stat(path).st_mtime_ns if path else 0)
-        except OSError:
-            times.append(0)
-    return tuple(times)
+            self._read()
+        except TlsError as error:
+            log.warning(
+                "Connections to listener %s are made with the former keys and certificates: %s", self._listener, error
+            )
+
+    def _read(self) -> None:
+        found = self._settings, modification_times(self._settings)
+        if found != self._seen:
+            self._seen = found
+            self._context = client_context(self._settings)
 
 
 def tls_stream(context: Callable[[], ssl.SSLContext]) -> OpenStream:

@@ -42,7 +42,7 @@ class State(Enum):
 
 
 class Verdict(Enum):
-    """What to do with a request."""
+    """The ways to treat a request."""
 
     SERVE = "serve"
     """Serve it like any other request."""
@@ -78,7 +78,8 @@ class Answer(NamedTuple):
     """The answer to a request of the login."""
 
     error_code: int = NONE
-    text: str | None = None
+    text: str = ""
+    """The words for the client; empty if there is no error, as in Kafka."""
     token: bytes = b""
     lifetime_ms: int = 0
     """The time after which the client has to authenticate again; 0 for never."""
@@ -116,7 +117,7 @@ class Login:
         return self._expires_ms is not None
 
     def judge(self, api_key: int, now_ms: float) -> Verdict:
-        """What to do with a request of this kind. ``now_ms`` is of the clock that never goes back."""
+        """Decide how a request of this kind is treated. ``now_ms`` is of the clock that never goes back."""
         state = self.state
         if state is State.DONE:
             expires_ms = self._expires_ms

@@ -1,7 +1,7 @@
 """The byte channel of one client: what a connection and its outbox know of a socket.
 
-Today each channel is a plain socket. A layer of encryption is another class with this protocol. Connections rely on
-these rules, which hold for both:
+A channel is a plain socket, or one with TLS (`kpybroker.server.tls_channel`). Connections rely on these rules, which
+hold for both:
 
 - No call waits. ``BlockingIOError`` means that nothing can be done now; then ``on_event`` is called when it can.
 - ``on_event`` follows the state of the channel, as a poller follows that of a socket: it is called again and again as
@@ -22,6 +22,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Protocol
 
+from kpybroker.calls.principal import Principal
 from kpybroker.server.poller import READABLE, OnEvent, Poller
 
 MORE: Final = getattr(socket, "MSG_MORE", 0)
@@ -43,6 +44,13 @@ class Channel(Protocol):
 
     def peek_into(self, buffer: memoryview) -> int:
         """Copy what can be received now, and keep it for `recv_into`. 0 means that the client has ended."""
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory for bytes that wait for the client, beside those that were not sent."""
+
+    def identify(self, authenticated: Callable[[Principal], object]) -> None:
+        """Call ``authenticated`` when the channel itself tells who the client is, by a certificate."""
 
     def watch(self, on_event: OnEvent, events: int = READABLE) -> None:
         """Call ``on_event`` from now on while one of these events is there."""
@@ -70,6 +78,8 @@ class PlainChannel:
 
     __slots__ = ("_poller", "_sock", "recv_into", "send", "send_file")
 
+    held_bytes = 0
+
     def __init__(self, sock: socket.socket, poller: Poller) -> None:
         self._sock = sock
         self._poller = poller
@@ -79,6 +89,9 @@ class PlainChannel:
 
     def peek_into(self, buffer: memoryview) -> int:
         return self._sock.recv_into(buffer, 0, _PEEK)
+
+    def identify(self, authenticated: Callable[[Principal], object]) -> None:
+        """Do nothing: a socket knows nobody."""
 
     def watch(self, on_event: OnEvent, events: int = READABLE) -> None:
         self._poller.add(self._sock.fileno(), on_event, events)

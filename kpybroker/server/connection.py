@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("kpybroker.server")
 
 FIRST_BODY_BYTES = 64 * 1024
+MOST_GROWTH = 128
+"""A buffer begins with at least this part of the largest frame."""
 FLUSH_BYTES = 64 * 1024
 """Replies of pipelined requests are sent together up to this size."""
 SHORT_READ_BYTES = 4096
@@ -342,7 +344,7 @@ class Connection(Debtor):
         if spare is not None:
             wanted = len(spare)
         elif size > have:
-            wanted = min(size, max(2 * have, FIRST_BODY_BYTES))
+            wanted = min(size, max(2 * have, self._first_body_bytes()))
         else:
             wanted = max(4, have)
         granted = self.server.budget.grow(self, wanted, self.resume)
@@ -356,11 +358,15 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = min(self._body_size, max(2 * len(body), FIRST_BODY_BYTES))
+        wanted = min(self._body_size, max(2 * len(body), self._first_body_bytes()))
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return
         body.extend(bytes(wanted - len(body)))
+
+    def _first_body_bytes(self) -> int:
+        """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
+        return min(FIRST_BODY_BYTES, self.most_frame_bytes // MOST_GROWTH)
 
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
         return checked_size(buffer, position, self.most_frame_bytes, self.least_frame_bytes)
@@ -525,7 +531,10 @@ class Connection(Debtor):
             self._is_blocked = True
             # While a thread reads for the outbox there is nothing to write.
             self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
-            self.server.backlog.hold(self, Held(self.outbox.held_bytes, self.outbox.held_files))
+            self.server.backlog.hold(self, self._held())
+
+    def _held(self) -> Held:
+        return Held(self.outbox.held_bytes + self.channel.held_bytes, self.outbox.held_files)
 
     def _may_answer(self) -> bool:
         """Whether everything that the replies acknowledge is written to the logs."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Container
 from heapq import nsmallest
 from typing import NamedTuple
 
-from kpybroker.calls.client import Client
+from kpybroker.calls.client import PLAINTEXT, Client
 from kpybroker.fairness.aside import Aside
 from kpybroker.fairness.line import Line
 from kpybroker.fairness.slices import Slices
@@ -33,6 +33,7 @@ from kpybroker.server.system_sockets import SYSTEM_SOCKETS, Sockets, tune
 
 log = logging.getLogger("kpybroker.server")
 
+SSL = "SSL"
 SCRATCH_BYTES = 256 * 1024
 PEEKED_BYTES = 512
 """Requests that are served first are shorter than this, unless their transactional id is very long."""
@@ -65,11 +66,12 @@ class SocketLimits(NamedTuple):
 
 
 class Listening(NamedTuple):
-    """A listener's name, the dispatcher that serves its requests, and the kind of its channels."""
+    """A listener's name, the dispatcher that serves its requests, the kind of its channels, and its security protocol."""
 
     name: str
     dispatch: Dispatch
     open_channel: OpenChannel
+    protocol: str
     opened: Callable[[Connection], object] | None
     """Called with each connection, before its first byte is read."""
 
@@ -128,14 +130,20 @@ class Server:
     # Listening
 
     def listen(
-        self, name: str, sock: socket.socket, dispatch: Dispatch, open_channel: OpenChannel = plain_channel
+        self,
+        name: str,
+        sock: socket.socket,
+        dispatch: Dispatch,
+        open_channel: OpenChannel = plain_channel,
+        protocol: str = PLAINTEXT,
     ) -> int:
         """Open a listener on a bound socket, which the server owns from now on. Return its port. Raises OSError.
 
-        ``dispatch`` serves its requests. ``open_channel`` makes the channels of its connections.
+        ``dispatch`` serves its requests. ``open_channel`` makes the channels of its connections. ``protocol`` is the
+        security protocol: with SSL, the certificates of clients say who they are.
         """
         opened = dispatch.opened if isinstance(dispatch, Guard) else None
-        self._listening[sock] = Listening(name, dispatch, open_channel, opened)
+        self._listening[sock] = Listening(name, dispatch, open_channel, protocol, opened)
         sock.listen(max(self.limits.backlog, 1))
         port: int = sock.getsockname()[1]
         return port
@@ -233,7 +241,9 @@ class Server:
         self.quotas.add(host, listening.name)
         self.accepted_connections += 1
         self._make_room()
-        client = Client(host, peer[1], listening.name)
+        client = Client(host, peer[1], listening.name, listening.protocol)
+        if listening.protocol == SSL:
+            channel.identify(client.authenticated)
         connection = Connection(self, channel, client, listening.dispatch)
         self.connections[connection] = None
         if listening.opened is not None:

@@ -155,3 +155,13 @@ def modification_times(settings: TlsSettings) -> tuple[int, ...]:
                 time_ns = Path(path).stat().st_mtime_ns
         times.append(time_ns)
     return tuple(times)
+
+
+def has_key_store(settings: TlsSettings) -> bool:
+    """Whether a key store is set."""
+    return settings.keystore_location is not None or settings.keystore_key is not None
+
+
+def has_trust_store(settings: TlsSettings) -> bool:
+    """Whether a trust store is set."""
+    return settings.truststore_location is not None or settings.truststore_certificates is not None

@@ -1,13 +1,36 @@
 """Logins on a node: what the wire sees, as on Apache Kafka (compat-tests/test_sasl_wire.py), and what the log says."""
 
+import logging
+import socket
+import struct
 from collections.abc import Iterator
+from contextlib import ExitStack
 
 import pytest
-import sasl_wire
 from running_node import RunningNode
 
+import sasl_wire
+from kpybroker.answered_errors import errors_in
+from kpybroker.dispatching import login
+from kpybroker.dispatching.late_refusals import LateRefusals
+from kpybroker.dispatching.login import LoginStage
+from kpybroker.handlers import served_versions
 from kpybroker.sasl import scram
+from kpybroker.sasl.jaas import PLAIN_MODULE
+from kpybroker.sasl.plain import PlainClient
+from kpywire import api
+from kpywire.error_codes import ILLEGAL_SASL_STATE, NONE, SASL_AUTHENTICATION_FAILED
+from kpywire.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
+from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
+from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
+from raw_client import RawClient
+from waiting import eventually
 
 
 def add_scram_user(node: RunningNode, mechanism: scram.ScramMechanism, name: str, password: str) -> None:
@@ -29,7 +52,8 @@ def add_scram_user(node: RunningNode, mechanism: scram.ScramMechanism, name: str
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
     listeners = [f"{name}://127.0.0.1:0" for name in ("PLAINTEXT", *sasl_wire.LISTENERS)]
     directory = str(tmp_path_factory.mktemp("logins"))
-    node = RunningNode({**sasl_wire.properties(), "listeners": ",".join(listeners), "log.dirs": directory})
+    further = {"log.dirs": directory, "connection.failed.authentication.delay.ms": "5"}
+    node = RunningNode({**sasl_wire.properties(), "listeners": ",".join(listeners), **further})
     try:
         add_scram_user(node, scram.SCRAM_SHA_256, sasl_wire.USER, sasl_wire.PASSWORD)
         yield node
@@ -40,3 +64,142 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RunningNode]:
 @pytest.mark.parametrize("case", sasl_wire.CASES, ids=lambda case: case.name)
 def test_the_wire_sees_what_apache_kafka_shows(case: sasl_wire.Case, node: RunningNode) -> None:
     assert sasl_wire.seen(case, node.node.ports) == case.expected
+
+
+@pytest.fixture
+def wire(node: RunningNode) -> Iterator[RawClient]:
+    """A connection that has to log in."""
+    with RawClient(node.node.ports[sasl_wire.SECURED]) as raw:
+        yield raw
+
+
+def login_frames(raw: RawClient) -> bytes:
+    token = PlainClient(sasl_wire.USER, sasl_wire.PASSWORD).first()
+    handshake = raw.frame(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+    return handshake + raw.frame(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+
+def is_served(raw: RawClient) -> bool:
+    assert raw.receive(SaslHandshakeRequest.KEY, 1).error_code == NONE
+    assert raw.receive(SaslAuthenticateRequest.KEY, 2).error_code == NONE
+    return bool(raw.receive(MetadataRequest.KEY, 12).brokers)
+
+
+def test_requests_that_follow_at_once_are_served_as_the_user(wire: RawClient, node: RunningNode) -> None:
+    wire.sock.sendall(login_frames(wire) + wire.frame(MetadataRequest(topics=[]), 12))
+    assert is_served(wire)
+
+    def clients() -> list[tuple[str, str]]:
+        assert node.node.server is not None
+        found = [each.client for each in node.node.server.connections if each.client.port == wire.sock.getsockname()[1]]
+        return [(str(client.principal), client.security_protocol) for client in found]
+
+    assert node.call(clients) == [("User:alice", "SASL_PLAINTEXT")]
+
+
+def test_a_login_may_come_byte_by_byte(wire: RawClient) -> None:
+    wire.sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    for byte in login_frames(wire) + wire.frame(MetadataRequest(topics=[]), 12):
+        wire.sock.sendall(bytes([byte]))
+    assert is_served(wire)
+
+
+def test_frames_may_be_large_after_the_login_and_not_before(wire: RawClient) -> None:
+    large = MetadataRequest(topics=[MetadataRequestTopic(name=f"{number:0200}") for number in range(100)])
+    wire.sock.sendall(login_frames(wire) + wire.frame(large, 12))
+    assert is_served(wire)
+    wire.send(large, 12)
+    assert len(wire.receive(MetadataRequest.KEY, 12).topics) == 100
+
+
+@pytest.mark.parametrize("key", sorted(served_versions().keys() - {SaslAuthenticateRequest.KEY}))
+def test_every_other_api_is_refused_in_the_middle_of_a_login(
+    wire: RawClient, key: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert wire.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == NONE
+    for version in served_versions()[key][1:]:
+        answer = wire.call(api.request_class(key)(), version)
+        codes: list[int] = []
+        find = errors_in(type(answer))
+        if find is not None:
+            find(answer, codes)
+        assert set(codes) <= {ILLEGAL_SASL_STATE}
+    assert wire.is_closed()
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+def test_half_open_logins_hold_little_memory(node: RunningNode) -> None:
+    server = node.node.server
+    assert server is not None
+    with ExitStack() as opened:
+        clients = [opened.enter_context(RawClient(node.node.ports[sasl_wire.SECURED])) for _ in range(50)]
+        for client in clients:
+            client.sock.sendall(struct.pack(">i", sasl_wire.MOST_BYTES) + bytes(5))
+        eventually(lambda: len(server.budget.owners()) >= 50, "the beginnings of frames")
+        assert server.budget.used_bytes <= 50 * 128
+
+
+def test_a_login_that_is_never_finished_is_closed(node: RunningNode, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login, "PATIENCE_MS", 50)
+    with RawClient(node.node.ports[sasl_wire.SECURED]) as idle, RawClient(node.node.ports[sasl_wire.SECURED]) as slow:
+        assert slow.call(SaslHandshakeRequest(mechanism="PLAIN"), 1).error_code == NONE
+        assert idle.is_closed()
+        assert slow.is_closed()
+    with RawClient(node.node.ports[sasl_wire.SECURED]) as raw:
+        raw.sock.sendall(login_frames(raw))
+        raw.receive(SaslHandshakeRequest.KEY, 1)
+        raw.receive(SaslAuthenticateRequest.KEY, 2)
+        with RawClient(node.node.ports[sasl_wire.SECURED]) as later:
+            assert later.is_closed()
+        assert raw.call(MetadataRequest(topics=[]), 12).brokers
+
+
+def test_more_failures_than_may_wait_are_answered_early(node: RunningNode) -> None:
+    def refusals() -> LateRefusals:
+        assert node.node.server is not None
+        stage = next(each.dispatch for each in node.node.server._listening.values() if each.name == sasl_wire.SECURED)
+        assert isinstance(stage, LoginStage)
+        return stage.refusals
+
+    late: LateRefusals = node.call(refusals)
+    kept = late.delay_ms, late._most_waiting
+    late.delay_ms, late._most_waiting = 600_000, 2
+    try:
+        with ExitStack() as opened:
+            clients = [opened.enter_context(RawClient(node.node.ports[sasl_wire.SECURED])) for _ in range(3)]
+            for client in clients:
+                client.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+                client.send(SaslAuthenticateRequest(auth_bytes=b"?"), 2)
+                eventually(lambda: len(late) > 0, "a failure that waits")
+            assert clients[0].receive(SaslAuthenticateRequest.KEY, 2).error_code == SASL_AUTHENTICATION_FAILED
+            assert clients[0].is_closed()
+            eventually(lambda: len(late) == 2, "the others to wait")
+        eventually(lambda: len(late) == 0, "nothing to be kept for clients that are gone")
+    finally:
+        late.delay_ms, late._most_waiting = kept
+
+
+def test_passwords_follow_the_configuration(node: RunningNode) -> None:
+    key = f"listener.name.{sasl_wire.SECURED.lower()}.plain.sasl.jaas.config"
+    value = f'{PLAIN_MODULE} required user_bob="builder";'
+    change = AlterableConfig(name=key, config_operation=0, value=value)
+    resource = AlterConfigsResource(resource_type=4, resource_name=str(node.node.config.node_id), configs=[change])
+
+    def code(user: str, password: str) -> int:
+        with RawClient(node.node.ports[sasl_wire.SECURED]) as raw:
+            raw.call(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+            token = PlainClient(user, password).first()
+            return int(raw.call(SaslAuthenticateRequest(auth_bytes=token), 2).error_code)
+
+    with RawClient(node.port) as raw:
+        answer = raw.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert [each.error_code for each in answer.responses] == [NONE]
+        eventually(lambda: code("bob", "builder") == NONE, "the new user")
+        assert code(sasl_wire.USER, sasl_wire.PASSWORD) == SASL_AUTHENTICATION_FAILED
+        change.value = "com.sun.security.auth.module.JndiLoginModule required;"
+        answer = raw.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+        assert answer.responses[0].error_code != NONE
+        assert "JndiLoginModule" in answer.responses[0].error_message
+        change.config_operation = 1
+        raw.call(IncrementalAlterConfigsRequest(resources=[resource], validate_only=False), 1)
+    eventually(lambda: code(sasl_wire.USER, sasl_wire.PASSWORD) == NONE, "the configured user")

@@ -76,6 +76,8 @@ def logs_are_equal(cluster: RunningCluster, topic: str) -> bool:
 @pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningCluster]:
     settings = {**between_nodes(tmp_path, protocol=request.param), "connections.max.reauth.ms": str(SESSION_MS)}
+    if request.param == "SSL":
+        settings["ssl.client.auth"] = "required"
     with cluster_of(tmp_path, [COMBINED] * 3, settings) as running:
         yield running
     assert running.failures == []

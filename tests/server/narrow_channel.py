@@ -36,6 +36,11 @@ class NarrowChannel:
 
     # What a connection calls
 
+    held_bytes = 0
+
+    def identify(self, _authenticated: Callable[..., object]) -> None:
+        pass
+
     def recv_into(self, buffer: Any, count: int = 0, /) -> int:
         size = self._look(buffer, min(count or len(buffer), SHORT_BYTES))
         del self._held[:size]

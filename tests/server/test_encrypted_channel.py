@@ -1,52 +1,89 @@
 """A listener with TLS is one more factory of channels: connections over it behave as they do over plain sockets."""
 
+import asyncio
+import logging
+import os
 import socket
 import ssl
-import subprocess
+import struct
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from shutil import which
 from typing import Any
 
 import pytest
 import test_connection as behaviours
-from conftest_server import RunningServer, echo, read_reply, request, running_servers
-from encrypted_channel import encrypted_channels
+from conftest_server import (
+    RunningServer,
+    TemporarySlice,
+    echo,
+    read_exactly,
+    read_reply,
+    reply_to,
+    request,
+    running_servers,
+)
 
+from certificates import Authority, Certificate
+from kpybroker.calls.principal import ANONYMOUS, Principal
+from kpybroker.server import tls_channel
 from kpybroker.server.channel import Channel, plain_channel
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
 from kpybroker.server.poller import Poller
+from kpybroker.server.tls_channel import Terms, TlsFailure, TlsListener
+from kpybroker.tls.contexts import client_context, server_context
+from kpybroker.tls.names import subject_of
+from kpybroker.tls.settings import TlsSettings
 
-pytestmark = pytest.mark.skipif(which("openssl") is None, reason="needs openssl to make a certificate")
+TERMS = Terms("SECURE", "SSL", "CN=broker", "requested")
 
 
-@pytest.fixture(scope="module")
-def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A key and its certificate in one file."""
-    path = tmp_path_factory.mktemp("tls") / "both.pem"
-    command = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj /CN=localhost"
-    subprocess.run(
-        [*command.split(), "-keyout", path, "-out", path.with_suffix(".crt")], check=True, capture_output=True
-    )
-    path.write_bytes(path.read_bytes() + path.with_suffix(".crt").read_bytes())
-    return path
+class Later:
+    """The timers of the loop that runs."""
+
+    def call_later(self, delay_ms: float, callback: Callable[..., object], *arguments: Any) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay_ms / 1000, callback, *arguments)
+
+
+LATER: Any = Later()
+AUTHORITY = Authority()
+BROKER = AUTHORITY.issue("broker")
+
+
+def settings(own: Certificate | None, trusted: Authority | None, **more: Any) -> TlsSettings:
+    made = TlsSettings(truststore_type="PEM", truststore_certificates=None if trusted is None else trusted.pem)
+    if own is not None:
+        made = made._replace(keystore_type="PEM", keystore_key=own.key_pem(), keystore_certificate_chain=own.chain_pem)
+    return made._replace(**more)
+
+
+def identified(certificate: bytes | None) -> Principal:
+    name = None if certificate is None else subject_of(certificate)
+    if name == "CN=nobody":
+        raise TlsFailure("nobody may not connect")
+    return ANONYMOUS if name is None else Principal("User", name)
+
+
+def listening(client_auth: str = "none", **more: Any) -> TlsListener:
+    context = server_context(settings(BROKER, AUTHORITY, client_auth=client_auth, **more))
+    return TlsListener(context, TERMS._replace(client_auth=client_auth), LATER, identified)
+
+
+def secured(sock: socket.socket, own: Certificate | None = None, trusted: Authority = AUTHORITY) -> ssl.SSLSocket:
+    return client_context(settings(own, trusted)).wrap_socket(sock, server_hostname="localhost")
 
 
 @pytest.fixture
-def start_server(certificate: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RunningServer]]:
+def start_server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., RunningServer]]:
     """Starts servers with TLS, whose clients speak it."""
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    ours = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    ours.load_verify_locations(certificate)
     connect = RunningServer.connect
 
     def connect_securely(server: RunningServer, timeout_s: float = 20) -> socket.socket:
-        return ours.wrap_socket(connect(server, timeout_s), server_hostname="localhost")
+        return secured(connect(server, timeout_s))
 
     monkeypatch.setattr(RunningServer, "connect", connect_securely)
-    yield from running_servers(encrypted_channels(context))
+    yield from running_servers(listening())
 
 
 @pytest.mark.parametrize(
@@ -88,11 +125,185 @@ def test_a_client_that_is_gone_before_its_channel_is_made_costs_nothing() -> Non
     assert next(servers, None) is None
 
 
-def test_a_client_that_speaks_no_tls_closes_only_its_connection(start_server: Callable[..., RunningServer]) -> None:
-    server = start_server(echo)
-    with socket.create_connection(("127.0.0.1", server.port), timeout=20) as plain:
-        plain.sendall(request(1))
-        assert behaviours.closed_by_server(plain) or plain.recv(1000) == b"", "more than an alert came"
+@pytest.fixture
+def start_with() -> Iterator[Callable[[TlsListener], RunningServer]]:
+    """Starts servers whose listener is chosen by the test, and who say who their client is."""
+    running: list[RunningServer] = []
+
+    def start(listener: TlsListener) -> RunningServer:
+        running.append(RunningServer(who, SocketLimits(), listener))
+        for sock, each in running[-1].server._listening.items():
+            running[-1].server._listening[sock] = each._replace(protocol="SSL")
+        return running[-1]
+
+    yield start
+    for server in running:
+        server.stop()
+
+
+def who(connection: Any, received: memoryview) -> list[bytes]:
+    return reply_to(struct.unpack_from(">i", received, 4)[0], str(connection.client.principal).encode())
+
+
+def asked(sock: socket.socket) -> str:
+    sock.sendall(request(1))
+    return read_reply(sock)[1].decode()
+
+
+def test_the_certificate_says_who_the_client_is(start_with: Callable[[TlsListener], RunningServer]) -> None:
+    server = start_with(listening("requested"))
+    with secured(server.connect(), AUTHORITY.issue("alice", ())) as alice, secured(server.connect()) as anonymous:
+        assert asked(alice) == "User:CN=alice"
+        assert asked(anonymous) == "User:ANONYMOUS"
+
+
+def test_every_mistake_closes_its_connection_and_is_named_in_one_line(
+    start_with: Callable[[TlsListener], RunningServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    """Cases: without TLS, HTTP, another authority, no certificate, an expired one, none that is mapped, an old version."""
+    server = start_with(listening("required"))
+    newest = start_with(listening(enabled_protocols=("TLSv1.3",)))
+
+    def sends(data: bytes) -> None:
+        with server.connect() as sock:
+            sock.sendall(data)
+            assert behaviours.closed_by_server(sock), "without any answer"
+
+    def fails(own: Certificate | None = None, trusted: Authority = AUTHORITY) -> None:
+        with pytest.raises(OSError), secured(server.connect(), own, trusted) as sock:
+            asked(sock)
+
+    def speaks_only_an_old_version() -> None:
+        context = client_context(settings(None, AUTHORITY, enabled_protocols=("TLSv1.2",)))
+        with pytest.raises(OSError):
+            context.wrap_socket(newest.connect(), server_hostname="localhost").close()
+
+    def leaves() -> None:
+        with server.connect() as sock:
+            sock.sendall(bytes.fromhex("16030100"))
+
+    on = "on listener SECURE (SSL)"
+    cases: list[tuple[Callable[[], object], str]] = [
+        (lambda: sends(request(1)), f"it speaks without TLS {on}; set security.protocol=SSL in that client"),
+        (lambda: sends(b"GET / HTTP/1.1\r\n\r\n"), f"it speaks HTTP {on}"),
+        (lambda: fails(trusted=Authority("Another")), "it does not accept the certificate of listener SECURE (SSL)"),
+        (fails, f"it sent no client certificate {on}, and ssl.client.auth=required"),
+        (lambda: fails(AUTHORITY.issue("old", (), days=(-3, -1))), f"refused {on} (certificate has expired); renew it"),
+        (lambda: fails(Authority("Another").issue("eve", ())), f"its client certificate is refused {on}"),
+        (lambda: fails(AUTHORITY.issue("nobody", ())), "nobody may not connect"),
+        (speaks_only_an_old_version, "it speaks no version of TLS that listener SECURE (SSL) allows"),
+        (leaves, f"it left during the TLS handshake {on}"),
+    ]
+    with caplog.at_level(logging.WARNING, "kpybroker.server"):
+        for play, line in cases:
+            caplog.clear()
+            server.server.complaints._kept_back.clear()
+            play()
+            behaviours.wait_until(lambda line=line: any(line in said.getMessage() for said in caplog.records))
+            (said,) = caplog.records
+            assert said.getMessage().startswith("closing the connection of 127.0.0.1:")
+            assert "\n" not in said.getMessage()
+            assert said.exc_info is None
+    with secured(server.connect(), AUTHORITY.issue("alice", ())) as sock:
+        assert asked(sock) == "User:CN=alice", "others are served"
+
+
+def test_a_handshake_that_does_not_end_is_closed(
+    start_with: Callable[[TlsListener], RunningServer],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    monkeypatch.setattr(tls_channel, "HANDSHAKE_PATIENCE_MS", 300)
+    server = start_with(listening())
+    hello = bytes.fromhex("16030100c8010000c40303") + bytes(300)
+    with caplog.at_level(logging.WARNING, "kpybroker.server"), server.connect() as silent, server.connect() as slow:
+        slow.settimeout(0.02)
+        for byte in hello:
+            try:
+                slow.sendall(bytes([byte]))
+                if slow.recv(1) == b"":
+                    break
+            except TimeoutError:
+                continue
+            except OSError:
+                break
+        else:
+            pytest.fail("a byte now and then keeps it open")
+        assert behaviours.closed_by_server(silent)
+    assert "did not finish the TLS handshake on listener SECURE (SSL) within 0.3 s" in caplog.text
+
+
+def test_many_handshakes_at_once_leave_others_their_turns(
+    start_with: Callable[[TlsListener], RunningServer],
+) -> None:
+    server = start_with(listening())
+    answers: list[str] = []
+
+    def connect() -> None:
+        with secured(server.connect()) as sock:
+            answers.append(asked(sock))
+
+    threads = [threading.Thread(target=connect) for _ in range(40)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(20)
+    assert answers == ["User:ANONYMOUS"] * 40
+
+
+def test_a_client_that_does_not_read_costs_one_piece(
+    start_server: Callable[..., RunningServer], tmp_path: Path
+) -> None:
+    content = os.urandom(8_000_000)
+    (tmp_path / "log").write_bytes(content)
+
+    def dispatch(_connection: Any, received: memoryview) -> list[Any]:
+        number = struct.unpack_from(">i", received, 4)[0]
+        return [struct.pack(">ii", 4 + len(content), number), TemporarySlice(tmp_path / "log", 0, len(content))]
+
+    server = start_server(dispatch)
     with server.connect() as sock:
-        sock.sendall(request(2))
-        assert read_reply(sock)[0] == 2
+        sock.sendall(request(1) + request(2))
+        (connection,) = server.server.connections
+        behaviours.wait_until(lambda: connection.channel.held_bytes > 0)
+        assert connection.channel.held_bytes < 2 * tls_channel.PIECE_BYTES
+        assert server.server.backlog.size_bytes >= connection.channel.held_bytes
+        for number in (1, 2):
+            assert struct.unpack(">ii", read_exactly(sock, 8)) == (4 + len(content), number)
+            assert read_exactly(sock, len(content)) == content
+
+
+def test_a_client_that_ends_without_goodbye_is_only_gone(
+    start_with: Callable[[TlsListener], RunningServer], caplog: pytest.LogCaptureFixture
+) -> None:
+    server = start_with(listening())
+    sock = secured(server.connect())
+    assert asked(sock) == "User:ANONYMOUS"
+    os.close(sock.detach())
+    behaviours.wait_until(lambda: not server.server.connections)
+    assert "closing" not in caplog.text
+
+
+def test_records_that_are_damaged_end_the_connection_silently_for_others(
+    start_with: Callable[[TlsListener], RunningServer],
+) -> None:
+    server = start_with(listening())
+    with server.connect() as raw:
+        to_client, to_server = ssl.MemoryBIO(), ssl.MemoryBIO()
+        tls = client_context(settings(None, AUTHORITY)).wrap_bio(to_client, to_server, server_hostname="localhost")
+        while True:
+            try:
+                tls.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                raw.sendall(to_server.read())
+                to_client.write(raw.recv(65536))
+        raw.sendall(to_server.read())
+        tls.write(request(1))
+        record = bytearray(to_server.read())
+        record[-1] ^= 1
+        raw.sendall(record)
+        while raw.recv(1000):
+            pass
+    with secured(server.connect()) as sock:
+        assert asked(sock) == "User:ANONYMOUS"

@@ -5,9 +5,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from certificates import Authority, Certificate
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from certificates import Authority, Certificate
 from kpybroker.tls.contexts import client_context, openssl_name, server_context
 from kpybroker.tls.settings import TlsError, TlsSettings, read_settings
 

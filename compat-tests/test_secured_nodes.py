@@ -1,0 +1,135 @@
+"""Apache Kafka and kpybroker in one cluster, with TLS and SASL between them: each as the controller of the other's
+broker, and each as the leader and the follower of the other."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
+
+from clusters import SHARED, NodeOf, Place, kafka_node, kpybroker_node
+from conftest import started
+from oracle import ApacheKafka, BrokerProcess, free_port
+from secured import between_nodes, with_internal_listener
+
+PATIENCE_S = 60
+RECORDS = 200
+SESSION_MS = 1_500
+"""So short that both programs log in again while they replicate."""
+WITHOUT = ("group.version", "share.version", "streams.version")
+"""The features that kpybroker does not have."""
+
+
+@contextmanager
+def pair(controller: NodeOf, broker: NodeOf, directory: Path, **settings: str) -> Iterator[list[BrokerProcess]]:
+    """Node 1 is controller and broker, node 2 is a broker."""
+    controller_port = free_port()
+    shared = {**SHARED, "controller.quorum.voters": f"1@127.0.0.1:{controller_port}", **settings}
+    nodes: list[BrokerProcess] = []
+    try:
+        for node_id, node_of in enumerate((controller, broker), 1):
+            place = Place(node_id, free_port(), controller_port)
+            client = f"PLAINTEXT://127.0.0.1:{place.port}"
+            own = {"node.id": str(node_id), "listeners": client, "advertised.listeners": client}
+            if node_id == 1:
+                own["listeners"] += f",CONTROLLER://127.0.0.1:{controller_port}"
+            else:
+                own["process.roles"] = "broker"
+            here = directory / f"node-{node_id}"
+            here.mkdir()
+            node = with_internal_listener(node_of)(place, {**shared, **own}, here)
+            if isinstance(node, ApacheKafka):
+                node.formatting = tuple(part for name in WITHOUT for part in ("--feature", f"{name}=0"))
+            started.append(node)
+            nodes.append(node)
+            node.prepare()
+            node.launch()
+        for node in nodes:
+            node.wait_until_it_answers()
+        yield nodes
+    finally:
+        for node in nodes:
+            if node.process is not None:
+                node.process.kill()
+                node.process.wait()
+                node.process = None
+
+
+def admin_of(nodes: list[BrokerProcess]) -> AdminClient:
+    return AdminClient({"bootstrap.servers": servers(nodes), "log_level": 0})
+
+
+def servers(nodes: list[BrokerProcess]) -> str:
+    return ",".join(node.bootstrap_servers for node in nodes)
+
+
+def wait_for_replicas(admin: AdminClient, topic: str) -> None:
+    """Wait until all replicas of all partitions are in sync."""
+    until_s = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until_s:
+        partitions = admin.list_topics(topic, timeout=10).topics[topic].partitions.values()
+        if partitions and all(len(each.isrs) == len(each.replicas) == 2 for each in partitions):
+            return
+        time.sleep(0.1)
+    raise AssertionError("a replica does not follow")
+
+
+def write(nodes: list[BrokerProcess], topic: str, turn: int) -> None:
+    """Write numbers to both partitions; all replicas acknowledge them."""
+    failures: list[Any] = []
+    producer = Producer({"bootstrap.servers": servers(nodes), "acks": "all", "log_level": 0})
+    for number in range(turn * RECORDS, (turn + 1) * RECORDS):
+        for partition in range(2):
+            producer.produce(
+                topic, b"%d" % number, partition=partition,
+                on_delivery=lambda error, _message: failures.append(error) if error else None,
+            )  # fmt: skip
+    assert producer.flush(PATIENCE_S) == 0
+    assert failures == []
+
+
+def read(nodes: list[BrokerProcess], topic: str, partition: int, count: int) -> list[int]:
+    consumer = Consumer({"bootstrap.servers": servers(nodes), "group.id": "reader", "log_level": 0})
+    consumer.assign([TopicPartition(topic, partition, 0)])
+    try:
+        found: list[int] = []
+        while len(found) < count:
+            messages = consumer.consume(count - len(found), PATIENCE_S)
+            assert messages
+            found += [int(message.value() or b"") for message in messages if message.error() is None]
+        return found
+    finally:
+        consumer.close()
+
+
+@pytest.mark.java
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["SASL_PLAINTEXT", "SASL_SSL"])
+@pytest.mark.parametrize("controller", [kafka_node, kpybroker_node])
+def test_both_programs_replicate_under_the_controller_of_each(
+    controller: NodeOf, protocol: str, tmp_path: Path, target: str
+) -> None:
+    if target != "kpybroker":
+        pytest.skip("takes both programs")
+    broker = kpybroker_node if controller is kafka_node else kafka_node
+    secured = {**between_nodes(tmp_path, protocol=protocol), "connections.max.reauth.ms": str(SESSION_MS)}
+    with pair(controller, broker, tmp_path, **secured) as nodes:
+        admin = admin_of(nodes)
+        topic = NewTopic("t", 2, replica_assignment=[[1, 2], [2, 1]], config={"min.insync.replicas": "2"})
+        admin.create_topics([topic])["t"].result(PATIENCE_S)
+        for turn in range(3):
+            wait_for_replicas(admin, "t")
+            write(nodes, "t", turn)
+            until_s = time.monotonic() + SESSION_MS / 1000
+            while time.monotonic() < until_s:  # the sessions of the first connections end meanwhile
+                wait_for_replicas(admin, "t")
+                time.sleep(0.1)
+        for partition in range(2):
+            assert read(nodes, "t", partition, 3 * RECORDS) == list(range(3 * RECORDS))
+        ours = next(node for node in nodes if not isinstance(node, ApacheKafka))
+        assert "fail: " not in ours.output.read_text(errors="replace")

@@ -1,0 +1,441 @@
+"""TLS: a channel that encrypts, and what the channels of one listener share.
+
+A channel is a socket, an ``ssl.SSLObject`` and two buffers of encrypted bytes, so that no call of the library touches
+the socket. Decrypted bytes that the poller does not see are announced with ``call_soon``. Bytes are encrypted in bounded
+pieces, and only when all earlier ones have left: a client that does not read costs one piece, which counts as held
+memory. A piece that has not left as a whole is not reported as sent; the same bytes are offered again, and then it is.
+A handshake does one step in a turn of the loop, and ends within `HANDSHAKE_PATIENCE_MS`.
+"""
+
+import os
+import socket
+import ssl
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final
+
+from kpybroker.calls.principal import Principal
+from kpybroker.io.scheduler import Scheduler, Timer
+from kpybroker.server import tls_mistakes
+from kpybroker.server.channel import Channel
+from kpybroker.server.poller import GONE, READABLE, WRITABLE, OnEvent, Poller
+from kpybroker.server.tls_mistakes import Terms, TlsFailure
+
+HANDSHAKE_PATIENCE_MS: Final = 10_000
+RECEIVED_BYTES: Final = 20 * 1024
+"""A little more than the largest record. OpenSSL's buffers keep the size that they once had, so it is small."""
+MOST_RECEIVES: Final = 20
+"""The most receives for one call of `recv_into`: not all that a client sends becomes data."""
+PIECE_BYTES: Final = 128 * 1024
+MOST_ANSWERS_BYTES: Final = 256 * 1024
+"""The most encrypted bytes that wait for a client which asks for new keys and does not read."""
+_HANDSHAKE: Final = 0x16
+"""The type of the record that a TLS client sends first."""
+
+PrincipalOf = Callable[[bytes | None], Principal]
+"""The identity of a client with this certificate (DER), or with none. Raises TlsFailure if it may not connect."""
+Authenticated = Callable[[Principal], object]
+
+
+class TlsListener:
+    """The part of a listener that its channels share. It is the listener's `OpenChannel`."""
+
+    def __init__(
+        self, context: ssl.SSLContext, terms: Terms, scheduler: Scheduler, principal_of: PrincipalOf | None = None
+    ) -> None:
+        """``principal_of`` is None where certificates identify nobody (SASL_SSL)."""
+        self.context = context
+        """The context of connections from now on."""
+        self.terms = terms
+        self.principal_of = principal_of
+        self.scheduler = scheduler
+        self.received = memoryview(bytearray(RECEIVED_BYTES))
+        """The buffer into which every channel receives; it is empty between calls. ``copied`` is that for files."""
+        self.copied = memoryview(bytearray(PIECE_BYTES))
+        self._lined_up: deque[TlsChannel] = deque()
+
+    def __call__(self, sock: socket.socket, poller: Poller, call_soon: Callable[..., object]) -> Channel:
+        return TlsChannel(sock, poller, call_soon, self)
+
+    def line_up(self, channel: "TlsChannel", call_soon: Callable[..., object]) -> None:
+        """Let a channel do the next step of its handshake soon: one channel in a turn of the loop, since a step takes as
+        long as many requests."""
+        self._lined_up.append(channel)
+        if len(self._lined_up) == 1:
+            call_soon(self._step, call_soon)
+
+    def _step(self, call_soon: Callable[..., object]) -> None:
+        try:
+            self._lined_up[0].shake_hands()
+        finally:
+            self._lined_up.popleft()
+            if self._lined_up:
+                call_soon(self._step, call_soon)
+
+
+class TlsChannel:
+    """One connection. The names of its events are those of the decrypted side."""
+
+    __slots__ = (
+        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_incoming", "_is_closed", "_is_due",
+        "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock", "_taken",
+        "_tls", "_unsent", "_wanted",
+    )  # fmt: skip
+
+    def __init__(
+        self, sock: socket.socket, poller: Poller, call_soon: Callable[..., object], listener: TlsListener
+    ) -> None:
+        self._sock = sock
+        self._poller = poller
+        self._call_soon = call_soon
+        self._listener = listener
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None
+        """Made when the first bytes have come, since these may be anything."""
+        self._on_event: OnEvent | None = None
+        self._authenticated: Authenticated | None = None
+        self._wanted = self._asked = 0
+        """The events of the decrypted side that are watched for, and those that the poller is asked for."""
+        self._ahead = b""
+        """Decrypted bytes that were peeked at."""
+        self._unsent = memoryview(b"")
+        """Encrypted bytes that the socket has not accepted yet."""
+        self._taken = 0
+        """The number of bytes, of those that are offered next, which ``_unsent`` has already."""
+        self._is_open = self._has_ended = self._is_closed = self._is_due = self._is_lined_up = False
+        self._error: OSError | None = None
+        self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
+
+    # Receiving
+
+    def recv_into(self, buffer: Any, count: int = 0, /) -> int:
+        view = memoryview(buffer)
+        most = min(count, len(view)) if count else len(view)
+        ahead = self._ahead
+        if ahead:
+            size = min(most, len(ahead))
+            view[:size] = ahead[:size]
+            self._ahead = ahead[size:]
+            if self._ahead:
+                self._announce()
+                return size
+        else:
+            size = 0
+        size += self._decrypt(view[size:most]) if size < most else 0
+        return self._given(size)
+
+    def peek_into(self, buffer: memoryview) -> int:
+        missing = len(buffer) - len(self._ahead)
+        if missing > 0:
+            more = bytearray(missing)
+            count = self._decrypt(memoryview(more))
+            self._ahead += bytes(more[:count])
+        size = min(len(buffer), len(self._ahead))
+        buffer[:size] = self._ahead[:size]
+        return self._given(size)
+
+    def _given(self, size: int) -> int:
+        """The result of a call that received: what there is, the end, or an error."""
+        if size == 0 and not self._ahead:
+            if self._error is not None:
+                raise self._error
+            if not self._has_ended:
+                raise BlockingIOError
+        self._announce()
+        return size
+
+    def _decrypt(self, view: memoryview) -> int:
+        """Fill a buffer as far as the client's bytes go. A failure is kept for when there is nothing else."""
+        tls, incoming = self._tls, self._incoming
+        if tls is None or not self._is_open or self._error is not None:
+            return 0
+        filled, most = 0, len(view)
+        receives = MOST_RECEIVES
+        try:
+            while filled < most:
+                if not incoming.pending and not tls.pending():
+                    if not receives or self._has_ended:
+                        break
+                    received = self._receive()
+                    receives = receives - 1 if received == RECEIVED_BYTES else 0
+                    if received == 0:
+                        break
+                try:
+                    count = tls.read(most - filled, view[filled:])
+                except ssl.SSLWantReadError:
+                    if incoming.pending:
+                        break
+                    continue
+                if not count:
+                    self._has_ended = True  # the client has said goodbye
+                    break
+                filled += int(count)
+        except ssl.SSLZeroReturnError:
+            self._has_ended = True
+        except ssl.SSLError as error:
+            self._error = ConnectionError(f"damaged TLS records ({(error.reason or 'malformed').lower()})")
+        except OSError as error:
+            self._error = error
+        if self._outgoing.pending:
+            self._answer()
+        return filled
+
+    def _receive(self) -> int:
+        """Take encrypted bytes from the socket; 0 if there are none now."""
+        received = self._listener.received
+        try:
+            count = self._sock.recv_into(received)
+        except (BlockingIOError, InterruptedError):
+            return 0
+        if count:
+            self._incoming.write(received[:count])
+        else:
+            self._has_ended = True
+        return count
+
+    def _answer(self) -> None:
+        """Send what the protocol itself answers, such as new keys."""
+        if len(self._unsent) + self._outgoing.pending > MOST_ANSWERS_BYTES:
+            self._error = ConnectionError("it asks for new TLS keys again and again, and does not read")
+        elif not self._taken:
+            with suppress(BlockingIOError, ConnectionError):
+                self._flush()
+            self._ask()
+
+    # Sending
+
+    @property
+    def held_bytes(self) -> int:
+        """The encrypted bytes that wait for the client."""
+        return len(self._unsent)
+
+    def send(self, data: Any, flags: int = 0, /) -> int:
+        if len(data) <= PIECE_BYTES:
+            return self._send_piece(data, flags)
+        done = 0
+        with memoryview(data) as view:
+            while done < len(view):
+                try:
+                    done += self._send_piece(view[done : done + PIECE_BYTES], flags)
+                except BlockingIOError:
+                    if not done:
+                        raise
+                    break
+        return done
+
+    def send_file(self, descriptor: int, position: int, count: int, /) -> int:
+        copied = self._listener.copied
+        done = 0
+        while done < count:
+            try:
+                if self._taken:
+                    done += self._send_piece(copied[: count - done], 0)  # encrypted before: not read again
+                    continue
+                size = os.preadv(descriptor, [copied[: count - done]], position + done)
+                if size == 0:
+                    break
+                done += self._send_piece(copied[:size], 0)
+            except BlockingIOError:
+                if not done:
+                    raise
+                break
+        return done
+
+    def _send_piece(self, piece: Any, flags: int) -> int:
+        """Encrypt and send at most `PIECE_BYTES`. Return their number when all have left. Raises BlockingIOError."""
+        if self._unsent:
+            self._flush()
+        if self._taken:
+            taken, self._taken = self._taken, 0
+            return taken
+        tls = self._tls
+        if self._error is not None:
+            raise self._error
+        if not self._is_open or tls is None:
+            raise BlockingIOError
+        size = len(piece)
+        try:
+            done = tls.write(piece)
+            encrypted = self._outgoing.read()
+            if done < size:
+                encrypted = self._encrypt_rest(tls, memoryview(piece)[done:], [encrypted])
+        except ssl.SSLError as error:
+            raise ConnectionError(f"TLS has ended ({(error.reason or 'closed').lower()})") from None
+        try:
+            sent = self._sock.send(encrypted, flags)
+        except (BlockingIOError, InterruptedError):
+            sent = 0
+        if sent == len(encrypted):
+            return size
+        self._unsent = memoryview(encrypted)[sent:]
+        self._taken = size
+        raise BlockingIOError
+
+    def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> bytes:
+        """Encrypt the rest of a piece, one record at a time: OpenSSL's buffer keeps the size that it once had."""
+        while rest:
+            rest = rest[tls.write(rest) :]
+            records.append(self._outgoing.read())
+        return b"".join(records)
+
+    def _flush(self) -> None:
+        """Send the encrypted bytes that wait. Raises BlockingIOError if the socket does not accept all of them."""
+        while True:
+            if not self._unsent:
+                if not self._outgoing.pending:
+                    return
+                self._unsent = memoryview(self._outgoing.read())
+            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+
+    # Events
+
+    def watch(self, on_event: OnEvent, events: int = READABLE) -> None:
+        self._on_event, self._wanted = on_event, events
+        self._asked = self._needs()
+        self._poller.add(self._sock.fileno(), self._found, self._asked)
+        self._announce()
+
+    def want(self, events: int) -> None:
+        self._wanted = events
+        self._ask()
+        self._announce()
+
+    def unwatch(self) -> None:
+        if self._on_event is not None:
+            self._on_event = None
+            self._poller.remove(self._sock.fileno())
+
+    def identify(self, authenticated: Authenticated) -> None:
+        """Call ``authenticated`` with the client's identity when the handshake is over."""
+        self._authenticated = authenticated
+
+    def _needs(self) -> int:
+        """The events of the socket to wait for."""
+        if not self._is_open:
+            return READABLE | WRITABLE if self._unsent else READABLE
+        return self._wanted | WRITABLE if self._unsent and not self._taken else self._wanted
+
+    def _ask(self) -> None:
+        needs = self._needs()
+        if self._on_event is not None and needs != self._asked:
+            self._asked = needs
+            self._poller.change(self._sock.fileno(), needs)
+
+    def _found(self, events: int) -> None:
+        if not self._is_open:
+            if not self._is_lined_up:
+                self._is_lined_up = True
+                self._listener.line_up(self, self._call_soon)
+            return
+        if events & WRITABLE and self._unsent and not self._taken:
+            with suppress(BlockingIOError, ConnectionError):
+                self._flush()
+            self._ask()
+        found = events & (self._wanted | GONE)
+        if found and self._on_event is not None:
+            self._on_event(found if found & (READABLE | WRITABLE) else found | READABLE)
+
+    def _announce(self) -> None:
+        """Call soon if there is something to receive that the poller does not see."""
+        if self._is_due or not self._wanted & READABLE or self._on_event is None or not self._has_something:
+            return
+        self._is_due = True
+        self._call_soon(self._tell)
+
+    @property
+    def _has_something(self) -> bool:
+        if self._ahead or self._incoming.pending or self._has_ended or self._error is not None:
+            return self._is_open
+        return self._is_open and self._tls is not None and self._tls.pending() > 0
+
+    def _tell(self) -> None:
+        self._is_due = False
+        if self._on_event is not None and self._wanted & READABLE and self._has_something:
+            self._on_event(READABLE)
+            self._announce()
+
+    # The handshake
+
+    def shake_hands(self) -> None:
+        """Do the next step of the handshake."""
+        self._is_lined_up = False
+        if self._is_closed or self._is_open:
+            return
+        try:
+            count = self._receive()
+            tls = self._tls or (self._begin() if count else None)
+            if tls is not None:
+                try:
+                    tls.do_handshake()
+                    self._opened(tls)
+                finally:
+                    with suppress(OSError):
+                        self._flush()  # also the alert of a failure
+            if self._has_ended and not self._is_open:
+                raise ConnectionError if tls is None else tls_mistakes.left_early(self._listener.terms)
+        except ssl.SSLWantReadError:
+            if self._has_ended:
+                self._fail(tls_mistakes.left_early(self._listener.terms))
+        except ssl.SSLError as error:
+            self._fail(tls_mistakes.failed(error, self._listener.terms))
+        except OSError as error:
+            self._fail(error)
+        self._ask()
+        self._announce()
+
+    def _begin(self) -> ssl.SSLObject:
+        first_byte = self._listener.received[0]
+        if first_byte != _HANDSHAKE:
+            raise tls_mistakes.without_tls(self._listener.terms, first_byte)
+        self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        return self._tls
+
+    def _opened(self, tls: ssl.SSLObject) -> None:
+        self._end_patience()
+        authenticated, self._authenticated = self._authenticated, None
+        if authenticated is not None and self._listener.principal_of is not None:
+            authenticated(self._listener.principal_of(tls.getpeercert(binary_form=True)))
+        self._is_open = True
+
+    def _fail(self, error: OSError) -> None:
+        """Keep a failure for the call that follows."""
+        self._end_patience()
+        self._authenticated = None
+        self._tls = None
+        self._error = error
+        self._is_open = True
+
+    def _lose_patience(self) -> None:
+        self._patience = None
+        if not self._is_closed and not self._is_open:
+            self._fail(tls_mistakes.out_of_patience(self._listener.terms, HANDSHAKE_PATIENCE_MS / 1000))
+            self._announce()
+
+    def _end_patience(self) -> None:
+        if self._patience is not None:
+            self._patience.cancel()
+            self._patience = None
+
+    # The end
+
+    def close(self) -> None:
+        if self._is_closed:
+            return
+        if self._tls is not None and self._is_open and not self._unsent:
+            with suppress(OSError, ValueError):
+                self._tls.unwrap()
+            with suppress(OSError):
+                self._sock.send(self._outgoing.read())
+        self.forsake()
+
+    def forsake(self) -> None:
+        self._is_closed = True
+        self._end_patience()
+        self._authenticated = None
+        self._unsent = memoryview(b"")
+        self._sock.close()
+
+
+__all__ = ["HANDSHAKE_PATIENCE_MS", "PrincipalOf", "Terms", "TlsChannel", "TlsFailure", "TlsListener"]
