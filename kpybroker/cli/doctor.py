@@ -33,9 +33,10 @@ def command(http: str | None, write: bool, patience_s: float, as_json: bool, ser
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
     Looks at advertised addresses, certificates and logins of listeners, clients that never come back to them, clocks,
-    limits on files and connections, disks and log directories, corrupt batches, configs without effect, partitions, groups that rebalance without an end and
-    clients that ask for metadata without a pause. A group that rebalances gets some PATIENCE before it counts as stuck;
-    groups with members are watched for that long. The exit code is 4 if there is a problem.
+    limits on files and connections, disks and log directories, corrupt batches, configs without effect, partitions,
+    groups that rebalance without an end and clients that ask for metadata without a pause. A group that rebalances gets
+    some PATIENCE before it counts as stuck; groups with members are watched for that long. The exit code is 4 if there
+    is a problem.
     """
     if http is not None and not http.rpartition(":")[2].isdecimal():
         raise click.BadParameter(f"{http!r} is not HOST:PORT", param_hint="--http")
