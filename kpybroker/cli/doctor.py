@@ -32,7 +32,7 @@ Check = Callable[[], Iterable[Finding]]
 def command(http: str | None, write: bool, patience_s: float, as_json: bool, server: str) -> None:
     """Say what is wrong with a cluster as it is seen from here, and how to mend it.
 
-    Looks at advertised addresses, certificates and logins of listeners, clients that never come back to them, clocks,
+        Looks at advertised addresses, certificates and logins of listeners, clients that do not come back, clocks,
     limits on files and connections, disks and log directories, corrupt batches, configs and ACLs without effect,
     partitions, groups that rebalance without an end and clients that ask for metadata without a pause. A group that
     rebalances gets some PATIENCE before it counts as stuck; groups with members are watched for that long. The exit

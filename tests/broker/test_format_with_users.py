@@ -85,7 +85,7 @@ def test_an_empty_password_is_refused() -> None:
 
 def test_metadata_older_than_scram_begin_with_no_user() -> None:
     assert parse_scram([], 10, Random(1)) == []
-    with pytest.raises(FormatRefused, match="SCRAM is only supported in metadata.version 3"):
+    with pytest.raises(FormatRefused, match=r"SCRAM is only supported in metadata\.version 3"):
         parse_scram([BOB], 10, Random(1))
 
 

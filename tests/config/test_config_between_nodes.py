@@ -54,8 +54,8 @@ def test_a_node_without_security_dials_plain() -> None:
         (
             {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
             (
-                "requirement failed: sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when "
-                "SASL is used for inter-broker communication"
+                "requirement failed: sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms "
+                "when SASL is used for inter-broker communication"
             ),
         ),
         ({"sasl.mechanism.inter.broker.protocol": None}, "sasl.mechanism.inter.broker.protocol must be included"),

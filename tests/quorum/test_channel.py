@@ -52,7 +52,7 @@ class PlayedReplica:
         client_id: str = "",
     ) -> None:
         assert api_version is None
-        assert principal == ANONYMOUS
+        assert (principal, client_id) == (ANONYMOUS, "")
         self.asked.append((request, reply))
 
     def lead(self, port: int | None, *, here: bool = False) -> None:
