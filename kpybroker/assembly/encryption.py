@@ -101,7 +101,7 @@ class Encryption:
         self.start()
 
     def _changed(self, config: BrokerConfig, name: str, loaded: _Loaded) -> _Change | None:
-        """What is to be done about a listener. Runs in a thread."""
+        """The change of a listener, or None if there is none. Runs in a thread."""
         settings = settings_of(config, name, self._protocols[name])
         times = modification_times(settings)
         if (settings, times) == (loaded.settings, loaded.times):

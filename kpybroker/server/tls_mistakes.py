@@ -1,6 +1,6 @@
 """Log lines for failed TLS handshakes: the mistake of the client, or of this listener, and how to mend it.
 
-Most clients show nothing of this kind, so the broker's log is the place where mistakes can be told apart.
+Most clients show nothing of this kind, so only the broker's log distinguishes these mistakes.
 """
 
 import ssl
