@@ -1,10 +1,11 @@
 """Settings that a node must not start with: those that ask for protection or for a feature that this broker does not
 have.
 
-It is worse to run unprotected where the owner asked for protection than not to run. So a listener that is not PLAINTEXT
-is refused, and so is every key about security that would have an effect even if all listeners are PLAINTEXT. Keys that
-only listeners with TLS or SASL read have no effect without such a listener on Apache Kafka either: they cause a
-warning, like everything else without effect. Each new feature removes its lines from here.
+It is worse to run unprotected where the owner asked for protection than not to run. So a listener is refused if its
+protocol or its mechanisms are not served, and so is every key about security that is not honoured and would have an
+effect even if all listeners are PLAINTEXT. Keys that only listeners with TLS or SASL read have no effect without such a
+listener on Apache Kafka either: they cause a warning, like everything else without effect. Each new feature removes its
+lines from here.
 """
 
 from collections.abc import Iterable, Mapping
