@@ -14,7 +14,8 @@ from kpybroker.config.endpoints import WITH_TLS, Listener
 from kpybroker.config.listener_tls import check_entries, settings_of
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.server.tls_channel import PrincipalOf, Terms, TlsFailure, TlsListener
+from kpybroker.server.tls_channel import PrincipalOf, TlsListener
+from kpybroker.server.tls_mistakes import Terms, TlsFailure
 from kpybroker.tls.contexts import server_context_of
 from kpybroker.tls.der import MalformedDer
 from kpybroker.tls.mapping_rules import MappingRules, NoRuleApplies

@@ -47,6 +47,11 @@ class Login:
         self._messages = 0
         self._next: Callable[[Any], bytes | None] = self._greeted
 
+    @property
+    def is_answered(self) -> bool:
+        """Whether the other side has answered at all."""
+        return bool(self._versions)
+
     def begin(self) -> bytes:
         """The first request of a connection."""
         hello = ApiVersionsRequest(client_software_name="kpybroker", client_software_version=__version__)

@@ -28,7 +28,7 @@ class _Trouble:
 
     def __init__(self) -> None:
         self.reasons: set[str] = set()
-        """Those that are in the log."""
+        """The reasons that are in the log."""
         self.pause_ms: float = 0
         self.next_ms: float = 0
         """The earliest time of the next attempt."""

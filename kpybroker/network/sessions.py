@@ -120,7 +120,8 @@ class _Session:
     def lost(self, reason: str) -> None:
         """The connection is gone. If that ends a login, the reason says so."""
         if self._login is not None and not self._is_closed and not isinstance(reason, Unprotected):
-            reason = self._failed(f"{reason}; is its listener one with SASL?" if self._before is None else reason)
+            hint = "" if self._login.is_answered else "; is its listener one with SASL?"
+            reason = self._failed(f"{reason}{hint}")
         self._end(reason)
 
     # The login.

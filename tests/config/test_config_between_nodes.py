@@ -11,6 +11,10 @@ PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required"
 OF_BROKERS = "listener.name.internal.plain.sasl.jaas.config"
 OF_CONTROLLERS = "listener.name.controller.scram-sha-512.sasl.jaas.config"
+NOT_ENABLED = (
+    "requirement failed: sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms when SASL is "
+    "used for inter-broker communication"
+)
 BASE = {
     "node.id": "2",
     "process.roles": "broker",
@@ -53,10 +57,7 @@ def test_a_node_without_security_dials_plain() -> None:
     [
         (
             {"sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256"},
-            (
-                "requirement failed: sasl.mechanism.inter.broker.protocol must be included in sasl.enabled.mechanisms "
-                "when SASL is used for inter-broker communication"
-            ),
+            NOT_ENABLED,
         ),
         ({"sasl.mechanism.inter.broker.protocol": None}, "sasl.mechanism.inter.broker.protocol must be included"),
         ({"sasl.mechanism.controller.protocol": None}, "sasl.mechanism.controller.protocol=GSSAPI: nodes can log in"),

@@ -31,7 +31,8 @@ from kpybroker.server.channel import Channel, plain_channel
 from kpybroker.server.connection_quotas import ConnectionLimits
 from kpybroker.server.listener import SocketLimits
 from kpybroker.server.poller import Poller
-from kpybroker.server.tls_channel import Terms, TlsFailure, TlsListener
+from kpybroker.server.tls_channel import Terms, TlsListener
+from kpybroker.server.tls_mistakes import TlsFailure
 from kpybroker.tls.contexts import client_context, server_context
 from kpybroker.tls.names import subject_of
 from kpybroker.tls.settings import TlsSettings
