@@ -35,7 +35,7 @@ def _asked(context: click.Context) -> tuple[str, float, Settings | None]:
     server = str(context.params.get("server") or DEFAULT_SERVER)
     if command_config.path_of(context) is None:
         return server, TIMEOUT_S, None
-    from kpybroker.cli.property_option import admin_settings
+    from kpybroker.cli.client_settings import admin_settings
 
     return command_config.server_of(context, server), TIMEOUT_S, admin_settings(context)[1]
 

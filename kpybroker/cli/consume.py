@@ -11,10 +11,11 @@ from typing import Any, Final, NamedTuple
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.client_settings import Values, number, seconds, settings_of
 from kpybroker.cli.command_config import with_file
 from kpybroker.cli.contact import Contact, SayIfLong, mute, say
 from kpybroker.cli.options import bootstrap_server, connected, json_output
-from kpybroker.cli.property_option import Values, agree, number, properties, seconds, settings_of
+from kpybroker.cli.property_option import agree, properties
 from kpybroker.cli.record_format import formatter, json_line, simple_layout
 from kpybroker.cli.start_positions import Start, start_of
 from kpybroker.client import client_configs

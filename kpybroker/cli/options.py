@@ -72,7 +72,7 @@ def connected(
     if context is not None and command_config.path_of(context) is not None:
         server = command_config.server_of(context, server)
         if settings is None:
-            from kpybroker.cli.property_option import admin_settings
+            from kpybroker.cli.client_settings import admin_settings
 
             timeout_s, settings = admin_settings(context)
     try:

@@ -9,6 +9,7 @@ from typing import BinaryIO, NamedTuple
 import click
 
 from kpybroker.cli import completion
+from kpybroker.cli.client_settings import Values, number, seconds, settings_of
 from kpybroker.cli.command_config import with_file
 from kpybroker.cli.contact import Contact, mute, say
 from kpybroker.cli.delivering import Delivering, left_behind
@@ -16,7 +17,7 @@ from kpybroker.cli.intake import Intake, LineTooLong
 from kpybroker.cli.names_nearby import nearby
 from kpybroker.cli.options import REFUSED, UNREACHABLE, bootstrap_server, connected, json_output
 from kpybroker.cli.progress import Progress
-from kpybroker.cli.property_option import Values, agree, number, properties, seconds, settings_of
+from kpybroker.cli.property_option import agree, properties
 from kpybroker.cli.tables import duration_text, plural
 from kpybroker.client import client_configs
 from kpybroker.client.client_configs import Value

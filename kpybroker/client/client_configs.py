@@ -95,7 +95,7 @@ _SECURITY: Final = (
     _secured("sasl.password", "The password, in place of sasl.jaas.config; librdkafka's name."),
     _secured("ssl.truststore.location", "The file with the CAs that are trusted; without it, those of the system."),
     _secured("ssl.truststore.password", "The password of this file."),
-    _secured("ssl.truststore.type", "JKS, PKCS12 or PEM. JKS and PKCS12 are told apart by the content."),
+    _secured("ssl.truststore.type", "JKS, PKCS12 or PEM. The content shows whether it is JKS or PKCS12."),
     _secured("ssl.truststore.certificates", "The CAs that are trusted, as PEM in the value itself."),
     _secured("ssl.ca.location", "The PEM file with the CAs that are trusted; librdkafka's name."),
     _secured("ssl.keystore.location", "The file with this client's key and certificate, if brokers demand one."),

@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from kpybroker.cli import consume, main, produce, property_option
+from kpybroker.cli import client_settings, consume, main, produce
 from kpybroker.cli.contact import Contact, mute
 from kpybroker.cli.delivering import Delivering
 from kpybroker.cli.intake import Intake, Lines
@@ -121,7 +121,7 @@ def test_idempotence_is_what_acks_allow() -> None:
 
 
 def test_every_property_is_used_by_the_commands_that_take_it() -> None:
-    shared = inspect.getsource(property_option)
+    shared = inspect.getsource(client_settings)
     sources = {PRODUCE: shared + inspect.getsource(produce), CONSUME: shared + inspect.getsource(consume)}
     sources[ADMIN] = shared
     for each in PROPERTIES:
