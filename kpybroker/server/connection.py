@@ -71,8 +71,7 @@ class Connection(Debtor):
         self._body: bytearray | None = None
         self._body_filled = self._body_size = self._send_began_ns = 0
         self.body_since_ms = 0.0  # the time at which the kept bytes began to arrive
-        self.arrived_ns = 0
-        """The time at which the bytes that are served now were found to be readable."""
+        self.arrived_ns = 0  # the time at which the bytes that are served now were found to be readable
         self.answered_ns = 0
         """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
