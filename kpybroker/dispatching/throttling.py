@@ -139,14 +139,13 @@ class Throttling:
                 return response
             if response.resolved:
                 return answer(call, request, response.response, frame_bytes, used_ns)
-            if answer != self._fetched:
+            if answer != self._fetched or not _is_follower(request, call):
                 self._note_time(call, used_ns)
             late = Pending(overlaps=response.overlaps)
             late.when_cancelled(response.cancel)
 
             def resolved(arrived: Any) -> None:
-                rest_ns = used_ns if answer == self._fetched else 0
-                arrived = answer(call, request, arrived, frame_bytes, rest_ns)
+                arrived = answer(call, request, arrived, frame_bytes, 0)
                 self._answered = call, arrived
                 late.resolve(arrived)
 
@@ -217,8 +216,7 @@ class Throttling:
         return answers
 
     def _fetched(self, call: Call, request: Any, response: Any, _frame_bytes: int, used_ns: int) -> Any:
-        with_state = call.api_version >= REPLICA_STATE_FROM
-        if (request.replica_state.replica_id if with_state else request.replica_id) < 0:
+        if not _is_follower(request, call):
             self._note_time(call, used_ns)
             self._mute(call, response.throttle_time_ms)
         return response
@@ -257,3 +255,9 @@ class Throttling:
     def _mute(call: Call, throttle_ms: int) -> None:
         if throttle_ms > 0:
             call.peer.mute(throttle_ms)
+
+
+def _is_follower(request: Any, call: Call) -> bool:
+    """Whether a Fetch is that of a follower."""
+    with_state = call.api_version >= REPLICA_STATE_FROM
+    return bool((request.replica_state.replica_id if with_state else request.replica_id) >= 0)

@@ -75,10 +75,8 @@ class Connection(Debtor):
         self.last_active_ms = server.scheduler.monotonic_ms()
         self._body: bytearray | None = None
         self._body_filled = self._body_size = self._send_began_ns = 0
-        self.body_since_ms = 0.0
-        """The time at which the kept bytes began to arrive."""
-        self.arrived_ns = 0
-        """The time at which the bytes that are served now were found to be readable."""
+        self.body_since_ms = 0.0  # the time at which the kept bytes began to arrive
+        self.arrived_ns = 0  # the time at which the bytes that are served now were found to be readable
         self.answered_ns = 0
         """The time at which the dispatcher had served the last request; ``counters`` are those of its kind."""
         self.counters = UNCOUNTED
@@ -458,9 +456,9 @@ class Connection(Debtor):
             if self._phase == SERVING:
                 self._enter(PAUSED)
 
-    def _unmute(self, _nothing: None) -> None:
+    def _unmute(self, reply: None) -> None:
         self._mute = None
-        self._on_resolved(None)
+        self._on_resolved(reply)
 
     def _on_resolved(self, _reply: "Reply | None") -> None:
         if self._phase == CLOSED:

@@ -16,7 +16,7 @@ from kpywire import api, error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
-from kpywire.messages.metadata import MetadataRequest
+from kpywire.messages.metadata import MetadataRequest, MetadataRequestTopic
 from kpywire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
 from quota_requests import alteration, entry, set_quotas
 from raw_client import RawClient
@@ -155,6 +155,26 @@ def test_the_time_of_requests_is_bounded_to_one_window(node: RunningNode, admin:
     with RawClient(node.port, client_id="busy") as raw:
         answer = raw.call(MetadataRequest(topics=None, allow_auto_topic_creation=False), 12)
         assert answer.throttle_time_ms == 1_000
+        assert muted(node) == 1
+
+
+def test_a_large_request_is_answered_before_its_connection_waits(node: RunningNode, admin: RawClient) -> None:
+    set_quotas(admin, {"client-id": "large"}, request_percentage=0.0001)
+    names = [MetadataRequestTopic(name=f"no-such-topic-{number}") for number in range(2_000)]
+    with RawClient(node.port, client_id="large") as raw:
+        answer = raw.call(MetadataRequest(topics=names, allow_auto_topic_creation=False), 12)
+        assert (len(answer.topics), answer.throttle_time_ms) == (2_000, 1_000)
+        assert muted(node) == 1
+
+
+def test_an_answer_that_came_late_is_sent_before_its_connection_waits(node: RunningNode, admin: RawClient) -> None:
+    set_quotas(admin, {"client-id": "late"}, request_percentage=0.0001)
+    waiting = FetchPartition(partition=0, fetch_offset=end_offset(admin), partition_max_bytes=1 << 20)
+    request = fetch(max_wait_ms=30)
+    request.topics = [FetchTopic(topic="t", partitions=[waiting])]
+    with RawClient(node.port, client_id="late") as raw:
+        answer = raw.call(request, 12)
+        assert (answer.throttle_time_ms, answer.responses) == (1_000, [])
         assert muted(node) == 1
 
 
