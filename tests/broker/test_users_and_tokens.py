@@ -19,6 +19,7 @@ from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from oracle.jars import java
+from waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 KEY = "a key of all nodes"
@@ -33,6 +34,7 @@ SETTINGS = {
     "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
     "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{MODULE} required;",
     "delegation.token.secret.key": KEY,
+    "delegation.token.expiry.check.interval.ms": "50",
 }
 
 
@@ -164,6 +166,13 @@ def test_a_token_for_another_user_is_seen_by_both(broker: Broker) -> None:
     assert broker.by_token(token, "cluster", "id").exit_code == 0
     for user in ("alice", "bob"):
         assert token["token_id"] in broker.as_(user, "tokens", "list", "--owner", "bob").output
+
+
+def test_a_token_that_has_expired_is_removed_and_others_stay(broker: Broker) -> None:
+    short, long = broker.token("alice", "--max-lifetime", "1ms"), broker.token("alice")
+    eventually(lambda: short["token_id"] not in broker.node.node.image.delegation_tokens, "the sweep")
+    assert long["token_id"] in broker.node.node.image.delegation_tokens
+    assert "(SASL_AUTHENTICATION_FAILED)" in broker.by_token(short, "cluster", "id").output
 
 
 def test_the_secret_is_shown_nowhere(broker: Broker) -> None:
