@@ -19,6 +19,7 @@ from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
 from kpywire.messages.describe_delegation_token import DescribeDelegationTokenOwner, DescribeDelegationTokenRequest
 from oracle.jars import java
+from waiting import eventually
 
 MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
 KEY = "a key of all nodes"
@@ -33,6 +34,7 @@ SETTINGS = {
     "listener.name.sasl.scram-sha-256.sasl.jaas.config": f"{MODULE} required;",
     "listener.name.sasl.scram-sha-512.sasl.jaas.config": f"{MODULE} required;",
     "delegation.token.secret.key": KEY,
+    "delegation.token.expiry.check.interval.ms": "50",
 }
 
 
@@ -166,6 +168,13 @@ def test_a_token_for_another_user_is_seen_by_both(broker: Broker) -> None:
         assert token["token_id"] in broker.as_(user, "tokens", "list", "--owner", "bob").output
 
 
+def test_a_token_that_has_expired_is_removed_and_others_stay(broker: Broker) -> None:
+    short, long = broker.token("alice", "--max-lifetime", "1ms"), broker.token("alice")
+    eventually(lambda: short["token_id"] not in broker.node.node.image.delegation_tokens, "the sweep")
+    assert long["token_id"] in broker.node.node.image.delegation_tokens
+    assert "(SASL_AUTHENTICATION_FAILED)" in broker.by_token(short, "cluster", "id").output
+
+
 def test_the_secret_is_shown_nowhere(broker: Broker) -> None:
     token = broker.token("alice")
     with Client(broker.open) as client:
@@ -207,6 +216,15 @@ def test_a_controller_serves_the_sender_that_an_envelope_names(
     token = codec.decode(CreateDelegationTokenResponse, 3, answer.response_data, start)
     assert (token.error_code, token.principal_name) == (code, name)
     assert bool(token.hmac) == (code == error_codes.NONE)
+
+
+def test_what_is_dumped_of_the_metadata_hides_the_keys(broker: Broker) -> None:
+    log = str(broker.directory / "data" / "__cluster_metadata-0")
+    dumped = CliRunner().invoke(main, ["metadata", "-d", log, "cat", "/image/scram/SCRAM-SHA-256/alice"])
+    assert (dumped.exit_code, "[hidden]" in dumped.output, "alice" in dumped.output) == (0, True, True), dumped.output
+    credential = broker.node.call(lambda: broker.node.node.image.scram_credentials[1, "alice"])
+    for key in (credential.stored_key, credential.server_key):
+        assert base64.b64encode(key).decode() not in dumped.output
 
 
 # Kafka's tools.

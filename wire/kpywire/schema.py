@@ -46,8 +46,8 @@ _FEW = 16
 """The number of instances of a class that are filled field by field. A start makes a few of many classes, for which
 compiling does not pay."""
 _NO_VERSION = range(0)
-_SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
-"""Fields that `repr` does not show: they let somebody log in, or guess a password."""
+SECRETS = frozenset(("auth_bytes", "hmac", "salted_password", "server_key", "stored_key"))
+"""Fields that neither `repr` nor a dump shows: they let somebody log in, or guess a password."""
 _ZERO_DEFAULT: Any = object()
 
 
@@ -147,7 +147,7 @@ class Structure:
 
     def __repr__(self) -> str:
         values = ", ".join(
-            f"{name}={'[hidden]' if name in _SECRETS and getattr(self, name) else repr(getattr(self, name))}"
+            f"{name}={'[hidden]' if name in SECRETS and getattr(self, name) else repr(getattr(self, name))}"
             for name in self.FIELDS
         )
         return f"{type(self).__name__}({values})"
