@@ -89,7 +89,17 @@ def _repeat_topics(request: Any, response: Any, _failing: "_Failing") -> None:
     response.topics = [
         OngoingTopicReassignment(
             name=topic.name,
-            partitions=[OngoingPartitionReassignment(partition_index=index) for index in topic.partition_indexes],
+            partitions=[
+                OngoingPartitionReassignment(
+                    partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[]
+                )
+                for index in topic.partition_indexes
+            ],
+                OngoingPartitionReassignment(
+                    partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[]
+                )
+                for index in topic.partition_indexes
+            ],
         )
         for topic in request.topics or ()
     ]
@@ -166,7 +176,8 @@ class _Failing:
             return
         answered = [field.name for field in self._fields(entry_class) if not _is_of_the_error(field.name)]
         if isinstance(asked, AlterUserScramCredentialsRequest):  # each user once, whichever list it is in
-            yield from {each.name: each for each in (*asked.deletions, *asked.upsertions)}.values()
+            users: list[Any] = [*asked.deletions, *asked.upsertions]
+            yield from {each.name: each for each in users}.values()
             return
         for field in self._fields(type(asked)):
             entries: Sequence[Any] | None = getattr(asked, field.name)

@@ -5,8 +5,8 @@ from typing import Any
 from kpybroker.authorization.resources import Operation, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.guards.verdict import Reduced, Refusal, Verdict
-from kpybroker.handlers.produce import denied_whole, writes_into_transaction
 from kpybroker.serving.permissions import GuardedImage, may
+from kpybroker.serving.transactional_batches import denied_whole, writes_into_transaction
 from kpywire import error_codes
 from kpywire.produce import Produce, TopicKey, codec_for
 

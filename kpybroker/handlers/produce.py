@@ -14,7 +14,6 @@
 """
 
 from collections.abc import Sequence
-from typing import Final
 
 from kpybroker.calls.call import Call
 from kpybroker.calls.close_connection import CloseConnection
@@ -36,10 +35,10 @@ from kpybroker.serving.transaction_verification import (
     refusal_of_a_produce,
     transactional_batches,
 )
+from kpybroker.serving.transactional_batches import denied_whole, writes_into_transaction
 from kpybroker.transactions.events import Partition
 from kpystorage.errors import DiskFailure, StorageError
 from kpywire import error_codes
-from kpywire.batch import ATTRIBUTES_POSITION, MAGIC, MAGIC_POSITION, TRANSACTIONAL_MASK
 from kpywire.messages.produce import NodeEndpoint
 from kpywire.produce import Answers, Partitions, Produce, ProduceCodec, TopicKey, codec_for
 from kpywire.produce_hints import HintedAnswers
@@ -47,8 +46,6 @@ from kpywire.produce_hints import HintedAnswers
 ACKS_ALL = -1
 EVERY_CODEC_FROM = 7
 ADMIN_CLIENT_ID = "__admin_client"
-_FLAGS: Final = ATTRIBUTES_POSITION + 1
-"""The position of the attributes' low byte, which holds the flags."""
 EXPECTED = frozenset(
     {
         error_codes.UNKNOWN_TOPIC_OR_PARTITION,
@@ -83,32 +80,6 @@ def handle(broker: Context, request: Produce, call: Call) -> Answers | Pending |
             response: Answers | Pending | None = unopened_logs.produce(broker, request, call, new, _serve)
             return response
     return _serve(broker, request, call)
-
-
-def writes_into_transaction(topics: Sequence[tuple[TopicKey, Partitions]]) -> bool:
-    """Whether the first batch of any partition is transactional (``RequestUtils.hasTransactionalRecords``)."""
-    for _, partitions in topics:
-        for _, records in partitions:
-            try:
-                # A length would be asked for with every partition; what is too short for this is no batch at all.
-                if records and records[_FLAGS] & TRANSACTIONAL_MASK and records[MAGIC_POSITION] == MAGIC:
-                    return True
-            except IndexError:
-                continue
-    return False
-
-
-def denied_whole(call: Call, acks: int, topics: Sequence[tuple[TopicKey, Partitions]]) -> Answers:
-    """The refusal of a whole request that writes into a transaction without naming it (``KafkaApis``)."""
-    if acks == 0:
-        raise CloseConnection("a produce request without acknowledgement writes into no transaction in particular")
-    code, codec_of_call = error_codes.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, codec_for(call.api_version)
-    refused: dict[TopicKey, dict[int, bytes]] = {}
-    for key, partitions in topics:
-        for index, _ in partitions:
-            refused.setdefault(key, {})[index] = codec_of_call.refusal(index, code, None)
-            call.counters.count_error(code)
-    return [(key, list(answers.values())) for key, answers in refused.items()]
 
 
 def _serve(broker: Context, request: Produce, call: Call) -> Answers | Pending | None:
