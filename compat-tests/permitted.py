@@ -1,4 +1,4 @@
-"""What a client may do, beside Apache Kafka: users with one permission each, and what shows of a response."""
+"""The permissions of clients, beside Apache Kafka: users with one permission each, and what shows of a response."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -76,7 +76,7 @@ def logged_in(port: int, user: str) -> RawClient:
 
 
 def shown(message: Any) -> Any:
-    """What a client learns from a response: its errors, names and operations. Lists are sorted."""
+    """The part of a response that a client learns from: its errors, names and operations. Lists are sorted."""
     if isinstance(message, list):
         return sorted((shown(each) for each in message), key=repr)
     fields = getattr(type(message), "FIELDS", None)
@@ -102,7 +102,7 @@ class Asking:
         self._client = connect()
 
     def answer(self, request: Any, version: int) -> Any:
-        """What the user learns; the kind of the error if the node closes the connection."""
+        """The answer for the user; the kind of the error if the node closes the connection."""
         try:
             return shown(self._client.call(request, version))
         except (ConnectionError, TimeoutError) as error:

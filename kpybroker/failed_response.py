@@ -95,11 +95,6 @@ def _repeat_topics(request: Any, response: Any, _failing: "_Failing") -> None:
                 )
                 for index in topic.partition_indexes
             ],
-                OngoingPartitionReassignment(
-                    partition_index=index, replicas=[], adding_replicas=[], removing_replicas=[]
-                )
-                for index in topic.partition_indexes
-            ],
         )
         for topic in request.topics or ()
     ]

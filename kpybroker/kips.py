@@ -11,6 +11,7 @@ from pathlib import Path
 
 KIPS = {
     13: "Byte rates of clients are limited",
+    43: "Several login mechanisms on one listener",
     48: "Delegation tokens",
     55: "Quotas of users",
     62: "Heartbeats beside processing; the rebalance timeout",
@@ -23,6 +24,7 @@ KIPS = {
     113: "Moving partitions between the log directories of a broker",
     124: "The time of requests is limited",
     134: "A new group waits a moment for its first members",
+    152: "Failed logins have an error of their own",
     183: "Electing preferred leaders",
     207: "A new leader says that it does not know the end yet",
     211: "Committed offsets expire when nobody reads any more",

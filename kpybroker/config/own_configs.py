@@ -53,7 +53,7 @@ METRIC_LABELS: Final = frozenset(
             "network_processor",
             "partition",
         ),
-        *("patchlevel", "quantile", "request", "topic", "version"),
+        *("patchlevel", "quantile", "request", "result", "topic", "user", "version"),
     }
 )
 """The label names that metrics use themselves."""

@@ -291,7 +291,7 @@ class ControllerState:
         """Nothing is derived from producer ids."""
 
     def kept_changed(self, kind: str, key: object) -> None:
-        """Of metadata that is only stored, the contents of ACLs, the HMACs of tokens and quotas are known."""
+        """Follow ACLs, delegation tokens and quotas; other metadata are only stored."""
         if kind == "delegation_tokens" and self.tokens is not None:
             self.tokens.changed(str(key))
         if kind == "acls" and isinstance(key, bytes):

@@ -14,7 +14,7 @@ from kpywire.produce import Produce, TopicKey, codec_for
 def produce(node: GuardedImage, request: Produce, call: Call) -> Verdict:
     """Produce: WRITE on the transactional id if any batch is transactional, and WRITE on each topic.
 
-    An unknown topic id is left to the handler: UNKNOWN_TOPIC_ID. An unknown name must not be told from a forbidden one.
+    An unknown topic id is left to the handler: UNKNOWN_TOPIC_ID. An unknown name must look like a forbidden one.
     """
     transactional_id, acks, _, topics = request
     if (

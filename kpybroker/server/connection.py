@@ -23,7 +23,7 @@ from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.turn import UNWRITTEN
 from kpybroker.server.backlog import Held
 from kpybroker.server.channel import Channel
-from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, holds_one
+from kpybroker.server.frames import SIZE, SMALLEST_FRAME_BYTES, Dispatch, checked_size, first_body_bytes, holds_one
 from kpybroker.server.mutes import Mute
 from kpybroker.server.outbox import Outbox, Reply
 from kpybroker.server.phases import ASIDE, CLOSED, MAY_FOLLOW, PAUSED, SERVING
@@ -34,18 +34,12 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("kpybroker.server")
 
-FIRST_BODY_BYTES = 64 * 1024
-MOST_GROWTH = 128
-"""A buffer begins with at least this part of the largest frame."""
-FLUSH_BYTES = 64 * 1024
-"""Replies of pipelined requests are sent together up to this size."""
+FLUSH_BYTES = 64 * 1024  # replies of pipelined requests are sent together up to this size
 SHORT_READ_BYTES = 4096
 LARGE_BODY_BYTES = 128 * 1024
 """While many connections are served, larger requests wait in the line: copying one takes as long as serving dozens."""
-FRAMES_PER_PIECE = 16
-"""The most frames of one connection that are served without a break, if they take no longer than half a piece."""
-RESUME = 32
-"""An event beside those of the poller: bytes that were read earlier are to be served."""
+FRAMES_PER_PIECE = 16  # the most that are served without a break, if they take no longer than half a piece
+RESUME = 32  # an event beside those of the poller: bytes that were read earlier are to be served
 _GONE = (errno.ECONNRESET, errno.EPIPE, errno.ETIMEDOUT, errno.ENOTCONN, errno.EHOSTUNREACH, errno.EBADF)
 
 
@@ -342,7 +336,7 @@ class Connection(Debtor):
         if spare is not None:
             wanted = len(spare)
         elif size > have:
-            wanted = min(size, max(2 * have, self._first_body_bytes()))
+            wanted = min(size, max(2 * have, first_body_bytes(self.most_frame_bytes)))
         else:
             wanted = max(4, have)
         granted = self.server.budget.grow(self, wanted, self.resume)
@@ -356,15 +350,11 @@ class Connection(Debtor):
     def _grow_body(self) -> None:
         body = self._body
         assert body is not None
-        wanted = min(self._body_size, max(2 * len(body), self._first_body_bytes()))
+        wanted = min(self._body_size, max(2 * len(body), first_body_bytes(self.most_frame_bytes)))
         if not self.server.budget.grow(self, wanted, self.resume):
             self._enter(PAUSED)
             return
         body.extend(bytes(wanted - len(body)))
-
-    def _first_body_bytes(self) -> int:
-        """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
-        return min(FIRST_BODY_BYTES, self.most_frame_bytes // MOST_GROWTH)
 
     def _checked_size(self, buffer: memoryview | bytearray, position: int = 0) -> int:
         return checked_size(buffer, position, self.most_frame_bytes, self.least_frame_bytes)
@@ -534,7 +524,9 @@ class Connection(Debtor):
             return
         if done:
             if self._unsent:
-                self._count_sent()
+                count_sent(self._unsent, self._send_began_ns)
+                self._send_began_ns = 0
+                self._unsent.clear()
             if self._is_blocked:
                 self._is_blocked = False
                 self.server.backlog.release(self)
@@ -545,21 +537,13 @@ class Connection(Debtor):
             self._is_blocked = True
             # While a thread reads for the outbox there is nothing to write.
             self._want(WRITABLE, wanted=not self.outbox.waits_for_disk)
-            self.server.backlog.hold(self, self._held())
-
-    def _held(self) -> Held:
-        return Held(self.outbox.held_bytes + self.channel.held_bytes, self.outbox.held_files)
+            held_bytes = self.outbox.held_bytes + self.channel.held_bytes
+            self.server.backlog.hold(self, Held(held_bytes, self.outbox.held_files))
 
     def _may_answer(self) -> bool:
         """Whether everything that the replies acknowledge is written to the logs."""
         turn = self.server.turn
         return not turn.is_on or turn.settle()
-
-    def _count_sent(self) -> None:
-        """Count the requests whose replies were all sent."""
-        count_sent(self._unsent, self._send_began_ns)
-        self._send_began_ns = 0
-        self._unsent.clear()
 
     def _on_writable(self) -> None:
         if self._phase != CLOSED:

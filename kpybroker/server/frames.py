@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from kpybroker.server.connection import Connection
     from kpybroker.server.outbox import Reply
 
+FIRST_BODY_BYTES: Final = 64 * 1024
+MOST_GROWTH: Final = 128
+"""A buffer begins with at least this part of the largest frame."""
 SMALLEST_FRAME_BYTES: Final = 8
 """The shortest header of a request."""
 SIZE: Final = Struct(">i")
@@ -42,6 +45,11 @@ def holds_one(channel: "Channel", peeked: memoryview) -> bool:
         return False
     size: int = SIZE.unpack_from(peeked)[0]
     return SMALLEST_FRAME_BYTES < count < len(peeked) and size == count - SIZE.size
+
+
+def first_body_bytes(most_frame_bytes: int) -> int:
+    """The first size of a buffer for a large frame: little where only small frames are accepted, as in a login."""
+    return min(FIRST_BODY_BYTES, most_frame_bytes // MOST_GROWTH)
 
 
 @runtime_checkable

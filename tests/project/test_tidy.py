@@ -44,7 +44,7 @@ DECIDES = (
 OUTSIDE = tuple(f"kpybroker.{name}" for name in ("io", "server", "network", "fairness", "quorum", "hosting", "node"))
 STANDARD_OUTSIDE = {"asyncio", "os", "pathlib", "signal", "socket", "ssl", "subprocess", "threading", "time"}
 LOADED_BY_NAME = (
-    *("kpybroker.cli.", "kpybroker.handlers."),
+    *("kpybroker.cli.", "kpybroker.guards.", "kpybroker.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
     *("kpywire.transaction_records.", "kpybroker.pytest_plugin"),
 )

@@ -172,7 +172,7 @@ class Reader:
         if isinstance(error, DiskFailure):
             self.broker.replicas.directory_failed(error)
         code = error.code if isinstance(error, KafkaError) else error.error_code
-        if self.policy.is_forbidden(entry):  # an unknown name must not be told from a forbidden one
+        if self.policy.is_forbidden(entry):  # an unknown name looks like a forbidden one
             code = error_codes.TOPIC_AUTHORIZATION_FAILED
         if code == error_codes.KAFKA_STORAGE_ERROR and self.version <= LAST_WITHOUT_STORAGE_ERROR:
             code = error_codes.NOT_LEADER_OR_FOLLOWER
