@@ -29,12 +29,12 @@ column:
 - **no effect**, with the reason: it belongs to something that does not exist here.
 - **not yet**: the feature it belongs to is still missing. Setting it changes nothing, and the start says so.
 
-What asks for protection that is not there is refused at the start rather than ignored: a mechanism that is not served,
-an authorizer other than Kafka's, and a key of that kind that is not known. [security.md](security.md) has what is
-served. `ssl.…`, `sasl.…` and `connections.max.reauth.ms` for all listeners are a warning: only listeners
-with TLS or SASL read them, and where every listener is PLAINTEXT they lock nothing on Apache Kafka either. Any other
-key that is not known is ignored with a warning. What each config means stands in Kafka's documentation, and in the
-answer of `kafka-configs --describe --all`.
+What asks for protection that is not there is refused at the start rather than ignored: a listener with TLS or with a
+mechanism that is not served, security of one listener (`listener.name.NAME.ssl.…`), an authorizer, tokens, and a key of
+that kind that is not known. [security.md](security.md) says what is served. `ssl.…`, `sasl.…` and
+`connections.max.reauth.ms` for all listeners are a warning where every listener is PLAINTEXT: there they lock nothing
+on Apache Kafka either. Any other key that is not known is ignored with a warning. What each config means stands in
+Kafka's documentation, and in the answer of `kafka-configs --describe --all`.
 """
 _BROKER_HEAD = """
 ## Brokers
