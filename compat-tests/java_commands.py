@@ -32,7 +32,6 @@ RUN_ELSEWHERE: Final[Mapping[str, str]] = {
 NEEDS: Final[Mapping[str, str]] = {
     "kafka-verifiable-share-consumer": "SHARE_GROUP_HEARTBEAT",
     "kafka-console-share-consumer": "SHARE_GROUP_HEARTBEAT",
-    "kafka-configs --describe --entity-type users": "ALTER_USER_SCRAM_CREDENTIALS",
 }
 """The API that commands need although they do not say so, by how the command begins."""
 SERVER_FIRST: Final = {"kafka-features", "kafka-metadata-quorum", "kafka-transactions"}

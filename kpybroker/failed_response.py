@@ -12,6 +12,10 @@ from functools import cache
 from typing import Any, Final
 
 from kpywire import api, error_codes
+from kpywire.messages.alter_client_quotas import (
+    AlterClientQuotasResponseEntityData,
+    AlterClientQuotasResponseEntryData,
+)
 from kpywire.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from kpywire.messages.describe_user_scram_credentials import DescribeUserScramCredentialsResult
 from kpywire.messages.list_partition_reassignments import OngoingPartitionReassignment, OngoingTopicReassignment
@@ -105,8 +109,24 @@ def _repeat_error(_request: Any, response: Any, failing: "_Failing") -> None:
     response.results = [failing.entry_of(DescribeUserScramCredentialsResult)]
 
 
+def _repeat_entities(request: Any, response: Any, failing: "_Failing") -> None:
+    """AlterClientQuotas names the entities of the request, with the error for each."""
+    response.entries = [
+        AlterClientQuotasResponseEntryData(
+            error_code=failing.code,
+            error_message=error_codes.message(failing.code),
+            entity=[
+                AlterClientQuotasResponseEntityData(entity_type=part.entity_type, entity_name=part.entity_name)
+                for part in entry.entity
+            ],
+        )
+        for entry in request.entries
+    ]
+
+
 _REPEATS: Final[dict[int, Callable[[Any, Any, "_Failing"], None]]] = {
     api.LIST_PARTITION_REASSIGNMENTS: _repeat_topics,
+    api.ALTER_CLIENT_QUOTAS: _repeat_entities,
     api.DESCRIBE_USER_SCRAM_CREDENTIALS: _repeat_error,
 }
 """Responses that have more than the error."""

@@ -222,6 +222,7 @@ class WorldNode:
             IdentifiedDirectory(each, directory_id(self.id, number)) for number, each in enumerate(self.log_directories)
         ]
         directories = Directories(identified, scheduler, world.lines.append)
+        self.authorizer = None
         self.image = MetadataImage("cluster")
         self.fetch_sessions = Sessions(1000, Random(self.id))
         self.node_id = self.id
