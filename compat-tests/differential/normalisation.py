@@ -197,6 +197,10 @@ CLUSTER_ID = re.compile('the cluster id "[^"]*"')
 """Each cluster has its own."""
 VOTERS = re.compile(r"(?<=voters \[ReplicaKey\(id=1, directoryId=)[\w-]{22}")
 """Each directory has its own id."""
+UNREACHABLE = re.compile(
+    r"New voter ReplicaKey\(.*\) is not ready to receive requests|Aborted add voter operation for since API_VERSIONS .*"
+)
+"""Where nobody listens, Apache Kafka answers the one or the other, by the time since its last attempt to connect."""
 MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
 
@@ -238,6 +242,7 @@ def _named(text: str, view: View) -> str:
             text = text.replace(quoted, symbol)
     text = BOUNDS.sub("within <bounds>", text)
     text = VOTERS.sub("<>", text)
+    text = UNREACHABLE.sub("<unreachable>", text)
     text = CLUSTER_ID.sub('the cluster id "<>"', text)
     text = re.sub(rf":{view.port}\b", ":<port>", text)
     return MEMBER_ID.sub("<uuid>", text)
