@@ -200,7 +200,7 @@ VOTERS = re.compile(r"(?<=voters \[ReplicaKey\(id=1, directoryId=)[\w-]{22}")
 UNREACHABLE = re.compile(
     r"New voter ReplicaKey\(.*\) is not ready to receive requests|Aborted add voter operation for since API_VERSIONS .*"
 )
-"""Where nobody listens, Apache Kafka answers the one or the other, by the time since its last attempt to connect."""
+"""The two answers about an address where nobody listens: the time since Kafka's last attempt to connect decides."""
 MEMBER_ID = re.compile("[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 """The end of a member id; of one that its member has not heard yet, this is all that can be taken away."""
 
