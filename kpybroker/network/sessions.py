@@ -37,16 +37,19 @@ class Account:
 
 
 class LoginConnect:
-    """A `Connect` that adds the login to another one."""
+    """A `Connect` that adds the login to another one.
+
+    ``account`` may be replaced: the next logins use another one.
+    """
 
     def __init__(self, scheduler: Scheduler, connect: Connect, account: Account, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._connect = connect
-        self._account = account
+        self.account = account
         self._rng = rng
 
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, self._account, self._rng, (opened, taken, lost))
+        session = _Session(self._scheduler, lambda: self.account, self._rng, (opened, taken, lost))
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 
@@ -57,13 +60,15 @@ class _Session:
     def __init__(
         self,
         scheduler: Scheduler,
-        account: Account,
+        present: Callable[[], Account],
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
         self.link: Link | None = None
         self._scheduler = scheduler
-        self._account = account
+        self._present = present
+        """Returns the account of the node at present."""
+        self._account = present()
         self._rng = rng
         self._user_opened, self._user_taken, self._user_lost = user
         self._login: Login | None = None
@@ -157,6 +162,9 @@ class _Session:
         if not self._is_due or self._outstanding > 0 or self._is_closed or self._before is None:
             return
         self._is_due = False
+        present = self._present()
+        if present.user == self._account.user:  # a connection never changes its user
+            self._account = present
         login = self._login = self._account.new_login()
         try:
             self._send(login.begin_again(self._before))

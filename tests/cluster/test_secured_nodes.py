@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
 from kpybroker.network.login import Login
-from secured import between_nodes
+from secured import PASSWORD, between_nodes
 
 PATIENCE_S = 30
 SESSION_MS = 1_200
@@ -99,3 +99,31 @@ def test_records_survive_a_dead_node_while_the_others_log_in_again(
     cluster.start(*(set(cluster.ports) - set(cluster.nodes)))
     cluster.wait_for_isr("t", 3)
     writer.write()
+
+
+def users_of_nodes(cluster: RunningCluster) -> set[str]:
+    """The users of all connections of all nodes."""
+    servers = [node.server for node in cluster.nodes.values() if node.server is not None]
+    return {each.client.principal.name for server in servers for each in server.connections}
+
+
+def test_nodes_log_in_by_altered_jaas_configs_from_their_next_connections_on(tmp_path: Path) -> None:
+    settings = between_nodes(tmp_path, protocol="SASL_PLAINTEXT")
+    key = "listener.name.internal.plain.sasl.jaas.config"
+    settings[key] = settings[key].rstrip(";") + ' user_second="other";'
+    altered = settings[key].replace('username="node"', 'username="second"')
+    altered = altered.replace(f' password="{PASSWORD}"', ' password="other"')
+    with cluster_of(tmp_path, [COMBINED] * 3, settings) as cluster:
+        create(cluster, "t")
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        for node_id in cluster.nodes:
+            entry = ConfigEntry(key, altered, incremental_operation=AlterConfigOpType.SET)
+            resource = ConfigResource(ConfigResource.Type.BROKER, str(node_id), incremental_configs=[entry])
+            admin.incremental_alter_configs([resource])[resource].result(PATIENCE_S)
+        assert users_of_nodes(cluster) == {"ANONYMOUS", "node"}
+        leader = cluster.partition("t").leader
+        cluster.kill(leader)
+        cluster.start(leader)
+        cluster.wait_for_isr("t", 3)
+        cluster.eventually(lambda: "second" in users_of_nodes(cluster), "a login by an altered config")
+        assert cluster.failures == []
