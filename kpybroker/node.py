@@ -170,12 +170,13 @@ class Node:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)
         monitoring.stage = "catching up with the metadata"
-        server.start(config.controller_listener_names)  # without them the other voters could form no quorum
+        server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
+        server.start(config.controller_listener_names)
         if broker is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
             await self._join(broker)

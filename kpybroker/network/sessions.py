@@ -81,6 +81,10 @@ class _Session:
         self._held: list[bytes] = []
         """The frames that are sent after the login."""
         self._outstanding = 0
+        self._is_stepping = False
+        """Whether a thread works on an answer to the login."""
+        self._lost: str | None = None
+        """The reason for which the link was lost meanwhile."""
         self._is_closed = False
 
     # The user's side.
@@ -116,6 +120,7 @@ class _Session:
             self._log_in_again()
         elif self._account.mechanism in SLOW_MECHANISMS:
             answer = bytes(frame)
+            self._is_stepping = True
             self._scheduler.submit_urgent(
                 lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error)
             )
@@ -123,7 +128,10 @@ class _Session:
             self._stepped(login, _step(login, frame), None)
 
     def lost(self, reason: str) -> None:
-        """The connection is gone. If that ends a login, the reason says so."""
+        """The connection is gone. If that ends a login, the reason says so. The last answer may still say more."""
+        if self._is_stepping:
+            self._lost = reason
+            return
         if self._login is not None and not self._is_closed and not isinstance(reason, Unprotected):
             hint = "" if self._login.is_answered else "; is its listener one with SASL?"
             reason = self._failed(f"{reason}{hint}")
@@ -132,10 +140,13 @@ class _Session:
     # The login.
 
     def _stepped(self, login: Login, step: bytes | LoginFailed | None, error: BaseException | None) -> None:
+        self._is_stepping = False
         if self._is_closed or self._login is not login:
             return
         if error is not None or isinstance(step, LoginFailed):
             self._end(self._failed(str(step) if error is None else f"a defect: {error!r}"))
+        elif self._lost is not None:
+            self.lost(self._lost)
         elif step is not None:
             self._send(step)
         else:

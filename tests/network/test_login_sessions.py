@@ -149,6 +149,21 @@ def test_another_account_counts_for_the_next_connection_and_its_password_for_the
     assert [each.error_code for each in played.answers] == [0, 0, 0]
 
 
+def test_the_reason_of_a_refusal_is_known_although_the_connection_closes_with_it() -> None:
+    played = Played("SCRAM-SHA-256", password="wrong")
+    played.ask()
+    link = played.links[0]
+    link.opened()
+    for _ in range(3):
+        link.taken(link.server.take(link.unanswered.pop(0)))
+        played.scheduler.run()
+    link.taken(link.server.take(link.unanswered.pop(0)))
+    link.lost("the other side closed the connection")
+    played.scheduler.run()
+    (answer,) = played.answers
+    assert "SASL_AUTHENTICATION_FAILED" in str(answer)
+
+
 def test_a_login_again_that_fails_ends_the_connection_and_every_request_hears_of_it() -> None:
     played = Played()
     link = played.ready()
