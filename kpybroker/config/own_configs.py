@@ -87,6 +87,8 @@ OWN_CONFIGS: Definitions = define(
         ConfigKey("kpybroker.http.ssl.keystore.location", STRING, None, LOW),
         ConfigKey("kpybroker.http.users", STRING, "", LOW),
         ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
+        ConfigKey("kpybroker.max.partitions.per.principal", INT, 0, LOW, at_least(0)),
+        ConfigKey("kpybroker.max.topics.per.principal", INT, 0, LOW, at_least(0)),
         ConfigKey(
             "kpybroker.metrics.dialects",
             LIST,
@@ -119,6 +121,13 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.loop.lag.warn.ms": (
         "If the event loop served nobody for this time, a warning names the request that took longest; 0 for never."
+    ),
+    "kpybroker.max.partitions.per.principal": (
+        "The most partitions of all topics that a principal has created while there is such a bound, for controllers; "
+        "0 for no bound. Super users have none."
+    ),
+    "kpybroker.max.topics.per.principal": (
+        "The most topics that a principal may have created, likewise (docs/quotas.md)."
     ),
     "kpybroker.metrics.dialects": (
         "The names under which metrics are shown: strimzi, confluent, kafka_exporter, kafka_lag_exporter, native "
