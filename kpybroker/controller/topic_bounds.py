@@ -1,18 +1,18 @@
 """Bounds on the topics and the partitions that a principal may create. Apache Kafka has none. Pure.
 
 Kafka's metadata do not say who has created a topic. So a topic that is created under a bound has the mark of its
-creator in the last bytes of its id, which otherwise are random: six bytes of a digest of the principal. Ids survive
+creator in the last bytes of its id (`kpybroker.metadata.creator`). Ids survive
 restarts, other controllers and moves of data directories, and no program reads anything into them.
 
 Not covered: topics of the time without a bound, or created by a controller of Apache Kafka. Such a topic counts alone.
 """
 
 from collections.abc import Collection, Generator
-from hashlib import sha256
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.calls.principal import Principal
 from kpybroker.errors import KafkaError
+from kpybroker.metadata.creator import MARK_BYTES, creator_in, mark_of
 from kpybroker.metadata.topic import Topic
 from kpybroker.metadata.topic_name import INTERNAL
 from kpywire import error_codes
@@ -20,7 +20,6 @@ from kpywire import error_codes
 if TYPE_CHECKING:
     from kpybroker.controller.state import ControllerState
 
-MARK_BYTES: Final = 6
 MAX_TOPICS: Final = "kpybroker.max.topics.per.principal"
 MAX_PARTITIONS: Final = "kpybroker.max.partitions.per.principal"
 STEP: Final = 1024
@@ -46,7 +45,7 @@ class Allowance:
         self._state = state
         self._bounds = bounds
         self._principal = principal
-        self._mark = mark_of(principal) if is_on else b""
+        self._mark = mark_of(str(principal)) if is_on else b""
         self._topics: dict[bytes, int] = {}
         self._partitions: dict[bytes, int] = {}
 
@@ -113,13 +112,3 @@ class Allowance:
                 f"{whose} has {present} partitions; with {more} more there would be more than {most} "
                 f"({MAX_PARTITIONS}).",
             )
-
-
-def mark_of(principal: Principal) -> bytes:
-    """The mark of a principal in the ids of its topics."""
-    return sha256(f"creator {principal}".encode()).digest()[:MARK_BYTES]
-
-
-def creator_in(topic_id: bytes) -> bytes:
-    """The mark of the creator in an id."""
-    return topic_id[-MARK_BYTES:]

@@ -5,10 +5,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from confluent_kafka import KafkaError, KafkaException, Producer
 from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
+from kpybroker.cli import main
 from kpybroker.testing import Broker, Security, allow
 from waiting import eventually
 
@@ -64,6 +66,8 @@ def test_topics_are_counted_after_a_restart_and_no_more_when_they_are_deleted(br
     assert [created(admin, name) for name in ("a", "b")] == [None, None]
     broker.restart()
     admin = admin_of(broker)
+    counted = CliRunner().invoke(main, ["quotas", "created", "alice", "bob", "-b", broker.bootstrap_servers])
+    assert [line.split() for line in counted.output.splitlines()[1:]] == [["alice", "2", "2"], ["bob", "0", "0"]]
     assert created(admin, "c") is not None
     admin.delete_topics(["a"])["a"].result(20)
     assert created(admin, "c") is None

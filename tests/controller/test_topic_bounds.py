@@ -10,7 +10,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kpybroker.calls.principal import USER, Principal
 from kpybroker.controller.state import ControllerRequest
-from kpybroker.controller.topic_bounds import MARK_BYTES, MAX_PARTITIONS, TopicBounds, mark_of
+from kpybroker.controller.topic_bounds import MAX_PARTITIONS, TopicBounds
+from kpybroker.metadata.creator import MARK_BYTES, mark_of
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC
 from kpywire import error_codes
 from kpywire.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -111,7 +112,7 @@ def test_what_is_only_validated_counts_in_its_request_and_not_afterwards() -> No
 def test_without_a_bound_ids_have_no_mark() -> None:
     world = ControllerWorld().start_brokers(1)
     assert made(world, ALICE, "a") == [0]
-    assert world.image.topics["a"].id[-MARK_BYTES:] != mark_of(ALICE)
+    assert world.image.topics["a"].id[-MARK_BYTES:] != mark_of(str(ALICE))
 
 
 MOST_TOPICS, MOST_PARTITIONS = 3, 7

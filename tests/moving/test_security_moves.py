@@ -6,16 +6,14 @@ from pathlib import Path
 import pytest
 from tenant import Tenant
 
-from kpybroker.calls.principal import USER
-from kpybroker.calls.principal import Principal as Creator
 from kpybroker.cli.connection_settings import ConnectionSettings
 from kpybroker.client import quota_requests, token_requests, user_requests
 from kpybroker.client.client import Client, Settings
 from kpybroker.client.connection import Unreachable
 from kpybroker.client.protection import Protection
 from kpybroker.client.security import security_of
-from kpybroker.controller.topic_bounds import creator_in, mark_of
 from kpybroker.errors import KafkaError
+from kpybroker.metadata.creator import creator_in, mark_of
 from kpybroker.sasl.jaas import PLAIN_MODULE, SCRAM_MODULE
 from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512
 from kpywire.error_codes import POLICY_VIOLATION
@@ -111,7 +109,7 @@ def create(node: BrokerProcess, name: str) -> int:
 
 def counted(node: BrokerProcess) -> set[str]:
     """The topics that count for the clients without a login."""
-    mark = mark_of(Creator(USER, "ANONYMOUS"))
+    mark = mark_of("User:ANONYMOUS")
     with Client(node.bootstrap_servers) as client:
         return {each.name or "" for each in client.topics() if creator_in(each.topic_id) == mark}
 
