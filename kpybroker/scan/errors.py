@@ -5,5 +5,5 @@ class ScanError(Exception):
     """A scan cannot be planned or read."""
 
 
-class DataLoss(ScanError):
+class OffsetsLost(ScanError):
     """Offsets that were to be read are gone: by retention or DeleteRecords, or the topic was deleted."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, READ_COMMITTED, Client, Spot, raise_for
-from kpybroker.scan.errors import DataLoss, ScanError
+from kpybroker.scan.errors import OffsetsLost, ScanError
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.transport import Piece
 from kpywire import error_codes
@@ -26,7 +26,7 @@ class FetchTransport:
         self._client.close()
 
     def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
-        """As `Transport` says."""
+        """The batches of a range; see `Transport`."""
         offset = part.start_offset
         while offset < part.end_offset:
             answer = self._client.retrying(lambda at=offset: self._fetch(part, wanted, at))  # type: ignore[misc]
@@ -47,7 +47,7 @@ class FetchTransport:
         spot = Spot(part.topic, part.partition)
         topic = self._client.topic(part.topic)
         if topic.topic_id != part.topic_id:
-            raise DataLoss(f"{part}: topic {part.topic} was deleted and created again since the scan was planned")
+            raise OffsetsLost(f"{part}: topic {part.topic} was deleted and created again since the scan was planned")
         request = FetchRequest(
             max_wait_ms=MAX_WAIT_MS,
             min_bytes=1,
@@ -78,5 +78,5 @@ class FetchTransport:
         spot = Spot(part.topic, part.partition)
         first: int = self._client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
         if wanted.fails_on_data_loss or first <= offset:
-            raise DataLoss(f"{part}: offset {offset} is gone, the log begins at {first}")
+            raise OffsetsLost(f"{part}: offset {offset} is gone, the log begins at {first}")
         return first

@@ -1,4 +1,4 @@
-"""What a scan reads: ranges of offsets of partitions, and what is wanted of their records. Pure, and can be pickled."""
+"""Ranges of offsets of partitions, and the wanted parts of their records. Pure, and can be pickled."""
 
 from typing import NamedTuple
 
@@ -25,10 +25,10 @@ class Range(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is wanted of the records in a range."""
+    """The wanted parts of the records in a range."""
 
     columns: tuple[str, ...] = PLAIN
     committed_only: bool = False
     """Whether records of open and aborted transactions are left out (``isolation.level=read_committed``)."""
     fails_on_data_loss: bool = True
-    """Whether offsets that are gone end the scan with DataLoss; otherwise it goes on with the next ones."""
+    """Whether offsets that are gone end the scan with OffsetsLost; otherwise it goes on with the next ones."""

@@ -21,7 +21,7 @@ class Task(InputPartition):
         super().__init__(part)
 
 
-class KpybrokerDataSource(DataSource):
+class KpybrokerSource(DataSource):
     """``spark.read.format("kpybroker")``."""
 
     @classmethod
