@@ -12,10 +12,14 @@ import pytest
 
 from clusters import PROGRAMS, SHARED, Place
 from conftest import started
+from envelopes import envelope_of
 from kpybroker.answered_errors import errors_in
 from kpywire import api, error_codes
+from kpywire.codec import decode, encode
+from kpywire.header import decode_response_header
 from kpywire.messages.api_versions import ApiVersionsRequest
-from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from kpywire.messages.create_topics import CreatableTopic, CreateTopicsRequest, CreateTopicsResponse
+from kpywire.messages.default_principal_data import DefaultPrincipalData
 from kpywire.messages.describe_acls import DescribeAclsRequest
 from kpywire.messages.describe_quorum import DescribeQuorumRequest
 from kpywire.messages.describe_quorum import DescribeQuorumRequestPartitionData as QuorumPartition
@@ -133,6 +137,19 @@ def test_until_the_acls_are_loaded_others_than_super_users_hear_of_an_unknown_er
 def test_super_users_are_served_meanwhile(alone: Alone) -> None:
     with alone(super_users="User:ANONYMOUS") as node:
         assert error_codes.UNKNOWN_SERVER_ERROR not in answers(node, *REQUESTS[0])
+
+
+def test_the_error_of_a_request_in_an_envelope_is_inside(alone: Alone) -> None:
+    request, version = REQUESTS[-1]
+    alice = b"\0\0" + encode(DefaultPrincipalData(type="User", name="alice", token_authenticated=False), 0)
+    envelope = envelope_of(request, version, request_principal=alice)
+    with alone(super_users="User:ANONYMOUS") as node:
+        assert answers(node, envelope, 0) == set()
+        with RawClient(node.port) as raw:
+            answer = raw.call(envelope, 0)
+        _, start = decode_response_header(api.CREATE_TOPICS, version, answer.response_data)
+        (topic,) = decode(CreateTopicsResponse, version, answer.response_data, start).topics
+        assert topic.error_code == error_codes.UNKNOWN_SERVER_ERROR
 
 
 def test_a_listener_that_does_not_start_early_is_not_served(alone: Alone, target: str) -> None:

@@ -194,11 +194,10 @@ class Topics:
             return self.known(topic)
         code = error_codes.INVALID_TOPIC_EXCEPTION
         if reason_invalid(name) is None:
-            broker, now_ms = self.broker, self.broker.scheduler.monotonic_ms()
-            if self.creates and broker.refused_creations.holds(self.call.principal, name, now_ms):
+            code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
+            if self.creates and self._was_refused(name):
                 code = error_codes.POLICY_VIOLATION
             else:
-                code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
                 self.missing.append(name)
         is_internal = name in INTERNAL
         return self._encoded(
@@ -206,6 +205,10 @@ class Topics:
                 error_code=code, name=name, topic_id=ZERO_UUID, is_internal=is_internal, partitions=[]
             )
         )
+
+    def _was_refused(self, name: str) -> bool:
+        now_ms = self.broker.scheduler.monotonic_ms()
+        return self.broker.refused_creations.holds(self.call.principal, name, now_ms)
 
     def known(self, topic: Topic) -> bytes:
         """The answer for a topic that exists."""

@@ -11,6 +11,7 @@ from confluent_kafka.admin import AdminClient, NewPartitions
 from confluent_kafka.cimpl import NewTopic
 
 from kpybroker.cli import main
+from kpybroker.serving import refused_creations
 from kpybroker.testing import Broker, Security, allow
 from waiting import eventually
 
@@ -39,7 +40,10 @@ def created(admin: AdminClient, name: str, partitions: int = 1) -> KafkaError | 
     return None
 
 
-def test_a_client_hears_of_the_bound_wherever_it_creates_something(broker: Broker) -> None:
+def test_a_client_hears_of_the_bound_wherever_it_creates_something(
+    broker: Broker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(refused_creations, "KEPT_MS", 300)
     admin = admin_of(broker)
     assert created(admin, "a", 4) is None
     refused = created(admin, "b", 2)
