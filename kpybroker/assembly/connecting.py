@@ -2,7 +2,8 @@
 
 import asyncio
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config import between_nodes
 from kpybroker.config.between_nodes import Credentials, Dialled
@@ -116,21 +117,38 @@ def ways_of(
 
 def account_of(credentials: Credentials) -> "Account":
     """The account of a node with these credentials."""
+    return _ACCOUNTS[credentials.mechanism](credentials)
+
+
+def _plain(credentials: Credentials) -> "Account":
     from kpybroker.network.login import Login
     from kpybroker.network.sessions import Account
+    from kpybroker.sasl.plain import PlainClient
 
-    mechanism, user, password, by_token = credentials
-    if mechanism == "PLAIN":
-        from kpybroker.sasl.plain import PlainClient
+    mechanism, user, password, _ = credentials
+    return Account(mechanism, user, lambda _host: Login(mechanism, PlainClient(user, password)))
 
-        return Account(mechanism, user, lambda: Login(mechanism, PlainClient(user, password)))
+
+def _scram(credentials: Credentials) -> "Account":
     import secrets
 
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
     from kpybroker.sasl import scram
     from kpybroker.sasl.scram_client import ScramClient
 
-    def new_login() -> Login:
+    mechanism, user, password, by_token = credentials
+
+    def new_login(_host: str) -> Login:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
         return Login(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
 
     return Account(mechanism, user, new_login)
+
+
+_ACCOUNTS: "Final[Mapping[str, Callable[[Credentials], Account]]]" = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+}
+"""The mechanisms by which a node can log in (`kpybroker.config.between_nodes.MECHANISMS`)."""

@@ -4,7 +4,7 @@
 needs them (`kpybroker.client.encryption`). No text of an error holds a secret.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client.bad_property import BadProperty
@@ -20,7 +20,6 @@ SASL: Final = "SASL_PLAINTEXT"
 SSL: Final = "SSL"
 SASL_SSL: Final = "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL, SASL, SASL_SSL)
-MECHANISMS: Final = (plain.NAME, *SCRAM_MECHANISMS)
 PROTOCOL_KEY: Final = "security.protocol"
 MECHANISM_KEY: Final = "sasl.mechanism"
 JAAS_KEY: Final = "sasl.jaas.config"
@@ -46,9 +45,23 @@ class Login(NamedTuple):
 
     def exchange(self, nonce: str) -> ClientExchange:
         """The client's half of one login; ``nonce`` is random and used once."""
-        if self.mechanism == plain.NAME:
-            return PlainClient(self.user, self.password)
-        return ScramClient(SCRAM_MECHANISMS[self.mechanism], self.user, self.password, nonce, by_token=self.by_token)
+        return MECHANISMS[self.mechanism](self, nonce)
+
+
+def _plain(login: Login, _nonce: str) -> ClientExchange:
+    return PlainClient(login.user, login.password)
+
+
+def _scram(login: Login, nonce: str) -> ClientExchange:
+    kind = SCRAM_MECHANISMS[login.mechanism]
+    return ScramClient(kind, login.user, login.password, nonce, by_token=login.by_token)
+
+
+MECHANISMS: Final[Mapping[str, Callable[[Login, str], ClientExchange]]] = {
+    plain.NAME: _plain,
+    **dict.fromkeys(SCRAM_MECHANISMS, _scram),
+}
+"""The mechanisms by which a client can log in, each with a function that begins an exchange."""
 
 
 class Security(NamedTuple):

@@ -5,15 +5,15 @@ Brokers are dialled at ``inter.broker.listener.name``, controllers and voters at
 own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. Only text is read here.
 """
 
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError
+from kpybroker.sasl.jaas import Entry
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
-"""The mechanisms by which a node can log in."""
 BROKERS_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLERS_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 
@@ -88,11 +88,30 @@ def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> C
             f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
         )
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    options = jaas_entry(config, listener, mechanism).options
+    why = f"by it this node logs in to others ({mechanism_key}={mechanism})"
+    return MECHANISMS[mechanism](Asked(name, why), mechanism, jaas_entry(config, listener, mechanism))
+
+
+class Asked(NamedTuple):
+    """The key of a JAAS config, and the reason why it is read, for messages."""
+
+    key: str
+    why: str
+
+
+def _with_password(asked: Asked, mechanism: str, entry: Entry) -> Credentials:
+    options = entry.options
     user, password = options.get("username", ""), options.get("password", "")
     if not (user and password):
-        lacking = "password" if user else "username"
-        raise ConfigError(f"{name} has no {lacking}: by it this node logs in to others ({mechanism_key}={mechanism})")
+        raise ConfigError(f"{asked.key} has no {'password' if user else 'username'}: {asked.why}")
     if "\0" in user + password:
-        raise ConfigError(f"{name}: username and password must not hold the character NUL")
+        raise ConfigError(f"{asked.key}: username and password must not hold the character NUL")
     return Credentials(mechanism, user, password, options.get("tokenauth", "").lower() == "true")
+
+
+MECHANISMS: Final[Mapping[str, Callable[[Asked, str, Entry], Credentials]]] = {
+    "PLAIN": _with_password,
+    "SCRAM-SHA-256": _with_password,
+    "SCRAM-SHA-512": _with_password,
+}
+"""The mechanisms by which a node can log in, each with a function that reads its JAAS config."""

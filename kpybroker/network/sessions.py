@@ -8,6 +8,7 @@ Invariant: every frame that is sent by the user of a link gets one frame as its 
 
 import random
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from kpybroker.io.scheduler import Scheduler, Timer
@@ -27,7 +28,8 @@ Lost = Callable[[str], object]
 class Account:
     """The name by which a node logs in, and a way to begin a `Login`. Holds a password."""
 
-    def __init__(self, mechanism: str, user: str, new_login: Callable[[], Login]) -> None:
+    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], Login]) -> None:
+        """``new_login`` begins a login at the node on a host."""
         self.mechanism = mechanism
         self.user = user
         self.new_login = new_login
@@ -46,7 +48,9 @@ class LoginConnect:
         self._rng = rng
 
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, self._account, self._rng, (opened, taken, lost))
+        session = _Session(
+            self._scheduler, partial(self._account.new_login, host), self._account, self._rng, (opened, taken, lost)
+        )
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 
@@ -57,12 +61,14 @@ class _Session:
     def __init__(
         self,
         scheduler: Scheduler,
+        new_login: Callable[[], Login],
         account: Account,
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
         self.link: Link | None = None
         self._scheduler = scheduler
+        self._new_login = new_login
         self._account = account
         self._rng = rng
         self._user_opened, self._user_taken, self._user_lost = user
@@ -99,7 +105,7 @@ class _Session:
 
     def opened(self) -> None:
         """The connection is open: log in."""
-        self._login = self._account.new_login()
+        self._login = self._new_login()
         self._send(self._login.begin())
 
     def taken(self, frame: bytes | memoryview) -> None:
@@ -157,7 +163,7 @@ class _Session:
         if not self._is_due or self._outstanding > 0 or self._is_closed or self._before is None:
             return
         self._is_due = False
-        login = self._login = self._account.new_login()
+        login = self._login = self._new_login()
         try:
             self._send(login.begin_again(self._before))
         except LoginFailed as error:
