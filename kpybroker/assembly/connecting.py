@@ -3,10 +3,10 @@
 import asyncio
 import random
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled
+from kpybroker.config.between_nodes import Credentials, Dialled, KerberosCredentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.network.peer import Connect
@@ -115,7 +115,7 @@ def ways_of(
     return Ways(to_controllers, to_brokers, to_leaders, probe, tuple(build.contexts.values()))
 
 
-def account_of(credentials: Credentials) -> "Account":
+def account_of(credentials: Credentials | KerberosCredentials) -> "Account":
     """The account of a node with these credentials."""
     return _ACCOUNTS[credentials.mechanism](credentials)
 
@@ -146,9 +146,25 @@ def _scram(credentials: Credentials) -> "Account":
     return Account(mechanism, user, new_login)
 
 
-_ACCOUNTS: "Final[Mapping[str, Callable[[Credentials], Account]]]" = {
+def _gssapi(credentials: KerberosCredentials) -> "Account":
+    from functools import partial
+
+    from kpybroker.kerberos.contexts import Initiator
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
+    from kpybroker.sasl.gssapi import GssapiClient
+
+    mechanism, login = credentials
+    initiator = Initiator(login)
+    return Account(
+        mechanism, login.principal, lambda host: Login(mechanism, GssapiClient(partial(initiator.context, host)))
+    )
+
+
+_ACCOUNTS: "Final[Mapping[str, Callable[[Any], Account]]]" = {
     "PLAIN": _plain,
     "SCRAM-SHA-256": _scram,
     "SCRAM-SHA-512": _scram,
+    "GSSAPI": _gssapi,
 }
 """The mechanisms by which a node can log in (`kpybroker.config.between_nodes.MECHANISMS`)."""

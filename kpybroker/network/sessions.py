@@ -20,6 +20,8 @@ EARLIEST, LATEST = 0.85, 0.95
 """The part of a session's lifetime after which a node logs in again, as in Kafka: chosen at random between the two."""
 SLOW_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 """Their answers take milliseconds to compute: a thread does it."""
+WAITING_MECHANISMS: Final = ("GSSAPI",)
+"""Their answers may need other machines, such as a KDC: a thread for such waits does it."""
 
 Taken = Callable[[bytes | memoryview], object]
 Lost = Callable[[str], object]
@@ -115,11 +117,11 @@ class _Session:
             self._outstanding -= 1
             self._user_taken(frame)
             self._log_in_again()
-        elif self._account.mechanism in SLOW_MECHANISMS:
+        elif self._account.mechanism in SLOW_MECHANISMS + WAITING_MECHANISMS:
             answer = bytes(frame)
-            self._scheduler.submit_urgent(
-                lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error)
-            )
+            waits = self._account.mechanism in WAITING_MECHANISMS
+            submit = self._scheduler.submit_waiting if waits else self._scheduler.submit_urgent
+            submit(lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error))
         else:
             self._stepped(login, _step(login, frame), None)
 
