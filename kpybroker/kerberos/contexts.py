@@ -7,14 +7,10 @@ environment (``KRB5_CONFIG``, ``KRB5_KTNAME``, ``KRB5CCNAME``) count as for ever
 
 from functools import cache
 from itertools import count
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from kpybroker.sasl.gssapi import GssFailure
 from kpybroker.sasl.krb5_login import Krb5Login
-
-if TYPE_CHECKING:
-    import gssapi
-    from gssapi.exceptions import GSSError
 
 INSTALL: Final = "GSSAPI needs the extra kpybroker[kerberos]: pip install 'kpybroker[kerberos]'"
 _FIRST_CODE: Final = -1765328384
@@ -26,7 +22,7 @@ _numbers = count()
 class SecurityContext:
     """One side of a connection."""
 
-    def __init__(self, made: "gssapi.SecurityContext") -> None:
+    def __init__(self, made: Any) -> None:
         self._made = made
         # An error is raised by the step that has it, and not by the next one after a token for the other side.
         made.__DEFER_STEP_ERRORS__ = False
@@ -69,7 +65,7 @@ class Acceptor:
         """A context for a client that connects. Reads the keytab as it is now."""
         return SecurityContext(_library().SecurityContext(creds=self._credentials(), usage="accept"))
 
-    def _credentials(self) -> "gssapi.Credentials":
+    def _credentials(self) -> Any:
         library, login = _library(), self._login
         store = {"keytab": login.keytab} if login.keytab else None
 
@@ -105,7 +101,7 @@ class Initiator:
 
         return SecurityContext(_checked(made))
 
-    def _credentials(self) -> "gssapi.Credentials":
+    def _credentials(self) -> Any:
         library, login = _library(), self._login
         store = {"ccache": self._cache} if self._cache else {}
         if login.use_keytab:
@@ -160,7 +156,7 @@ def _checked(work: Any, what: str = "") -> Any:
         raise _failure(error, what) from None
 
 
-def _failure(error: "GSSError", what: str) -> GssFailure:
+def _failure(error: Any, what: str) -> GssFailure:
     code = _signed(error.min_code) - _FIRST_CODE
     major = " ".join(error.get_all_statuses(error.maj_code, is_maj=True))
     text = " ".join(error.get_all_statuses(error.min_code, is_maj=False)) if error.min_code else major

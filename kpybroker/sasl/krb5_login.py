@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.sasl.jaas import BrokenJaas, Entry
-from kpybroker.sasl.kerberos_names import NoUser, Principal, parse
 
 MECHANISM: Final = "GSSAPI"
 SERVICE_KEY: Final = "sasl.kerberos.service.name"
@@ -40,7 +39,7 @@ def of_server(entry: Entry, service: str | None) -> Krb5Login:
         raise BrokenJaas(f"a server needs useKeyTab=true and storeKey=true, as in: {EXAMPLE}")
     if not login.principal:
         raise BrokenJaas(f"there is no principal, as in: {EXAMPLE}")
-    if principal_of(login.principal).host is None:
+    if "/" not in login.principal:
         raise BrokenJaas(f"the principal of a server has the form service/host@REALM, not {login.principal!r}")
     return login
 
@@ -53,14 +52,6 @@ def of_client(entry: Entry, service: str | None) -> Krb5Login:
     if login.use_keytab and not login.principal:
         raise BrokenJaas(f"there is no principal for the keytab, as in: {EXAMPLE}")
     return login
-
-
-def principal_of(name: str) -> Principal:
-    """The parts of a principal's name. Raises BrokenJaas."""
-    try:
-        return parse(name)
-    except NoUser as why:
-        raise BrokenJaas(str(why)) from None
 
 
 def _read(options: Mapping[str, str], service: str | None) -> Krb5Login:

@@ -14,9 +14,10 @@ MECHANISMS = "sasl.enabled.mechanisms"
 JAAS = f'{PLAIN_MODULE} required user_alice="wonder";'
 GSSAPI = "listener.name.secured.gssapi.sasl.jaas.config"
 WITH_KEYS = "useKeyTab=true storeKey=true"
+KRB5 = f"{KRB5_MODULE} required serviceName=kafka"
 KERBEROS = {
     MECHANISMS: "GSSAPI",
-    GSSAPI: f'{KRB5_MODULE} required {WITH_KEYS} serviceName=kafka principal="kafka/localhost";',
+    GSSAPI: f'{KRB5} {WITH_KEYS} principal="kafka/localhost";',
 }
 BASE = {
     "listeners": "PLAINTEXT://localhost:9092,SECURED://localhost:9093",
@@ -62,11 +63,11 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ({PLAIN: f'{PLAIN_MODULE} required user_alice="wonder"'}, "does not end with a ';'"),
         ({PLAIN: f"{SCRAM_MODULE} required;"}, f"the login module of PLAIN is {PLAIN_MODULE}"),
         ({MECHANISMS: "GSSAPI"}, f"{GSSAPI} is missing; set it to a text such as: {KRB5_MODULE} required;"),
-        ({**KERBEROS, GSSAPI: f"{KRB5_MODULE} required useKeyTab=true;"}, "needs useKeyTab=true and storeKey=true"),
-        ({**KERBEROS, GSSAPI: f"{KRB5_MODULE} required {WITH_KEYS};"}, "there is no principal"),
-        ({**KERBEROS, GSSAPI: f"{KRB5_MODULE} required {WITH_KEYS} principal=kafka;"}, "has the form service/host"),
-        ({**KERBEROS, GSSAPI: f'{KRB5_MODULE} required principal="k/h";'}, "needs useKeyTab=true"),
-        ({**KERBEROS, GSSAPI: f'{KRB5_MODULE} required keyTab="/x";'}, "keyTab has no effect without useKeyTab=true"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} useKeyTab=true;"}, "needs useKeyTab=true and storeKey=true"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} {WITH_KEYS};"}, "there is no principal"),
+        ({**KERBEROS, GSSAPI: f"{KRB5} {WITH_KEYS} principal=kafka;"}, "has the form service/host"),
+        ({**KERBEROS, GSSAPI: f'{KRB5} principal="k/h";'}, "needs useKeyTab=true"),
+        ({**KERBEROS, GSSAPI: f'{KRB5} keyTab="/x";'}, "keyTab has no effect without useKeyTab=true"),
         (
             {**KERBEROS, GSSAPI: KERBEROS[GSSAPI].replace("serviceName=kafka", "")},
             "there is no serviceName, and no sasl.kerberos.service",
