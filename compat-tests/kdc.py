@@ -7,6 +7,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from kpybroker.sasl.jaas import KRB5_MODULE
 from oracle import free_port
 from oracle.process import HOST, die_with_parent
 from waiting import eventually
@@ -17,6 +18,15 @@ PATH = f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin"
 PROGRAMS = ("krb5kdc", "kdb5_util", "kadmin.local", "kinit")
 MISSING = [name for name in PROGRAMS if shutil.which(name, path=PATH) is None]
 WHY_MISSING = f"Debian's krb5-kdc, krb5-admin-server and krb5-user are not installed: {', '.join(MISSING)} is missing"
+
+
+def with_keytab(principal: str, keytab: Path, **options: str) -> str:
+    """The JAAS config of a principal whose keys are in a keytab."""
+    further = "".join(f' {name}="{value}"' for name, value in options.items())
+    return (
+        f'{KRB5_MODULE} required useKeyTab=true storeKey=true keyTab="{keytab}" '
+        f'principal="{principal}@{REALM}"{further};'
+    )
 
 
 class Kdc:

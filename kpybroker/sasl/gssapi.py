@@ -80,6 +80,8 @@ class GssapiServer:
         if self._has_offered:
             return self._finish(context, message)
         if not context.is_complete:
+            if not message:
+                raise InvalidCredentials(MECHANISM, "an empty message in place of a token")
             token = context.step(message)
             if token or not context.is_complete:
                 return token
