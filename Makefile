@@ -1,5 +1,5 @@
 # kpybroker, from a fresh checkout. A machine needs Python 3.11 or newer; for the comparison with Apache Kafka and for
-# Spark also a JDK and Maven. Nothing is installed outside .venv (but by make kerberos), nothing but jars and results is kept in build/.
+# Spark also a JDK and Maven. Nothing is installed outside .venv, but by make kerberos; only jars and results are in build/.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
