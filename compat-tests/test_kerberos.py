@@ -3,6 +3,7 @@ KDC on loopback."""
 
 import asyncio
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -308,6 +309,19 @@ def test_requests_that_come_with_the_login_are_served_after_it(secured: Secured,
     raw.sock.sendall(last + raw.frame(MetadataRequest(topics=[]), 12) * 3)
     assert raw.receive(SaslAuthenticateRequest.KEY, 2).error_code == 0
     assert all(raw.receive(MetadataRequest.KEY, 12).brokers for _ in range(3))
+
+
+def test_tokens_may_come_without_headers(secured: Secured, raw: RawClient) -> None:
+    """As behind SaslHandshake version 0."""
+    half = client_half(secured)
+    assert raw.call(SaslHandshakeRequest(mechanism="GSSAPI"), 0).error_code == 0
+    message: bytes | None = half.first()
+    while message is not None:
+        raw.sock.sendall(len(message).to_bytes(4, "big") + message)
+        size = int.from_bytes(raw.sock.recv(4, socket.MSG_WAITALL), "big")
+        message = half.respond(raw.sock.recv(size, socket.MSG_WAITALL) if size else b"")
+    assert half.is_complete
+    assert raw.call(MetadataRequest(topics=[]), 12).brokers
 
 
 def test_a_token_that_was_there_before_ends_the_connection_without_an_answer(secured: Secured) -> None:

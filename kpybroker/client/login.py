@@ -7,10 +7,9 @@ repeated on its connection before its session ends (KIP-368).
 import math
 import secrets
 from collections.abc import Generator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from kpybroker.client.conversation import Conversation
-from kpybroker.client.kerberos_login import KerberosLogin
 from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
 from kpybroker.errors import KafkaError
 from kpybroker.sasl.exchange import AuthenticationFailed
@@ -18,6 +17,10 @@ from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
+if TYPE_CHECKING:
+    from kpybroker.client.kerberos_login import KerberosLogin
+
+AnyLogin: TypeAlias = "Login | KerberosLogin"
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
 NONCE_BYTES: Final = 24
@@ -29,9 +32,6 @@ LEAST_S: Final = 1.05
 
 class LoginRefused(KafkaError):
     """The broker refuses the login, or does not prove that it knows the password. The connection is of no use."""
-
-
-AnyLogin = Login | KerberosLogin
 
 
 def dialogue(login: AnyLogin, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:

@@ -38,7 +38,11 @@ class SecurityContext:
 
     def initiator(self) -> str:
         """The name of the client's principal."""
-        return str(_checked(lambda: self._made.initiator_name))
+        name: bytes = _checked(lambda: bytes(self._made.initiator_name))
+        try:
+            return name.decode()
+        except UnicodeDecodeError:
+            raise GssFailure("the name of the principal is not UTF-8") from None
 
     def wrap(self, message: bytes) -> bytes:
         """A message whose integrity is protected."""
