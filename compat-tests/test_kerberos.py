@@ -312,7 +312,7 @@ def test_requests_that_come_with_the_login_are_served_after_it(secured: Secured,
 
 
 def test_tokens_may_come_without_headers(secured: Secured, raw: RawClient) -> None:
-    """As behind SaslHandshake version 0."""
+    """SaslHandshake version 0 announces them."""
     half = client_half(secured)
     assert raw.call(SaslHandshakeRequest(mechanism="GSSAPI"), 0).error_code == 0
     message: bytes | None = half.first()

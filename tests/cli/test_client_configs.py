@@ -69,10 +69,8 @@ def test_a_wrong_property_is_one_line_that_names_what_is_right(command: str, pai
         (["ssl.ca.location=x"], "ssl.ca.location has no effect without security.protocol: set security.protocol=SSL"),
         (["sasl.username=x"], "sasl.username has no effect without security.protocol: set security.protocol=SASL_"),
         (["security.protocol=SASL_SSL"], "needs a sasl.mechanism: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512"),
-        (
-            ["security.protocol=sasl_ssl", "sasl.mechanism=GSSAPI"],
-            "sasl.mechanism=GSSAPI: this client logs in by PLAIN",
-        ),
+        (["security.protocol=sasl_ssl", "sasl.mechanism=NTLM"], "sasl.mechanism=NTLM: this client logs in by PLAIN"),
+        (["security.protocol=sasl_ssl", "sasl.mechanism=GSSAPI"], "GSSAPI needs sasl.kerberos.service.name"),
         (["security.protocol=SASL_SSL", "sasl.mechanism=PLAIN"], "needs a user: set sasl.jaas.config="),
         (["security.protocol=SSL", "ssl.ca.location=/none.pem"], "/none.pem"),
         (
