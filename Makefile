@@ -59,11 +59,11 @@ setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and
 
 # Tests of GSSAPI need a KDC and the headers of Kerberos. Without them they are skipped, and say so.
 
-KERBEROS := krb5-kdc krb5-admin-server krb5-user libkrb5-dev
+KERBEROS := krb5-kdc krb5-admin-server krb5-user libkrb5-dev kcat libsasl2-modules-gssapi-mit
 
 .PHONY: kerberos
 kerberos: setup ## install what the tests of Kerberos need: Debian's packages (as root, with apt-get), and the extra
-	@if ! { command -v krb5kdc && command -v kadmin.local && command -v krb5-config; } > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	@if ! { command -v krb5kdc && command -v kadmin.local && command -v krb5-config && command -v kcat; } > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
 	then echo "Installing $(KERBEROS)"; apt-get -qq update && \
 	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(KERBEROS) > /dev/null; fi; \
 	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
