@@ -16,6 +16,8 @@ MAX_ITERATIONS: Final = 16384
 TOKEN_AUTH: Final = "tokenauth"
 """The extension of a client's first message that says: user and password are a delegation token (KIP-48)."""
 GS2_HEADER: Final = "n,,"
+MOST_MESSAGE_BYTES: Final = 8_192
+"""The size of the largest message. A server keeps the first one of each client that begins a login."""
 _BASE64: Final = "[A-Za-z0-9+/]+={0,2}"
 _CLIENT_FIRST: Final = re.compile(
     r"n,(?:a=(?P<authorization_id>(?:[^=,\0]|=2C|=3D)*))?,"
@@ -201,6 +203,8 @@ def xor(one: bytes, other: bytes) -> bytes:
 
 
 def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
+    if len(data) > MOST_MESSAGE_BYTES:
+        raise Malformed(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
     try:
         found = pattern.fullmatch(data.decode())
     except UnicodeDecodeError:
