@@ -121,6 +121,9 @@ class ClientFinal(NamedTuple):
     proof: bytes
     without_proof: str
 
+    def __repr__(self) -> str:
+        return f"ClientFinal({self.without_proof!r})"
+
     @classmethod
     def made(cls, header: str, nonce: str, proof: bytes = b"") -> "ClientFinal":
         """The message over a GS2 header."""
@@ -136,6 +139,9 @@ class ServerFinal(NamedTuple):
 
     signature: bytes = b""
     error: str = ""
+
+    def __repr__(self) -> str:
+        return f"ServerFinal(error={self.error!r})"
 
     def encode(self) -> bytes:
         return (f"e={self.error}" if self.error else f"v={b64encode(self.signature).decode()}").encode()
