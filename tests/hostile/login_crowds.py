@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
-from secured_broker import SecuredBroker
 from watched import PATIENCE_S
 
 from kpybroker.sasl.plain import PlainClient
@@ -58,11 +57,10 @@ def metadata() -> bytes:
     return frame(header + encode(MetadataRequest(topics=[]), METADATA_VERSION))
 
 
-def client_hello(broker: SecuredBroker, version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
+def client_hello(version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3) -> bytes:
     """The first bytes of a TLS client."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.maximum_version = version
-    context.load_verify_locations(cadata=broker.authority.pem)
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
     with suppress(ssl.SSLWantReadError):
         context.wrap_bio(incoming, outgoing, server_hostname="localhost").do_handshake()

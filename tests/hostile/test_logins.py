@@ -112,7 +112,7 @@ def test_half_open_connections_by_the_thousand_hold_little_memory(
 ) -> None:
     """Ten thousand in the long form: silent ones, ones with half a frame or hello, and ones that wait for no answer."""
     count = count_of(rounds, 300, 10_000)
-    hello = client_hello(attacked)
+    hello = client_hello()
     beginnings = {
         "at once": lambda _number: b"",
         "in a frame": lambda _number: hello[:100] if listener != LOGIN else struct.pack(">i", MOST_LOGIN_BYTES) + b"x",
@@ -203,7 +203,7 @@ def test_the_same_request_is_served_after_a_login(attacked: SecuredBroker) -> No
 def test_damaged_hellos_of_tls_end_their_connections(
     attacked: SecuredBroker, version: ssl.TLSVersion, rounds: int
 ) -> None:
-    hello = client_hello(attacked, version)
+    hello = client_hello(version)
 
     @settings(max_examples=count_of(rounds, 12, 400), deadline=None)
     @given(st.lists(DAMAGES, min_size=10, max_size=10))
@@ -231,7 +231,7 @@ def test_bytes_that_were_not_encrypted_end_an_open_tls_connection(
     """A plain frame, a handshake in the middle, and a record that is too long: none is answered as a request."""
     intruded = [
         metadata(),
-        client_hello(attacked),
+        client_hello(),
         b"\x17\x03\x03" + struct.pack(">H", 16 * KIB + 2048 + 1) + os.urandom(16 * KIB + 2049),
         b"\x17\x03\x03\x00\x20" + os.urandom(32),
         b"\x15\x03\x03\x00\x02\x02\x50",
@@ -270,7 +270,7 @@ def test_renegotiation_is_refused(attacked: SecuredBroker) -> None:
 
 @pytest.mark.parametrize("listener", [LOGIN, ENCRYPTED])
 def test_a_byte_now_and_then_costs_no_processor_time(attacked: SecuredBroker, listener: str) -> None:
-    whole = client_hello(attacked) if listener == ENCRYPTED else plain_guess(0)
+    whole = client_hello() if listener == ENCRYPTED else plain_guess(0)
     with half_open(attacked.ports[listener], lambda _number: whole[:1], 100) as socks:
         before = attacked.cpu_s()
         for position in range(1, 20):
@@ -291,7 +291,7 @@ def test_a_connection_per_request_that_only_asks_for_versions_is_answered_and_cl
 def test_handshakes_of_many_clients_are_done_and_others_are_served_meanwhile(
     attacked: SecuredBroker, honest: Bystander, rounds: int
 ) -> None:
-    hello, turns = client_hello(attacked), honest.turns
+    hello, turns = client_hello(), honest.turns
     count = count_of(rounds, 150, 5_000)
     answers = play(attacked.ports[ENCRYPTED], lambda _number: hello, iter(range(count)), 100, ends=True)
     assert len(answers) == count
