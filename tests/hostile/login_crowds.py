@@ -126,6 +126,16 @@ def _refilling(
                 answers.append(bytes(received))
 
 
+def converse(port: int, data: bytes, frames: int) -> bytes:
+    """Send bytes, and return the first frames that come back."""
+    received = bytearray()
+    with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE_S) as sock:
+        sock.sendall(data)
+        while len(list(whole_frames(received))) < frames and (more := sock.recv(1 << 16)):
+            received += more
+    return bytes(received)
+
+
 @contextmanager
 def half_open(port: int, first_bytes: FirstBytes, count: int) -> Iterator[list[socket.socket]]:
     """Connections that stop after their first bytes, and end with a reset."""
@@ -140,6 +150,17 @@ def half_open(port: int, first_bytes: FirstBytes, count: int) -> Iterator[list[s
         for sock in socks:
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             sock.close()
+
+
+def whole_frames(data: bytes | bytearray) -> Iterator[int]:
+    """The positions of the frames that have come as a whole."""
+    position = 0
+    while position + 4 <= len(data):
+        (size,) = struct.unpack_from(">i", data, position)
+        if position + 4 + size > len(data):
+            return
+        yield position
+        position += 4 + size
 
 
 def frames_of(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -19,6 +19,7 @@ from login_crowds import (
     METADATA_VERSION,
     TOKEN_ID,
     client_hello,
+    converse,
     frame,
     frames_of,
     half_open,
@@ -195,8 +196,7 @@ def test_damaged_frames_of_a_login_let_nobody_in(attacked: SecuredBroker, begin:
 def test_the_same_request_is_served_after_a_login(attacked: SecuredBroker) -> None:
     """What the tests above look for can be seen."""
     login = handshake() + token(PlainClient(USER, PASSWORD).first())
-    (answer,) = play(attacked.ports[LOGIN], lambda _number: login + metadata(), iter([0]), 1, ends=True)
-    assert is_served(answer)
+    assert is_served(converse(attacked.ports[LOGIN], login + metadata(), 3))
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3], ids=["1.2", "1.3"])
