@@ -211,7 +211,7 @@ def test_no_secret_is_in_a_log_an_answer_a_metric_or_a_dump(broker: TalkativeBro
     assert not used.found_in(log)
     for said in shown:
         assert not used.found_in(said), said
-    assert used.found_in(f"x{MASTER_KEY}x"), "what is looked for would be found"
+    assert used.found_in(f"x{MASTER_KEY}x"), "the search finds what is there"
 
 
 def test_no_secret_is_in_a_repr() -> None:

@@ -102,6 +102,15 @@ def test_a_proof_a_binding_and_an_extension_that_are_not_right_are_refused() -> 
             ScramServer(SCRAM_SHA_256, lambda _name, _token: None, "more", b"secret").respond(first)
 
 
+@pytest.mark.parametrize("iterations", ["0", "1", "4095", "1000001", "999999999", "9999999999"])
+def test_a_client_does_not_work_for_a_server_that_asks_for_too_little_or_too_much(iterations: str) -> None:
+    """Too few would make the password cheap to guess, too many would stop the client (CVE-2026-10143)."""
+    client = ScramClient(SCRAM_SHA_256, "alice", "p", "once")
+    client.first()
+    with pytest.raises((AuthenticationFailed, scram.Malformed)):
+        client.respond(f"r=oncemore,s=c2FsdA==,i={iterations}".encode())
+
+
 def test_an_authorization_id_of_another_is_refused_before_any_challenge() -> None:
     def begun(authorization_id: str) -> bytes:
         server = ScramServer(SCRAM_SHA_256, lambda _name, _token: login(SCRAM_SHA_256, "p", "alice"), "more", b"secret")

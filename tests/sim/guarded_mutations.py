@@ -149,7 +149,7 @@ GUARDED_MUTATIONS = [
         nodes=1,
     ),
     _guarded(
-        "a throttle is told in seconds",
+        "a throttle is answered in seconds",
         THROTTLE,
         "(per_second - limit) / limit * rate.elapsed_ms(now_ms))",
         "(per_second - limit) / limit * rate.elapsed_ms(now_ms) / 1000)",

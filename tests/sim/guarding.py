@@ -116,7 +116,7 @@ class Guarding:
         return None if limit is None else ((machine.lives, machine.node.quorum.image.next_offset), limit)
 
     def least_wait_ms(self, size: int, limit: float) -> float:
-        """The time for which a client has to wait after so many bytes at least, whatever it sent before. A rate is
+        """The least time for which a client has to wait after this number of bytes, whatever it sent before. A rate is
         measured over all windows but one at least, and over one more at most."""
         return (size / (self._windows + 1) - limit) / limit * (self._windows - 1) * 1_000 - 1
 
