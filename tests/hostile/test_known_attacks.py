@@ -9,7 +9,7 @@ import pytest
 from attacker import Attacker, create_topic, produce_request
 from login_crowds import converse, frames_of, handshake, metadata, token
 from secured_broker import ENCRYPTED, LOGIN, SecuredBroker
-from test_logins import is_served, secured_socket, token_answer
+from test_attacked_logins import is_served, secured_socket, token_answer
 from watched import PATIENCE_S, WatchedBroker
 
 from kpybroker.sasl.jaas import PLAIN_MODULE

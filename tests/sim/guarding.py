@@ -103,7 +103,7 @@ class Guarding:
             self.denied += 1
 
     def window(self) -> "Window":
-        """From now on, the ACLs that some node may have."""
+        """The ACLs that some node may have, from now on."""
         return Window(list(self._present.values()), self._changes, len(self._changes))
 
     def limit_at(self, node_id: int, kind: str, user: str, client_id: str) -> tuple[object, float] | None:

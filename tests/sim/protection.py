@@ -41,7 +41,7 @@ class Protection:
         return [*([] if self._warden is None else [self._warden.client]), *(guest.client for guest in self._guests)]
 
     def begin(self) -> None:
-        """From now on ACLs and quotas change, and guests try everything."""
+        """Let ACLs and quotas change, and guests try everything."""
         warden = self._warden = Warden(self._client("warden", TIMEOUT_MS))
         warden.client.run(warden.work())
         for number, address in enumerate(GUESTS):

@@ -88,8 +88,8 @@ class Warden:
     def __init__(self, client: Client) -> None:
         self.client = client
         self.known: dict[Key, Any] = {}
-        """What was last set and answered: whether an ACL is there, a quota, the iterations of a credential; None for
-        nothing."""
+        """The values that were last set and answered: whether an ACL is there, a quota, the iterations of a credential;
+        None for nothing."""
         self._unknown: set[Key] = set()
 
     async def work(self) -> None:
@@ -236,7 +236,7 @@ class Warden:
     # The end
 
     async def look(self, client: Client) -> str:
-        """What a node says otherwise than it was set; nothing if all is well. Raises NoAnswer."""
+        """The first thing that a node reports otherwise than it was set; nothing if all is well. Raises NoAnswer."""
         for node_id in client.nodes:
             said = {**await _acls(client, node_id), **await _quotas(client, node_id), **await _users(client, node_id)}
             for key, value in self.known.items():

@@ -48,7 +48,7 @@ MOST_LOGIN_BYTES = 524_288
 LONG_ROUNDS = 10
 """From this many rounds on, a suite is the long form."""
 HALF_OPEN_BYTES = {LOGIN: 6 * KIB, ENCRYPTED: 56 * KIB, BOTH: 56 * KIB}
-"""What a connection that stops in its login may cost."""
+"""The most memory for a connection that stops in its login."""
 
 
 @pytest.fixture(scope="module")
@@ -194,7 +194,7 @@ def test_damaged_frames_of_a_login_let_nobody_in(attacked: SecuredBroker, begin:
 
 
 def test_the_same_request_is_served_after_a_login(attacked: SecuredBroker) -> None:
-    """What the tests above look for can be seen."""
+    """The tests above would see a request that is served."""
     login = handshake() + token(PlainClient(USER, PASSWORD).first())
     assert is_served(converse(attacked.ports[LOGIN], login + metadata(), 3))
 
