@@ -51,7 +51,9 @@ def _lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) -
         is_last = number + 1 == len(log.segments) or log.base_offsets[number + 1] >= end.offset
         end_position = end.position if segment.base_offset == end.segment_base_offset else segment.size
         next_offset = end.offset if is_last else log.base_offsets[number + 1]
-        path, index_path = (_link(disk, log, segment.base_offset, suffix, lease) for suffix in (names.LOG, names.OFFSET_INDEX))
+        path, index_path = (
+            _link(disk, log, segment.base_offset, suffix, lease) for suffix in (names.LOG, names.OFFSET_INDEX)
+        )
         status = disk.status(path)
         if status is None:
             raise FileNotFoundError(path)
