@@ -32,7 +32,7 @@ class LeaseRoutes:
     def __init__(self, new_lender: "Callable[[], Lender]", authorizer: Authorizer | None) -> None:
         self._new_lender = new_lender
         self._authorizer = authorizer
-        self._lender: "Lender | None" = None
+        self._lender: Lender | None = None
         self.routes = {
             "/leases": Route(self._begin, POST),
             "/leases/renew": Route(self._renew, POST),
