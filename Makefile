@@ -173,8 +173,8 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
 
 .PHONY: rounds
 rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)

@@ -103,11 +103,11 @@ def test_a_cluster_of_the_version_before_is_upgraded_and_nobody_notices(
         finally:
             load.stop()
         assert load.failures == []
-        verdict = judge(load.writer.acknowledged, read_all(cluster.bootstrap_servers))
+        verdict = judge(load.writer.acknowledged, read_all(cluster.access))
         assert verdict.is_clean, verdict
         assert load.reader.gaps() == []
         for partition in range(2):
-            assert committed_numbers(cluster.bootstrap_servers, partition) == load.transactions.committed
+            assert committed_numbers(cluster.access, partition) == load.transactions.committed
 
 
 def test_a_level_waits_for_the_last_node_that_does_not_know_it_and_then_keeps_it_out(

@@ -10,6 +10,7 @@ from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 
+from access import Access
 from clusters import Cluster
 from failover.producing import ConfluentWriter
 from failover.run import PARTITIONS, TOPIC
@@ -50,14 +51,13 @@ class Client(ABC):
 class GroupReader(Client):
     """The only member of a group. Reads what the writer writes, and commits what it has read."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
         self.read: dict[int, list[int]] = defaultdict(list)
         """The offsets of each partition, as they came."""
         self._consumer = Consumer(
-            {"bootstrap.servers": servers, "group.id": GROUP, "auto.offset.reset": "earliest", "log_level": 0,
-             "enable.auto.commit": False}
-        )  # fmt: skip
+            {**access.librdkafka, "group.id": GROUP, "auto.offset.reset": "earliest", "enable.auto.commit": False}
+        )
 
     def work(self) -> None:
         self._consumer.subscribe([TOPIC])
@@ -88,12 +88,10 @@ class GroupReader(Client):
 class TransactionWriter(Client):
     """Writes a number to each of two partitions in one transaction, and aborts one transaction of four."""
 
-    def __init__(self, servers: str) -> None:
+    def __init__(self, access: Access) -> None:
         super().__init__()
         self.committed: list[int] = []
-        self._producer = Producer(
-            {"bootstrap.servers": servers, "transactional.id": "upgraded", "log_level": 0, "linger.ms": 0}
-        )
+        self._producer = Producer({**access.librdkafka, "transactional.id": "upgraded", "linger.ms": 0})
 
     def work(self) -> None:
         self._producer.init_transactions(PATIENCE_S)
@@ -114,9 +112,9 @@ class Load:
     """All of them at once, at one cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
-        servers = cluster.bootstrap_servers
-        self.writer = ConfluentWriter("confluent-kafka", servers, TOPIC, PARTITIONS)
-        self.reader, self.transactions = GroupReader(servers), TransactionWriter(servers)
+        access = cluster.access
+        self.writer = ConfluentWriter("confluent-kafka", access, TOPIC, PARTITIONS)
+        self.reader, self.transactions = GroupReader(access), TransactionWriter(access)
 
     def start(self) -> None:
         for client in (self.writer, self.reader, self.transactions):
@@ -136,11 +134,9 @@ class Load:
         return self.writer.failures + self.reader.failures + self.transactions.failures
 
 
-def committed_numbers(servers: str, partition: int) -> list[int]:
+def committed_numbers(access: Access, partition: int) -> list[int]:
     """The numbers that a reader of committed records finds in a partition that transactions were written to."""
-    consumer = Consumer(
-        {"bootstrap.servers": servers, "group.id": "judge", "log_level": 0, "enable.partition.eof": True}
-    )
+    consumer = Consumer({**access.librdkafka, "group.id": "judge", "enable.partition.eof": True})
     consumer.assign([TopicPartition(IN_TRANSACTIONS, partition, 0)])
     found: list[int] = []
     try:
