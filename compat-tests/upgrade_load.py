@@ -1,4 +1,4 @@
-"""Clients while a cluster is upgraded: they write, read in a group and commit transactions, and remember.
+"""Clients while a cluster is upgraded, or its security changed: they write, read in a group and commit transactions, and remember.
 
 Nothing may be asked of them beyond their own retries: whatever one of them raises or gives up is a failure.
 """
@@ -9,9 +9,12 @@ from collections import defaultdict
 from typing import Final
 
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient
+from confluent_kafka.cimpl import NewTopic
 
 from access import Access
 from clusters import Cluster
+from failover.faults import wait_for_in_sync
 from failover.producing import ConfluentWriter
 from failover.run import PARTITIONS, TOPIC
 
@@ -75,12 +78,16 @@ class GroupReader(Client):
     def _positions(self) -> list[TopicPartition]:
         return [TopicPartition(TOPIC, index, offsets[-1] + 1) for index, offsets in self.read.items()]
 
-    def gaps(self) -> list[str]:
-        """The places where it was not given the next record: some were left out, or came again."""
+    def gaps(self, earlier: "GroupReader | None" = None) -> list[str]:
+        """The places where it was not given the next record: some were left out, or came again.
+
+        ``earlier`` was the member of the group before this one.
+        """
+        ends = {index: offsets[-1] for index, offsets in earlier.read.items()} if earlier else {}
         return [
             f"{index}: {before} -> {after}"
             for index, offsets in self.read.items()
-            for before, after in zip([-1, *offsets], offsets, strict=False)
+            for before, after in zip([ends.get(index, -1), *offsets], offsets, strict=False)
             if after != before + 1
         ]
 
@@ -109,11 +116,10 @@ class TransactionWriter(Client):
 
 
 class Load:
-    """All of them at once, at one cluster."""
+    """All of them at once, at one cluster. ``name`` is that of the writer, which others must not have."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        access = cluster.access
-        self.writer = ConfluentWriter("confluent-kafka", access, TOPIC, PARTITIONS)
+    def __init__(self, access: Access, name: str = "confluent-kafka") -> None:
+        self.writer = ConfluentWriter(name, access, TOPIC, PARTITIONS)
         self.reader, self.transactions = GroupReader(access), TransactionWriter(access)
 
     def start(self) -> None:
@@ -132,6 +138,16 @@ class Load:
     @property
     def failures(self) -> list[str]:
         return self.writer.failures + self.reader.failures + self.transactions.failures
+
+
+def create_topics(cluster: Cluster) -> None:
+    """The topics that they use, in sync on all nodes."""
+    admin = AdminClient(cluster.access.librdkafka)
+    config, size = {"min.insync.replicas": "2"}, len(cluster.nodes)
+    wanted = [NewTopic(TOPIC, PARTITIONS, size, config=config), NewTopic(IN_TRANSACTIONS, 2, size, config=config)]
+    for created in admin.create_topics(wanted).values():
+        created.result(60)
+    wait_for_in_sync(cluster, TOPIC, size)
 
 
 def committed_numbers(access: Access, partition: int) -> list[int]:
