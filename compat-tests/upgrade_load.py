@@ -1,6 +1,7 @@
-"""Clients while a cluster is upgraded, or its security changed: they write, read in a group and commit transactions, and remember.
+"""Clients while a cluster is upgraded, or its security changes: they write, read in a group and commit transactions.
 
-Nothing may be asked of them beyond their own retries: whatever one of them raises or gives up is a failure.
+They remember what they did. Nothing may be asked of them beyond their own retries: whatever one of them raises or
+gives up is a failure.
 """
 
 import threading

@@ -60,8 +60,9 @@ def main(
                 )
         verdict = outcome.verdict
         gaps = ", ".join(f"{name} {gap_s * 1000:.0f} ms" for name, gap_s in outcome.gaps_s.items())
+        played = f"{program} {fault}{' secured' if secured else ''}"
         click.echo(
-            f"{program} {fault}{' secured' if secured else ''}: {verdict.acknowledged} acknowledged, {len(verdict.lost)} lost, "
+            f"{played}: {verdict.acknowledged} acknowledged, {len(verdict.lost)} lost, "
             f"{len(verdict.doubled)} doubled, {len(verdict.reordered)} reordered, {len(outcome.failures)} given up, "
             f"{outcome.faults} faults in {time.monotonic() - began_s:.0f} s; longest without an answer: {gaps}"
         )

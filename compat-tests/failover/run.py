@@ -19,7 +19,8 @@ from failover.verdict import Place, Verdict, judge, longest_gap_s
 TOPIC: Final = "failover"
 PARTITIONS: Final = 3
 CALM_S: Final = 2.0
-START_TIMEOUT_S: Final = 60.0
+START_TIMEOUT_S: Final = 180.0
+"""A busy machine takes long to start the JVM of a client."""
 READ_TIMEOUT_S: Final = 60.0
 
 
