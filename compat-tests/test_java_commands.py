@@ -58,7 +58,7 @@ def run_all(
     files: Path,
     wanted: Mapping[str, str] | None,
 ) -> dict[str, str]:
-    """What each command printed. Steps that change nothing are repeated until they print what is wanted; without
+    """The output of each command. Steps that change nothing are repeated until they print what is wanted; without
     ``wanted``, which is to record, once more."""
     found: dict[str, str] = {}
     hmac = ""

@@ -118,7 +118,10 @@ def test_a_cluster_moves_from_plaintext_to_sasl_ssl_and_clients_see_retries_at_m
     with Cluster(PROGRAMS[target], tmp_path, NODES) as cluster:
         change = Change(cluster, tmp_path)
         create_topics(cluster)
-        before, after = Load(cluster.access, "before"), Load(change.access, "after")
+        # librdkafka's EndTxn, repeated at the next coordinator, ended in INVALID_TXN_STATE on Apache Kafka 4.3.1.
+        ours = target == "kpybroker"
+        before = Load(cluster.access, "before", in_transactions=ours)
+        after = Load(change.access, "after", in_transactions=ours)
         begun = [before]
         try:
             before.start()

@@ -119,22 +119,28 @@ class TransactionWriter(Client):
 class Load:
     """All of them at once, at one cluster. ``name`` is that of the writer, which others must not have."""
 
-    def __init__(self, access: Access, name: str = "confluent-kafka") -> None:
+    def __init__(self, access: Access, name: str = "confluent-kafka", *, in_transactions: bool = True) -> None:
         self.writer = ConfluentWriter(name, access, TOPIC, PARTITIONS)
         self.reader, self.transactions = GroupReader(access), TransactionWriter(access)
+        self._in_transactions = in_transactions
 
     def start(self) -> None:
-        for client in (self.writer, self.reader, self.transactions):
-            client.start()
+        self.writer.start()
+        self.reader.start()
+        if self._in_transactions:
+            self.transactions.start()
 
     def stop(self) -> None:
-        for client in (self.writer, self.transactions, self.reader):
-            client.stop()
+        self.writer.stop()
+        if self._in_transactions:
+            self.transactions.stop()
+        self.reader.stop()
 
     @property
     def is_under_way(self) -> bool:
         """Whether each of them has done something, or has given up."""
-        return bool(self.failures or (self.writer.count and self.reader.read and self.transactions.committed))
+        commits = self.transactions.committed or not self._in_transactions
+        return bool(self.failures or (self.writer.count and self.reader.read and commits))
 
     @property
     def failures(self) -> list[str]:

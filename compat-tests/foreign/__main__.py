@@ -27,9 +27,8 @@ from targets import TARGETS
 def serving(suite: Suite, target: str, directory: Path) -> Iterator[str]:
     """The address of as many brokers as the suite expects; they end with it."""
     if suite.secured:
-        with secured_broker(target, suite.broker, directory) as (bootstrap_servers, environment):
-            with patch.dict(os.environ, environment):
-                yield bootstrap_servers
+        with secured_broker(target, suite.broker, directory) as (server, names), patch.dict(os.environ, names):
+            yield server
     elif suite.nodes == 1:
         with TARGETS[target](dict(suite.broker), directory=directory) as broker:
             yield broker.bootstrap_servers
