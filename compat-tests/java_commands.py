@@ -16,7 +16,7 @@ _LISTS: Final = Path(__file__).resolve().parent / "java"
 COMMANDS: Final = (_LISTS / "commands.txt").read_text().splitlines()
 """Words in capitals are files, but for SERVER; what follows ``<<<`` are lines of standard input."""
 SECURED_COMMANDS: Final = (_LISTS / "secured_commands.txt").read_text().splitlines()
-"""The commands for a broker with logins and an authorizer. HMAC is that of the delegation token that was created last."""
+"""The commands for a broker with logins and an authorizer. HMAC is that of the token that was created last."""
 HMAC: Final = re.compile(r"[A-Za-z0-9+/]{86}==")
 WITHOUT_A_BROKER: Final[Mapping[str, str]] = {
     "kafka.Kafka": "is the broker",
