@@ -7,9 +7,9 @@ a super user; ACLs are kept, and what none covers is open to all, as the fixture
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
+import confluent_kafka.admin
 
 from access import PLAIN_MODULE, SCRAM_MODULE
 from certificates import Authority
@@ -17,10 +17,14 @@ from oracle import BrokerProcess, free_port
 from oracle.process import HOST
 from targets import TARGETS
 
+requests: Any = confluent_kafka.admin
 USER, PASSWORD = "alice", "alice-secret"
 PROTOCOLS: Final = ("SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """The listeners, named like their protocols."""
-MECHANISMS: Final = {"SCRAM-SHA-256": ScramMechanism.SCRAM_SHA_256, "SCRAM-SHA-512": ScramMechanism.SCRAM_SHA_512}
+MECHANISMS: Final = {
+    "SCRAM-SHA-256": requests.ScramMechanism.SCRAM_SHA_256,
+    "SCRAM-SHA-512": requests.ScramMechanism.SCRAM_SHA_512,
+}
 PATIENCE_S: Final = 60
 
 
@@ -65,7 +69,8 @@ def properties(keys: Path) -> dict[str, str]:
 
 def add_users(broker: BrokerProcess) -> None:
     """The user, for all mechanisms."""
-    admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
+    admin = requests.AdminClient({"bootstrap.servers": broker.bootstrap_servers, "log_level": 0})
     for mechanism in MECHANISMS.values():  # one request changes one mechanism of a user
-        added = UserScramCredentialUpsertion(USER, ScramCredentialInfo(mechanism, 4096), PASSWORD.encode())
+        info = requests.ScramCredentialInfo(mechanism, 4096)
+        added = requests.UserScramCredentialUpsertion(USER, info, PASSWORD.encode())
         admin.alter_user_scram_credentials([added])[USER].result(PATIENCE_S)

@@ -16,7 +16,9 @@ class Attached(KafkaFixture):  # type: ignore[misc]
     """The broker of the environment, by one of its listeners."""
 
     @classmethod
-    def instance(cls, broker_id: int, *, transport: str, sasl_mechanism: str | None = None, **_: Any) -> "Attached":
+    def instance(
+        cls, broker_id: int, *, transport: str, sasl_mechanism: str | None = None, **_others: Any
+    ) -> "Attached":
         host, _, port = os.environ[f"FOREIGN_{transport}"].rpartition(":")
         found = cls(host, int(port), broker_id, transport=transport, sasl_mechanism=sasl_mechanism, external=True)
         found.ssl_dir = os.path.dirname(os.environ["FOREIGN_CA"])
