@@ -21,48 +21,32 @@ class Access:
     @property
     def librdkafka(self) -> dict[str, Any]:
         """For confluent-kafka."""
-        found: dict[str, Any] = {"bootstrap.servers": self.servers, "log_level": 0}
-        if self.properties:
-            found["security.protocol"] = self.properties["security.protocol"]
-        if "ssl.truststore.location" in self.properties:
-            found["ssl.ca.location"] = self.properties["ssl.truststore.location"]
-        if "sasl.mechanism" in self.properties:
-            user, password = self._credentials
-            found |= {
-                "sasl.mechanism": self.properties["sasl.mechanism"],
-                "sasl.username": user,
-                "sasl.password": password,
-            }
-        return found
+        words = ("security.protocol", "ssl.ca.location", "sasl.mechanism", "sasl.username", "sasl.password")
+        return {"bootstrap.servers": self.servers, "log_level": 0, **self._in(words)}
 
     @property
     def kafka_python(self) -> dict[str, Any]:
-        """For kafka-python and aiokafka, whose SSLContext the latter takes from ``ssl_cafile`` by itself."""
-        found: dict[str, Any] = {"bootstrap_servers": self.servers.split(",")}
-        if self.properties:
-            found["security_protocol"] = self.properties["security.protocol"]
-        if "ssl.truststore.location" in self.properties:
-            found["ssl_cafile"] = self.properties["ssl.truststore.location"]
-        if "sasl.mechanism" in self.properties:
-            user, password = self._credentials
-            found |= {
-                "sasl_mechanism": self.properties["sasl.mechanism"],
-                "sasl_plain_username": user,
-                "sasl_plain_password": password,
-            }
-        return found
+        """For kafka-python."""
+        words = ("security_protocol", "ssl_cafile", "sasl_mechanism", "sasl_plain_username", "sasl_plain_password")
+        return {"bootstrap_servers": self.servers.split(","), **self._in(words)}
 
     @property
     def java(self) -> str:
         """The content of a properties file, without the addresses."""
         return "".join(f"{key}={value}\n" for key, value in self.properties.items())
 
-    @property
-    def _credentials(self) -> tuple[str, str]:
-        found = CREDENTIALS.search(self.properties["sasl.jaas.config"])
-        if found is None:
-            raise ValueError("sasl.jaas.config has no username with its password behind it")
-        return found[1], found[2]
+    def _in(self, words: tuple[str, str, str, str, str]) -> dict[str, str]:
+        """The properties in the words of a library: protocol, authority, mechanism, user and password."""
+        protocol, authority, mechanism, user, password = words
+        found = {protocol: self.properties["security.protocol"]} if self.properties else {}
+        if "ssl.truststore.location" in self.properties:
+            found[authority] = self.properties["ssl.truststore.location"]
+        if "sasl.mechanism" in self.properties:
+            credentials = CREDENTIALS.search(self.properties["sasl.jaas.config"])
+            if credentials is None:
+                raise ValueError("sasl.jaas.config has no username with its password behind it")
+            found |= {mechanism: self.properties["sasl.mechanism"], user: credentials[1], password: credentials[2]}
+        return found
 
 
 def over_tls(servers: str, authority: Path) -> Access:
