@@ -112,7 +112,7 @@ class LentLog(RuleBasedStateMachine):
 
 
 TestLentLog = LentLog.TestCase
-TestLentLog.settings = settings(stateful_step_count=30, max_examples=40, deadline=None)
+TestLentLog.settings = settings(stateful_step_count=50, max_examples=200, deadline=None)
 
 
 def test_a_failure_on_the_way_lends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
