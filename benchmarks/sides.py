@@ -33,7 +33,8 @@ MOST_FAILURE_TEXT: Final = 500
 class Kpybroker(BrokerProcess):
     """kpybroker as an environment has it installed; ``launcher`` goes before its path.
 
-    ``advertised`` is the address that clients get, if it is not the one where it listens.
+    ``advertised`` is the address that clients get, if it is not the one where it listens. ``properties`` are further
+    keys of the configuration; listeners among them take the place of the usual one.
     """
 
     program = "kpybroker"
@@ -45,10 +46,13 @@ class Kpybroker(BrokerProcess):
         self.launcher = launcher
         self.advertised = advertised
         self.http_port = free_port()
+        self.properties: dict[str, str] = {}
 
     def command(self) -> Sequence[str]:
-        data, listen = str(self.data), self.bootstrap_servers
-        started = [*self.launcher, str(self.path), "start", "--data", data, "--listen", listen]
+        properties = {"listeners": f"PLAINTEXT://{self.bootstrap_servers}", **self.properties}
+        started = [*self.launcher, str(self.path), "start", "--data", str(self.data)]
+        for key, value in properties.items():
+            started += ["--override", f"{key}={value}"]
         if self.advertised:
             host, port = self.advertised
             started += ["--override", f"advertised.listeners=PLAINTEXT://{host}:{port}"]
