@@ -90,3 +90,12 @@ class Secured(Side):
         """Log in on a connection of its own. Raises LoginError."""
         with Conversation(Address(HOST, self._ports[LOGINS])) as conversation:
             log_in(conversation, USER, PASSWORD)
+
+
+def secured(side: Side) -> Secured:
+    """The secured broker of a side, which is started when it is first asked for."""
+    if TLS not in side.others:
+        side.others[TLS] = Secured(side).__enter__()
+    found = side.others[TLS]
+    assert isinstance(found, Secured)
+    return found

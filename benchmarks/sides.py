@@ -91,6 +91,8 @@ class Side:
     def __init__(self, letter: str, program: str, directory: Path, broker: BrokerProcess | None = None) -> None:
         self.letter, self.program, self.directory = letter, program, directory
         self.broker = broker or PROGRAMS[program](directory / "broker")
+        self.others: dict[str, Side] = {}
+        """Further brokers of the program that some rows use, by their purpose. They run as long as this one."""
 
     def refuses(self, row: str) -> str | None:  # noqa: ARG002  most sides play all
         """Why it cannot play the row of this key, if it cannot."""
@@ -116,6 +118,8 @@ class Side:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for other in self.others.values():
+            other.__exit__(kind, error, trace)
         self.broker.__exit__(kind, error, trace)
 
     def another(self, name: str) -> BrokerProcess:

@@ -1,6 +1,6 @@
 """TLS and logins: throughput and small requests over TLS beside those in plain text, handshakes, memory, SCRAM.
 
-Each row starts a second broker on both sides, since the usual one has no such listeners. In rows with both kinds of
+They share a second broker of each side, since the usual one has no such listeners. In rows with both kinds of
 connections these take turns within a round, so that a slow minute meets both; the difference of their CPU is what TLS
 costs.
 """
@@ -21,7 +21,7 @@ from benchmarks.rows.producing import expect_records
 from benchmarks.rows.requesting import SMALL_BATCH_BYTES, now_ms
 from benchmarks.rows.row import Effort, Meter, Row
 from benchmarks.rows.shape import Shape
-from benchmarks.secured import Secured
+from benchmarks.secured import Secured, secured
 from benchmarks.sides import Side
 
 RECORD_BYTES: Final = 1000
@@ -39,23 +39,7 @@ HANDSHAKES = Figure("handshakes", "per s of broker CPU", True)
 LOGINS = Figure("logins", "per s of broker CPU", True)
 
 
-class SecuredRow(Row):
-    """A row whose rounds are played on a second broker of the side."""
-
-    expected_s = 60.0
-
-    def __init__(self, effort: Effort) -> None:
-        super().__init__(effort)
-        self.brokers: dict[Side, Secured] = {}
-
-    def open(self, side: Side) -> None:
-        self.brokers[side] = Secured(side).__enter__()
-
-    def close(self, side: Side) -> None:
-        self.brokers.pop(side).__exit__(None, None, None)
-
-
-class Throughput(SecuredRow):
+class Throughput(Row):
     """confluent-kafka with records of 1 KB, over TLS and in plain text."""
 
     figures = (TLS_RATE, TLS_CPU, PLAIN_RATE, PLAIN_CPU)
@@ -82,7 +66,7 @@ class TlsProduce(Throughput):
     title = "produce over TLS, confluent-kafka, 1 KB"
 
     def play(self, side: Side) -> dict[str, float]:
-        broker = self.brokers[side]
+        broker = secured(side)
         topic = broker.create_topic("produce", self.effort.partitions)
         plain_rate, plain_cpu = self.measured(
             broker, lambda: running.confluent_produce(broker.bootstrap_servers, topic, self.count, self.shape)
@@ -107,13 +91,15 @@ class TlsConsume(Throughput):
         self.topics: dict[Side, str] = {}
 
     def open(self, side: Side) -> None:
-        super().open(side)
-        broker = self.brokers[side]
+        broker = secured(side)
         topic = self.topics[side] = broker.create_topic("consume", self.effort.partitions)
         running.confluent_produce(broker.bootstrap_servers, topic, self.count, self.shape)
 
+    def close(self, side: Side) -> None:
+        secured(side).delete_topic(self.topics.pop(side))
+
     def play(self, side: Side) -> dict[str, float]:
-        broker, topic, partitions = self.brokers[side], self.topics[side], self.effort.partitions
+        broker, topic, partitions = secured(side), self.topics[side], self.effort.partitions
         plain_rate, plain_cpu = self.measured(
             broker, lambda: running.confluent_consume(broker.bootstrap_servers, topic, partitions, self.count)
         )
@@ -126,7 +112,7 @@ class TlsConsume(Throughput):
         return {TLS_RATE.name: rate, TLS_CPU.name: cpu, PLAIN_RATE.name: plain_rate, PLAIN_CPU.name: plain_cpu}
 
 
-class TlsSmallRequests(SecuredRow):
+class TlsSmallRequests(Row):
     """Produce of one small batch from connections that each wait for their answer."""
 
     key = "tls-small-requests"
@@ -134,7 +120,7 @@ class TlsSmallRequests(SecuredRow):
     figures = (TLS_REQUEST, PLAIN_REQUEST)
 
     def play(self, side: Side) -> dict[str, float]:
-        broker = self.brokers[side]
+        broker = secured(side)
         topic = broker.create_topic("small", 1)
         produce = frames.produce(topic, [0], frames.batch_of_bytes(SMALL_BATCH_BYTES, now_ms())).frame
         cpu_s, answers = {True: 0.0, False: 0.0}, {True: 0, False: 0}
@@ -171,7 +157,7 @@ class TlsSmallRequests(SecuredRow):
         return answers
 
 
-class TlsHandshakes(SecuredRow):
+class TlsHandshakes(Row):
     """Clients that connect over TLS, ask for versions and leave, one after the other."""
 
     key = "tls-handshakes"
@@ -179,7 +165,7 @@ class TlsHandshakes(SecuredRow):
     figures = (HANDSHAKES,)
 
     def play(self, side: Side) -> dict[str, float]:
-        broker = self.brokers[side]
+        broker = secured(side)
 
         def connect() -> None:
             with Conversation(broker.address_with_tls, broker.tls) as conversation:
@@ -188,7 +174,7 @@ class TlsHandshakes(SecuredRow):
         return {HANDSHAKES.name: per_cpu_second(broker, connect, self.effort.load_s)}
 
 
-class ScramLogins(SecuredRow):
+class ScramLogins(Row):
     """Clients that connect, log in by SCRAM-SHA-256 and leave, one after the other."""
 
     key = "scram-logins"
@@ -196,23 +182,18 @@ class ScramLogins(SecuredRow):
     figures = (LOGINS,)
 
     def play(self, side: Side) -> dict[str, float]:
-        broker = self.brokers[side]
+        broker = secured(side)
         return {LOGINS.name: per_cpu_second(broker, broker.log_in, self.effort.load_s)}
 
 
-class TlsIdleConnections(SecuredRow):
+class TlsIdleConnections(Row):
     """A fresh broker, and clients with TLS that have asked for versions and then say nothing."""
 
     key = "tls-idle-connections"
     title = f"{CONNECTIONS} idle connections over TLS"
     figures = (CONNECTION_RSS,)
     warms_up = False
-
-    def open(self, side: Side) -> None:
-        """Each round has its own broker."""
-
-    def close(self, side: Side) -> None:
-        """It ends with the round."""
+    expected_s = 60.0
 
     def play(self, side: Side) -> dict[str, float]:
         with ExitStack() as stack:

@@ -197,7 +197,7 @@ def salt_of(random: bytes) -> bytes:
 
 def xor(one: bytes, other: bytes) -> bytes:
     """Both must have the same length."""
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
 def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
