@@ -180,12 +180,12 @@ class TlsChannel:
             self._answer()
         return filled
 
-    def _read(self, tls: ssl.SSLObject, view: memoryview, filled: int) -> int:
+    def _read(self, tls: Any, view: memoryview, filled: int) -> int:
         """Decrypt what OpenSSL was given into a buffer, behind its filled part. Return the size of that part then."""
         incoming, most = self._incoming, len(view)
         try:
             while filled < most and self._error is None and (self._has_rest or incoming.pending):
-                count = int(tls.read(most - filled, view[filled:] if filled else view))
+                count: int = tls.read(most - filled, view[filled:] if filled else view)
                 if not count:
                     self._has_ended = True  # the client has said goodbye
                     break
