@@ -308,7 +308,8 @@ class TlsChannel:
     def _encrypt_rest(self, tls: ssl.SSLObject, rest: memoryview, records: list[bytes]) -> list[bytes]:
         """Encrypt the rest of a piece, one record at a time: OpenSSL's buffer keeps the size that it once had."""
         while rest:
-            rest = rest[tls.write(rest) :]
+            done = tls.write(rest)
+            rest = rest[done:]
             records.append(self._outgoing.read())
         return records
 
@@ -333,7 +334,8 @@ class TlsChannel:
                 if not self._outgoing.pending:
                     return
                 self._unsent = memoryview(self._outgoing.read())
-            self._unsent = self._unsent[self._sock.send(self._unsent) :]
+            sent = self._sock.send(self._unsent)
+            self._unsent = self._unsent[sent:]
 
     # Events
 
