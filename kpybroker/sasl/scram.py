@@ -9,7 +9,7 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -200,7 +200,7 @@ def xor(one: bytes, other: bytes) -> bytes:
     return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
-def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
+def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, Any]:
     try:
         found = pattern.fullmatch(data.decode())
     except UnicodeDecodeError:
