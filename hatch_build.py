@@ -110,7 +110,6 @@ MODULES = (
     "kpybroker.handlers.offset_commit",
     "kpybroker.handlers.produce",
     "kpybroker.handlers.sync_group",
-    "kpybroker.hosting.groups",
     "kpybroker.hosting.hosted_shard",
     "kpybroker.hosting.marker_writer",
     "kpybroker.hosting.markers",

@@ -83,8 +83,8 @@ class TlsChannel:
 
     __slots__ = (
         "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
-        "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing", "_patience", "_poller", "_sock",
-        "_tail", "_taken", "_tls", "_unsent", "_wanted",
+        "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
     def __init__(
@@ -166,7 +166,7 @@ class TlsChannel:
         received, receives = self._listener.received, MOST_RECEIVES
         filled = self._read(tls, view, 0)
         while filled < most and receives and not self._has_ended and self._error is None:
-            wanted = max(most - filled, FED_BYTES)
+            wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
             count, whole = self._receive(wanted)
             receives = receives - 1 if count == wanted else 0
             position = 0
@@ -206,7 +206,6 @@ class TlsChannel:
         ``received`` has now."""
         received, tail = self._listener.received, self._tail
         held = len(tail)
-        wanted = min(wanted, RECEIVED_BYTES)
         try:
             if held:
                 count = self._sock.recv_into(received[held:], wanted)
