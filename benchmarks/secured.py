@@ -9,11 +9,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Final, Self
 
-from confluent_kafka.admin import (
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
+from confluent_kafka.admin._scram import ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from benchmarks.raw.asking import Address, Conversation
 from benchmarks.raw.scram import LoginError, log_in

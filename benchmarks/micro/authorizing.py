@@ -61,7 +61,7 @@ def asking(node: Any, call: Any, name: str) -> Callable[[], object]:
 
 
 def deciding_anew(authorizer: Authorizer, user: Principal, pattern: str) -> Callable[[], object]:
-    """So many names in turn that each is forgotten before it comes again."""
+    """Names in turn, more than are remembered, so that each is forgotten before it comes again."""
     names = cycle([pattern.format(number) for number in range(60_000)])
     decide = authorizer.decide
     return lambda: decide(user, HOST, Allowed.READ, ResourceType.TOPIC, next(names))
@@ -80,6 +80,7 @@ def logging_in() -> Callable[[], object]:
     client = ScramClient(mechanism, "alice", "secret", nonce="of-client")
     first = client.first()
     final = client.respond(server().respond(first))
+    assert final is not None
 
     def once() -> object:
         exchange = server()

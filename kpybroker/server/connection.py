@@ -97,7 +97,8 @@ class Connection(Debtor):
     def _on_event(self, events: int) -> None:
         if events & GONE and self._phase != SERVING:
             # Nobody is left to answer, so the requests that were read before need not be served.
-            self._ended()
+            self.server.poller.discount()
+            self.close()
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
         if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
@@ -199,7 +200,8 @@ class Connection(Debtor):
         most = SHORT_READ_BYTES if server.budget.is_short else LARGE_BODY_BYTES if server.turn.is_on else 0
         count = self.channel.recv_into(server.scratch, most)
         if count == 0:
-            self._ended()
+            self.server.poller.discount()
+            self.close()
             return
         view = server.scratch_view
         if count > SMALLEST_FRAME_BYTES and not (self.waiting or self._is_blocked):
@@ -551,11 +553,6 @@ class Connection(Debtor):
             self._flush()
 
     # The end
-
-    def _ended(self) -> None:
-        """Close the connection, which the client has ended."""
-        self.server.poller.discount()
-        self.close()
 
     def end_with(self, error: Exception) -> None:
         """Close the connection because of an error that occurred while a request was served."""
