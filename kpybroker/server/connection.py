@@ -112,8 +112,7 @@ class Connection(Debtor):
             self._on_readable()
 
     def _goes_first(self, events: int) -> bool:
-        """Whether the readable data is just one request that goes before those in the line, whatever its client
-        owes."""
+        """Whether just one request is readable, and goes before those in the line whatever its client owes."""
         if events != READABLE or self._body is not None or self._is_in_line or self._phase != SERVING:
             return False
         peeked = self.server.peeked
@@ -471,8 +470,7 @@ class Connection(Debtor):
             self.resume_soon()
 
     def _stop_reading(self) -> None:
-        """Stop reading. The channel is readable: either more requests have come, which can wait, or the client has
-        closed its end, and the connection closes."""
+        """Stop reading: more requests have come, which can wait, or the client has ended, and the connection closes."""
         try:
             if self.channel.peek_into(self.server.peeked) == 0:
                 self.close()
