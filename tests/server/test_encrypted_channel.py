@@ -288,9 +288,11 @@ def test_handshakes_and_ends_are_no_requests_for_the_queue(
     server = start_with(listening())
     with secured(server.connect()) as sock:
         asked(sock)
-        behaviours.wait_until(lambda: server.server.poller.events == 1)
+        before = server.server.poller.events
+        assert before <= 1  # the first request may come with the end of the handshake
+        asked(sock)
     behaviours.wait_until(lambda: not server.server.connections)
-    assert server.server.poller.events == 1
+    assert server.server.poller.events == before + 1
 
 
 def test_a_client_that_does_not_read_costs_one_piece(
