@@ -15,8 +15,10 @@ from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.outgoing import OpenStream, plain_stream
 
 if TYPE_CHECKING:
+    from kpybroker.assembly.node_tokens import NodeToken
     from kpybroker.network.sessions import Account
     from kpybroker.network.tls_stream import ClientContext
+    from kpybroker.oauth.token_login import TokenLogin
 
 
 class Ways(NamedTuple):
@@ -31,6 +33,19 @@ class Ways(NamedTuple):
     """Only finds out whether a port accepts connections. Nothing is sent over it, so it needs no protection."""
     contexts: "tuple[ClientContext, ...]" = ()
     """The keys and certificates of the ways with TLS."""
+    tokens: "tuple[NodeToken, ...]" = ()
+    """The tokens by which this node logs in by OAUTHBEARER."""
+
+    async def fetch_tokens(self) -> None:
+        """Get the tokens, and begin to renew them. Raises StartRefused."""
+        for token in self.tokens:
+            await asyncio.to_thread(token.load)
+            token.start()
+
+    def close(self) -> None:
+        """Renew no tokens any more."""
+        for token in self.tokens:
+            token.close()
 
     def load_keys(self, config: BrokerConfig) -> None:
         """Read keys and certificates from their files. Raises StartRefused."""
@@ -61,6 +76,7 @@ class _Builder:
         self._rng = rng
         self.contexts: dict[str, ClientContext] = {}
         """By the names of their listeners."""
+        self.tokens: dict[TokenLogin, NodeToken] = {}
 
     def timed(self, connect: Connect) -> Connect:
         """A way with the timeouts of ``socket.connection.setup.timeout``."""
@@ -87,8 +103,18 @@ class _Builder:
         if dialled.credentials is not None:
             from kpybroker.network.sessions import LoginConnect
 
-            connect = LoginConnect(self._scheduler, connect, account_of(dialled.credentials), self._rng)
+            connect = LoginConnect(self._scheduler, connect, self._account(dialled.credentials), self._rng)
         return self.timed(PatientConnect(self._scheduler, connect, dialled.listener))
+
+    def _account(self, credentials: "Credentials | TokenLogin") -> "Account":
+        if isinstance(credentials, Credentials):
+            return account_of(credentials)
+        from kpybroker.assembly.node_tokens import NodeToken
+
+        token = self.tokens.get(credentials)
+        if token is None:
+            token = self.tokens[credentials] = NodeToken(credentials, self._scheduler, self._rng)
+        return token.account
 
 
 def ways_of(
@@ -111,7 +137,9 @@ def ways_of(
         brokers = between_nodes.brokers(config)
         to_brokers = build.to(brokers)
         to_leaders = build.to(brokers, config.asked("replica.socket.receive.buffer.bytes"))
-    return Ways(to_controllers, to_brokers, to_leaders, probe, tuple(build.contexts.values()))
+    return Ways(
+        to_controllers, to_brokers, to_leaders, probe, tuple(build.contexts.values()), tuple(build.tokens.values())
+    )
 
 
 def account_of(credentials: Credentials) -> "Account":

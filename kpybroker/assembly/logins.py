@@ -3,7 +3,7 @@
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener
@@ -19,6 +19,9 @@ from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, 
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 
+if TYPE_CHECKING:
+    from kpybroker.assembly.provider_keys import TokenChecks
+
 NewExchange = Callable[[], ServerExchange]
 FindToken = Callable[[ScramMechanism, str], ScramLogin | None]
 """(mechanism, id of a delegation token) -> the login of its owner, or None if there is no such token."""
@@ -32,6 +35,8 @@ class Users(NamedTuple):
     find_token: FindToken
     secret: bytes
     """A random value that the node keeps for itself."""
+    tokens: "TokenChecks | None" = None
+    """None if no listener has OAUTHBEARER."""
 
 
 def plain(config: MechanismConfig, _users: Users) -> NewExchange:
@@ -53,10 +58,20 @@ def scram(mechanism: ScramMechanism, _config: MechanismConfig, users: Users) -> 
     return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), users.secret)
 
 
+def oauthbearer(config: MechanismConfig, users: Users) -> NewExchange:
+    """OAUTHBEARER. Its users are those of an identity provider."""
+    from kpybroker.sasl.oauthbearer import OAuthBearerServer
+
+    assert config.tokens is not None
+    assert users.tokens is not None
+    return partial(OAuthBearerServer, users.tokens.of(config.tokens))
+
+
 MECHANISMS: Final[Mapping[str, Callable[[MechanismConfig, Users], NewExchange]]] = {
     "PLAIN": plain,
     "SCRAM-SHA-256": partial(scram, SCRAM_SHA_256),
     "SCRAM-SHA-512": partial(scram, SCRAM_SHA_512),
+    "OAUTHBEARER": oauthbearer,
 }
 """The mechanisms that clients can use (`kpybroker.config.logins.SERVED_MECHANISMS`)."""
 

@@ -88,6 +88,7 @@ class AsyncioConnection:
             return
         from kpybroker.client import login
 
+        await asyncio.to_thread(protection.login.prepare)
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         try:

@@ -172,6 +172,7 @@ class Connection:
             return
         from kpybroker.client import login
 
+        protection.login.prepare()
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         try:

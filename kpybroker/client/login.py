@@ -7,15 +7,26 @@ repeated on its connection before its session ends (KIP-368).
 import math
 import secrets
 from collections.abc import Generator, Sequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from kpybroker.client.conversation import Conversation
-from kpybroker.client.security import JAAS_KEY, MECHANISM_KEY, MECHANISMS, PROTOCOL_KEY, Login, protocol_of
+from kpybroker.client.security import (
+    JAAS_KEY,
+    MECHANISM_KEY,
+    MECHANISMS,
+    OAUTHBEARER,
+    PROTOCOL_KEY,
+    Login,
+    protocol_of,
+)
 from kpybroker.errors import KafkaError
 from kpybroker.sasl.exchange import AuthenticationFailed
 from kpywire import api, error_codes
 from kpywire.messages.sasl_authenticate import SaslAuthenticateRequest
 from kpywire.messages.sasl_handshake import SaslHandshakeRequest
+
+if TYPE_CHECKING:
+    from kpybroker.client.token_user import TokenUser
 
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
@@ -30,10 +41,10 @@ class LoginRefused(KafkaError):
     """The broker refuses the login, or does not prove that it knows the password. The connection is of no use."""
 
 
-def dialogue(login: Login, conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
+def dialogue(login: "Login | TokenUser", conversation: Conversation, protocol: str) -> Generator[Any, Any, int]:
     """The requests of a login; returns the lifetime of the session in ms, 0 without an end. Raises LoginRefused.
 
-    ``protocol`` is the client's security protocol.
+    ``protocol`` is the client's security protocol. ``login`` is prepared.
     """
     address = conversation.address
     if not conversation.serves(api.SASL_HANDSHAKE, HANDSHAKE_VERSION):
@@ -77,7 +88,7 @@ def wants_login(address: str, enabled: Sequence[str], *, has_tls: bool) -> str:
     return f"{address} demands a login by {by}: set {PROTOCOL_KEY}={protocol}, {MECHANISM_KEY} and {JAAS_KEY}"
 
 
-def _not_enabled(login: Login, address: str, enabled: Sequence[str]) -> str:
+def _not_enabled(login: "Login | TokenUser", address: str, enabled: Sequence[str]) -> str:
     said = f"{address} does not enable {login.mechanism}"
     if not enabled:
         return said
@@ -86,8 +97,10 @@ def _not_enabled(login: Login, address: str, enabled: Sequence[str]) -> str:
     return f"{said}, but {', '.join(sorted(enabled))}: {remedy}"
 
 
-def _refused(login: Login, address: str, code: int, text: str | None) -> LoginRefused:
+def _refused(login: "Login | TokenUser", address: str, code: int, text: str | None) -> LoginRefused:
     why = (text or error_codes.message(code)).rstrip(".")
-    who = f"{'delegation token' if login.by_token else 'user'} {login.user!r} by {login.mechanism}"
-    hint = f": check user and password ({JAAS_KEY})" if code == error_codes.SASL_AUTHENTICATION_FAILED else ""
-    return LoginRefused(code, f"{address} refuses the login of {who}: {why}{hint}")
+    hint = ""
+    if code == error_codes.SASL_AUTHENTICATION_FAILED:
+        is_token = login.mechanism == OAUTHBEARER
+        hint = ": the log of the broker says why" if is_token else f": check user and password ({JAAS_KEY})"
+    return LoginRefused(code, f"{address} refuses the login of {login.who} by {login.mechanism}: {why}{hint}")

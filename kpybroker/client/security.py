@@ -5,7 +5,7 @@ needs them (`kpybroker.client.encryption`). No text of an error holds a secret.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.sasl import jaas, plain
@@ -15,12 +15,16 @@ from kpybroker.sasl.scram import MECHANISMS as SCRAM_MECHANISMS
 from kpybroker.sasl.scram import TOKEN_AUTH
 from kpybroker.sasl.scram_client import ScramClient
 
+if TYPE_CHECKING:
+    from kpybroker.client.token_user import TokenUser
+
 PLAINTEXT: Final = "PLAINTEXT"
 SASL: Final = "SASL_PLAINTEXT"
 SSL: Final = "SSL"
 SASL_SSL: Final = "SASL_SSL"
 PROTOCOLS: Final = (PLAINTEXT, SSL, SASL, SASL_SSL)
-MECHANISMS: Final = (plain.NAME, *SCRAM_MECHANISMS)
+OAUTHBEARER: Final = "OAUTHBEARER"
+MECHANISMS: Final = (plain.NAME, *SCRAM_MECHANISMS, OAUTHBEARER)
 PROTOCOL_KEY: Final = "security.protocol"
 MECHANISM_KEY: Final = "sasl.mechanism"
 JAAS_KEY: Final = "sasl.jaas.config"
@@ -41,6 +45,14 @@ class Login(NamedTuple):
     by_token: bool = False
     """Whether they are the id and the HMAC of a delegation token (KIP-48)."""
 
+    @property
+    def who(self) -> str:
+        """The user, for messages."""
+        return f"{'delegation token' if self.by_token else 'user'} {self.user!r}"
+
+    def prepare(self) -> None:
+        """Nothing has to be fetched before a login."""
+
     def __repr__(self) -> str:
         return f"Login({self.mechanism!r}, {self.user!r})"
 
@@ -56,7 +68,7 @@ class Security(NamedTuple):
 
     tls: Mapping[str, str] | None = None
     """The properties ``ssl.*``; None for connections without TLS."""
-    login: Login | None = None
+    login: "Login | TokenUser | None" = None
 
     def __repr__(self) -> str:
         return f"Security(tls={None if self.tls is None else sorted(self.tls)}, login={self.login})"
@@ -94,12 +106,16 @@ def security_of(properties: Mapping[str, object]) -> Security:
     return Security(tls, _login(said, protocol) if has_login else None)
 
 
-def _login(said: Mapping[str, str], protocol: str) -> Login:
+def _login(said: Mapping[str, str], protocol: str) -> "Login | TokenUser":
     if MECHANISM_KEY not in said:
         raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
     mechanism = said[MECHANISM_KEY].upper()
     if mechanism not in MECHANISMS:
         raise BadProperty(f"{MECHANISM_KEY}={mechanism}: this client logs in by {', '.join(MECHANISMS)}")
+    if mechanism == OAUTHBEARER:
+        from kpybroker.client.token_user import token_user
+
+        return token_user(said, _options(said[JAAS_KEY], mechanism) if JAAS_KEY in said else {})
     if JAAS_KEY in said:
         user, password, by_token = _from_jaas(said[JAAS_KEY], mechanism)
     elif USER_KEY in said and PASSWORD_KEY in said:
@@ -113,14 +129,19 @@ def _login(said: Mapping[str, str], protocol: str) -> Login:
     return Login(mechanism, user, password, by_token)
 
 
-def _from_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
+def _options(text: str, mechanism: str) -> Mapping[str, str]:
+    """The options of a login module."""
     try:
         entry = jaas.parse(text)
     except jaas.BrokenJaas as why:
         raise BadProperty(f"{JAAS_KEY}: {why}") from None
     if entry.module != jaas.MODULES[mechanism]:
         raise BadProperty(f"{JAAS_KEY}: {MECHANISM_KEY}={mechanism} needs {jaas.MODULES[mechanism]}")
-    options = entry.options
+    return entry.options
+
+
+def _from_jaas(text: str, mechanism: str) -> tuple[str, str, bool]:
+    options = _options(text, mechanism)
     for name in ("username", "password"):
         if name not in options:
             raise BadProperty(f"{JAAS_KEY} names no {name}; it has the form {EXAMPLE}")

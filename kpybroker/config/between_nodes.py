@@ -2,7 +2,8 @@
 
 Brokers are dialled at ``inter.broker.listener.name``, controllers and voters at the first of
 ``controller.listener.names``. As in Kafka the credentials are the options ``username`` and ``password`` of the server's
-own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. Only text is read here.
+own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. For OAUTHBEARER they are tokens, whose source
+is configured (`kpybroker.config.oauth`). Only text is read here.
 """
 
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -11,8 +12,9 @@ from kpybroker.config.definition import ConfigError
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.oauth.token_login import TokenLogin
 
-MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER")
 """The mechanisms by which a node can log in."""
 BROKERS_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
 CONTROLLERS_MECHANISM: Final = "sasl.mechanism.controller.protocol"
@@ -37,7 +39,7 @@ class Dialled(NamedTuple):
     listener: str
     """The name of their listener."""
     protocol: str
-    credentials: Credentials | None
+    credentials: "Credentials | TokenLogin | None"
     """None without SASL."""
 
     @property
@@ -79,7 +81,7 @@ def _has_login(protocol: str) -> bool:
     return protocol.startswith("SASL_")
 
 
-def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> Credentials:
+def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> "Credentials | TokenLogin":
     from kpybroker.config.logins import jaas_entry
 
     mechanism = config[mechanism_key]
@@ -88,7 +90,12 @@ def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> C
             f"{mechanism_key}={mechanism}: nodes can log in to each other by {', '.join(MECHANISMS)} only"
         )
     name = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
-    options = jaas_entry(config, listener, mechanism).options
+    entry = jaas_entry(config, listener, mechanism)
+    if mechanism == "OAUTHBEARER":
+        from kpybroker.config.oauth import token_login
+
+        return token_login(config, listener, entry)
+    options = entry.options
     user, password = options.get("username", ""), options.get("password", "")
     if not (user and password):
         lacking = "password" if user else "username"

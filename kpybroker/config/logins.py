@@ -12,8 +12,10 @@ from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.oauth import TokenRules
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+OAUTHBEARER: Final = "OAUTHBEARER"
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER)
 """The mechanisms with which clients can log in."""
 
 OF_MECHANISM: Final = ("connections.max.reauth.ms", "sasl.jaas.config")
@@ -27,6 +29,8 @@ class MechanismConfig(NamedTuple):
     entry: Entry
     reauth_ms: int
     """``connections.max.reauth.ms``; 0 for no limit."""
+    tokens: "TokenRules | None" = None
+    """The check of tokens; None for other mechanisms than OAUTHBEARER."""
 
 
 class ListenerLogins(NamedTuple):
@@ -49,15 +53,18 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
                 f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
                 f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
             )
-    mechanisms = tuple(
-        MechanismConfig(
-            name,
-            jaas_entry(config, listener, name),
-            max(0, config.of_listener(listener, "connections.max.reauth.ms", name)),
-        )
-        for name in dict.fromkeys(names)
-    )
+    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(names))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
+    entry = jaas_entry(config, listener, name)
+    reauth_ms = max(0, config.of_listener(listener, "connections.max.reauth.ms", name))
+    if name != OAUTHBEARER:
+        return MechanismConfig(name, entry, reauth_ms)
+    from kpybroker.config.oauth import token_rules
+
+    return MechanismConfig(name, entry, reauth_ms, token_rules(config, listener, entry))
 
 
 def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:

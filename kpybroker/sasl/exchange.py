@@ -24,6 +24,20 @@ class InvalidCredentials(AuthenticationFailed):
         """The text in a reauthentication."""
 
 
+class CredentialRefused(Exception):
+    """A credential that is refused in a challenge: the mechanism lets the client acknowledge it, or offer another one,
+    before the login fails. ``reason`` is for the log, as in AuthenticationFailed."""
+
+    def __init__(self, challenge: bytes, reason: str) -> None:
+        super().__init__(reason)
+        self.challenge = challenge
+        self.reason = reason
+
+
+class RefusalAcknowledged(AuthenticationFailed):
+    """The client has acknowledged a `CredentialRefused`, which is in the log already."""
+
+
 def _during(what: str, mechanism: str) -> str:
     return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
 
@@ -41,7 +55,7 @@ class ServerExchange(Protocol):
     """The time at which the credential expires, in ms since the epoch; None if it does not."""
 
     def respond(self, message: bytes) -> bytes:
-        """The answer to a message of the client. Raises AuthenticationFailed."""
+        """The answer to a message of the client. Raises AuthenticationFailed or CredentialRefused."""
 
 
 class ClientExchange(Protocol):

@@ -18,7 +18,13 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials, ServerExchange
+from kpybroker.sasl.exchange import (
+    AuthenticationFailed,
+    CredentialRefused,
+    InvalidCredentials,
+    RefusalAcknowledged,
+    ServerExchange,
+)
 from kpywire import api
 from kpywire.error_codes import (
     NONE,
@@ -85,6 +91,10 @@ class Answer(NamedTuple):
     """The time after which the client has to authenticate again; 0 for never."""
     failure: str = ""
     """The reason for the log, if the login has failed: the answer is late, and the connection is closed after it."""
+    refusal: str = ""
+    """The reason for the log, if a credential was refused although the login goes on."""
+    is_known: bool = False
+    """Whether the failure was reported before, as a refusal."""
 
 
 class Login:
@@ -175,13 +185,16 @@ class Login:
             if not exchange.is_complete:
                 return Answer(token=reply)
             self._check_principal(exchange.authorization_id)
+        except CredentialRefused as refused:
+            return Answer(token=refused.challenge, refusal=refused.reason)
         except AuthenticationFailed as failed:
             self.state = State.ENDED
             self._exchange = None
             text = failed.text
             if self._mechanism_before and isinstance(failed, InvalidCredentials):
                 text = failed.text_again
-            return Answer(SASL_AUTHENTICATION_FAILED, text, failed.final, failure=failed.reason)
+            is_known = isinstance(failed, RefusalAcknowledged)
+            return Answer(SASL_AUTHENTICATION_FAILED, text, failed.final, failure=failed.reason, is_known=is_known)
         self.state = State.DONE
         self._exchange = None
         self.user = exchange.authorization_id

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
+    from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
     from kpybroker.testing.snapshot import Snapshot
 
@@ -26,6 +27,7 @@ __all__ = [
     "Group",
     "KafkaContainer",
     "Member",
+    "OidcProvider",
     "Record",
     "Snapshot",
     "assert_committed",
@@ -42,6 +44,7 @@ _HOMES = {
     "Group": "groups",
     "KafkaContainer": "container",
     "Member": "groups",
+    "OidcProvider": "oidc",
     "Record": "records",
     "Snapshot": "snapshot",
     "assert_committed": "expectations",

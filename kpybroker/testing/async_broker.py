@@ -105,6 +105,13 @@ class AsyncBroker:
         """``host:port``, for any client."""
         return address(self._advertised_host or reachable(self.host), self.port)
 
+    async def servers_of(self, listener: str) -> str:
+        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
+        ports = await self._host.command("ports")
+        if listener not in ports:
+            raise BrokerFailed(f"there is no listener {listener!r}, but {', '.join(ports) or 'none'}")
+        return address(self._advertised_host or reachable(self.host), ports[listener])
+
     def forget_sockets(self) -> None:
         """Leave the sockets to the parent, in a forked child of this process."""
         self._host.forget_sockets()

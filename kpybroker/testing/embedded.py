@@ -136,6 +136,10 @@ class EmbeddedNode:
         """Call `start`."""
         return await self.start()
 
+    async def do_ports(self) -> dict[str, int]:
+        """The port of each listener."""
+        return {} if self._node is None else dict(self._node.ports)
+
     async def do_advance(self, delta_ms: float) -> int:
         """Move the clock. Return its time afterwards, in milliseconds since the epoch."""
         await self._running().advance(delta_ms)
