@@ -8,9 +8,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from kpybroker.sasl.oauthbearer import Token, TokenRefused
+from kpybroker.sasl.oauthbearer import LONGEST_MS, Token, TokenRefused
 
-LARGEST_MS: Final = 2**63 - 1
+LARGEST_S: Final = 2**63 - 1
 _SHOWN_CHARS: Final = 80
 _JAVA_SPACE: Final = "".join(map(chr, range(33)))
 
@@ -47,7 +47,7 @@ class Claims:
         principal = self._claims.get(rules.principal_claim)
         if not isinstance(principal, str) or not principal.strip(_JAVA_SPACE):
             raise self._refused(f"it has no text in its claim {rules.principal_claim}")
-        if not 0 <= expires_s * 1000 <= LARGEST_MS:
+        if not 0 <= expires_s * 1000 - now_ms + rules.clock_skew_s * 1000 <= LONGEST_MS:
             raise self._refused("its exp is out of range")
         return Token(principal.strip(_JAVA_SPACE), expires_s * 1000)
 
@@ -69,9 +69,9 @@ class Claims:
         value = self._claims.get(name)
         if value is None:
             return None
-        if isinstance(value, float) and abs(value) < LARGEST_MS:
+        if isinstance(value, float) and abs(value) < LARGEST_S:
             return int(value)
-        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_MS:
+        if isinstance(value, bool) or not isinstance(value, int) or abs(value) > LARGEST_S:
             raise self._refused(f"its {name} is not a number of seconds")
         return value
 

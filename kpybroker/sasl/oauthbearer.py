@@ -14,6 +14,8 @@ NAME: Final = "OAUTHBEARER"
 INVALID_TOKEN: Final = "invalid_token"
 INSUFFICIENT_SCOPE: Final = "insufficient_scope"
 AUTH_KEY: Final = "auth"
+LONGEST_MS: Final = (2**63 - 1) // 1_000_000
+"""The longest life of a token, 292 years: Kafka counts nanoseconds, and closes the connection where it is longer."""
 _ACKNOWLEDGEMENT: Final = b"\x01"
 _KEY: Final = r"[A-Za-z]+"
 _VALUE: Final = r"[\x21-\x7e \t\r\n]+"

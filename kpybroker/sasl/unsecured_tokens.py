@@ -12,7 +12,7 @@ from binascii import Error as Base64Error
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.sasl.oauthbearer import INSUFFICIENT_SCOPE, Token, TokenRefused
+from kpybroker.sasl.oauthbearer import INSUFFICIENT_SCOPE, LONGEST_MS, Token, TokenRefused
 
 _OF_SERVER: Final = "unsecuredValidator"
 _OF_CLIENT: Final = "unsecuredLogin"
@@ -67,14 +67,17 @@ def validate(text: str, rules: UnsecuredRules, now_ms: int) -> Token:
         raise TokenRefused(f"the token expired {(now_ms - 1000 * expires_s) / 1000:.0f} s ago (sub={principal[:64]!r})")
     if issued_s is not None and expires_s <= issued_s:
         raise TokenRefused("the token expires (exp) before it was issued (iat)")
-    missing = [item for item in rules.required_scope if item not in _scope(claims, rules.scope_claim)]
+    scope = _scope(claims, rules.scope_claim)
+    missing = [item for item in rules.required_scope if item not in scope]
     if missing:
         raise TokenRefused(
             f"the token of {principal[:64]!r} lacks the scope {missing[0]!r}",
             INSUFFICIENT_SCOPE,
             f"[{', '.join(rules.required_scope)}]",
         )
-    return Token(principal, math.floor(min(expires_s * 1000 + 0.5, 2.0**62)))
+    if 1000 * expires_s - now_ms > LONGEST_MS:
+        raise TokenRefused("the token's exp is out of range")
+    return Token(principal, math.floor(expires_s * 1000 + 0.5))
 
 
 def _claims(text: str) -> dict[str, Any]:
@@ -112,7 +115,7 @@ def _seconds(claims: Mapping[str, Any], name: str) -> float | None:
 
 
 def _scope(claims: Mapping[str, Any], name: str) -> list[str]:
-    found = claims.get(name) or []
+    found = claims.get(name, [])
     if isinstance(found, str):
         found = [found]
     if not isinstance(found, list):
