@@ -12,6 +12,7 @@ PLAIN = "listener.name.secured.plain.sasl.jaas.config"
 SCRAM = "listener.name.secured.scram-sha-512.sasl.jaas.config"
 MECHANISMS = "sasl.enabled.mechanisms"
 JAAS = f'{PLAIN_MODULE} required user_alice="wonder";'
+OAUTH = "listener.name.secured.oauthbearer"
 BASE = {
     "listeners": "PLAINTEXT://localhost:9092,SECURED://localhost:9093",
     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,SECURED:SASL_PLAINTEXT,OTHER:SASL_PLAINTEXT",
@@ -56,7 +57,7 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ({PLAIN: f'{PLAIN_MODULE} required user_alice="wonder"'}, "does not end with a ';'"),
         ({PLAIN: f"{SCRAM_MODULE} required;"}, f"the login module of PLAIN is {PLAIN_MODULE}"),
         ({MECHANISMS: "GSSAPI"}, "the mechanism 'GSSAPI' of the listener SECURED is not available yet"),
-        ({MECHANISMS: "OAUTHBEARER"}, "'OAUTHBEARER' of the listener SECURED is not available yet"),
+        ({MECHANISMS: "OAUTHBEARER"}, f"{OAUTH}.sasl.jaas.config is missing"),
         ({MECHANISMS: "plain"}, "the mechanism 'plain' of the listener SECURED is not known"),
         ({MECHANISMS: ""}, "nobody could log in"),
         ({"listener.name.plaintext.plain.sasl.jaas.config": JAAS}, "no listener 'plaintext' that uses SASL"),

@@ -27,7 +27,7 @@ from oracle.asked import AskedOracle
 
 pytestmark = [pytest.mark.java, pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")]
 
-TOKENS = 3_000
+TOKENS = 1_500
 DEEP = json.loads("[" * 200 + "]" * 200)
 ABSENT = object()
 
@@ -66,6 +66,11 @@ def signers() -> list[Signer]:
         Signer(ECKey.generate_key("P-256"), ("ES256",), {"kid": "f", "key_ops": ["sign"]}),
         Signer(OKPKey.generate_key("Ed25519"), ("EdDSA",), {"kid": "o"}),
     ]
+
+
+@pytest.fixture(scope="module")
+def known() -> list[Signer]:
+    return signers()
 
 
 @pytest.fixture(scope="module")
@@ -213,8 +218,9 @@ RULES = [
 
 
 @pytest.mark.parametrize("rules", RULES, ids=["usual", "no issuer, no skew", "other claims, no audience"])
-def test_signed_tokens_are_decided_as_by_kafka(rules: ClaimRules, kafka: AskedOracle, tmp_path: Path) -> None:
-    known = signers()
+def test_signed_tokens_are_decided_as_by_kafka(
+    rules: ClaimRules, known: list[Signer], kafka: AskedOracle, tmp_path: Path
+) -> None:
     file = tmp_path / "keys.json"
     published = [{**each.key.as_dict(private=False), **each.published} for each in known]
     symmetric = {"kty": "oct", "kid": "s", "k": "AAAA"}
