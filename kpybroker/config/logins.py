@@ -67,6 +67,21 @@ def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismCon
     return MechanismConfig(name, entry, reauth_ms, token_rules(config, listener, entry))
 
 
+def warnings(config: "BrokerConfig") -> list[str]:
+    """Sentences about listeners that accept more tokens than their owner may think."""
+    found: list[str] = []
+    advertised = {each.name: each for each in config.advertised_listeners}
+    for listener in config.listeners:
+        if not listener.protocol.startswith("SASL_"):
+            continue
+        for each in logins_of(config, listener.name).mechanisms:
+            if each.tokens is not None:
+                from kpybroker.config import oauth
+
+                found += oauth.warnings(listener, advertised.get(listener.name, listener), each.tokens)
+    return found
+
+
 def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
     """Raise ConfigError for a config of a mechanism that is none: it would have no effect."""
     prefix = f"listener.name.{listener.lower()}."

@@ -7,6 +7,7 @@ classes are known by name; none is loaded. Nothing is fetched here.
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError
+from kpybroker.config.endpoints import Listener
 from kpybroker.oauth.claims import ClaimRules
 from kpybroker.oauth.endpoints import ALLOWED_URLS, Endpoint, check_allowed, is_loopback, parse_endpoint
 from kpybroker.oauth.token_login import TokenLogin, read_token_login
@@ -121,36 +122,26 @@ def token_login(config: "BrokerConfig", listener: str, entry: Entry) -> TokenLog
         raise ConfigError(f"listener {listener}: {error}") from None
 
 
-def warnings(config: "BrokerConfig") -> list[str]:
-    """Sentences about listeners that accept more tokens than their owner may think."""
-    from kpybroker.config.logins import logins_of
-
+def warnings(listener: Listener, advertised: Listener, rules: TokenRules) -> list[str]:
+    """Sentences about a listener that accepts more tokens than its owner may think."""
+    name = listener.name
+    if rules.unsecured is not None:
+        if is_loopback(listener.host) and is_loopback(advertised.host):
+            return []
+        danger = (
+            f"DANGER: listener {name} accepts tokens without a signature: everybody who reaches {advertised} can log in "
+            f"as any user; set listener.name.{name.lower()}.oauthbearer.{HANDLER} to {SECURED_HANDLER}"
+        )
+        return [danger]
     found = []
-    advertised = {each.name: each for each in config.advertised_listeners}
-    for listener in config.listeners:
-        if not listener.protocol.startswith("SASL_"):
-            continue
-        for each in logins_of(config, listener.name).mechanisms:
-            if each.tokens is None:
-                continue
-            if each.tokens.unsecured is not None:
-                hosts = [listener.host, advertised.get(listener.name, listener).host]
-                if not all(is_loopback(host) for host in hosts):
-                    found.append(
-                        f"DANGER: listener {listener.name} accepts tokens without a signature: everybody who reaches "
-                        f"{listener} can log in as any user; set listener.name.{listener.name.lower()}.oauthbearer."
-                        f"{HANDLER} to {SECURED_HANDLER}"
-                    )
-                continue
-            claims = each.tokens.claims
-            if not claims.audiences:
-                found.append(
-                    f"listener {listener.name}: sasl.oauthbearer.expected.audience is not set, so tokens without an "
-                    "audience are accepted and all others are refused, as on Apache Kafka"
-                )
-            if claims.issuer is None:
-                found.append(
-                    f"listener {listener.name}: sasl.oauthbearer.expected.issuer is not set, so tokens of any issuer "
-                    "that signs with these keys are accepted"
-                )
+    if not rules.claims.audiences:
+        found.append(
+            f"listener {name}: sasl.oauthbearer.expected.audience is not set, so tokens without an audience are "
+            "accepted and all others are refused, as on Apache Kafka"
+        )
+    if rules.claims.issuer is None:
+        found.append(
+            f"listener {name}: sasl.oauthbearer.expected.issuer is not set, so tokens of any issuer that signs with "
+            "these keys are accepted"
+        )
     return found

@@ -226,10 +226,10 @@ def _without_effect(config: "BrokerConfig") -> list[str]:
         from kpybroker.config import listener_tls
 
         warnings += listener_tls.warnings(config)
-    if has_sasl and "OAUTHBEARER" in "".join(text for name, text in config.originals.items() if "mechanisms" in name):
-        from kpybroker.config import oauth
+    if has_sasl:
+        from kpybroker.config import logins
 
-        warnings += oauth.warnings(config)
+        warnings += logins.warnings(config)
     if has_sasl and config.is_set("sasl.jaas.config"):
         used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
         warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")

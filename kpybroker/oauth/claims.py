@@ -124,7 +124,7 @@ def _no_number(_text: str) -> float:
 
 
 def named(values: Mapping[str, Any], names: Sequence[str]) -> str:
-    """Those of the values that are there, for an error."""
+    """The values of these names, if there are any, for an error."""
     return ", ".join(f"{name}={shown(values[name])}" for name in names if values.get(name) is not None)
 
 

@@ -38,7 +38,7 @@ class PublicKey(NamedTuple):
     algorithm: str | None = None
     curve: str | None = None
     thumbprints: Mapping[str, str] = {}
-    """Those of its certificate: ``x5t`` and ``x5t#S256``."""
+    """The hashes of its certificate: ``x5t`` and ``x5t#S256``."""
 
 
 def read_key_set(content: bytes) -> tuple[PublicKey, ...]:

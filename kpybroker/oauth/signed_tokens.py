@@ -43,7 +43,7 @@ def validate(
     now_ms: int,
     no_key: Callable[[str | None], object],
 ) -> Token:
-    """What a token says. Raises TokenRefused. ``no_key`` is called with the ``kid`` of a token that has no key."""
+    """Check a token. Raises TokenRefused. ``no_key`` is called with the ``kid`` of a token that has no key."""
     header, payload = _verified(text, keys, no_key)
     return Claims(read_object(payload, "payload"), header.get("kid")).check(rules, now_ms)
 

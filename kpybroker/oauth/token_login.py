@@ -26,7 +26,7 @@ RETRIEVERS: Final = tuple(
     f"{_PACKAGE}{name}" for name in ("DefaultJwtRetriever", "ClientCredentialsJwtRetriever", "FileJwtRetriever")
 )
 ASSERTIONS: Final = ("sasl.oauthbearer.assertion.file", "sasl.oauthbearer.assertion.claim.iss")
-"""The configs that ask for an assertion in place of a client's secret (KIP-1258)."""
+"""The configs that ask for an assertion in place of a client's secret."""
 _EXTENSION: Final = "extension_"
 _JAVA_UNQUOTED: Final = "*"
 
@@ -98,7 +98,7 @@ class TokenLogin(NamedTuple):
     endpoint: Endpoint | None
     client: ClientCredentials | None
     options: tuple[tuple[str, str], ...]
-    """Those of the JAAS config. They hold secrets."""
+    """The options of the JAAS config. They hold secrets."""
     principal_claim: str = "sub"
     extensions: tuple[tuple[str, str], ...] = ()
     """SASL extensions (KIP-342)."""
@@ -156,7 +156,7 @@ def read_token_login(value_of: ValueOf, options: Mapping[str, str], allowed: tup
 
 
 def _credentials(value_of: ValueOf, options: Mapping[str, str]) -> ClientCredentials:
-    """As in Kafka, the older names in the JAAS options are read where the configs are not set."""
+    """The account. As in Kafka, older names in the JAAS options count where a config is not set."""
     client_id = _text(value_of, CLIENT_ID) or options.get("clientId", "").strip()
     secret = _text(value_of, CLIENT_SECRET) or options.get("clientSecret", "").strip()
     if not client_id or not secret:

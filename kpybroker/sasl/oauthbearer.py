@@ -28,7 +28,7 @@ _SHOWN_CHARS: Final = 200
 
 
 class Token(NamedTuple):
-    """What a valid token says."""
+    """The principal of a valid token, and its end."""
 
     principal: str
     expires_ms: int

@@ -53,7 +53,7 @@ def rules_of(options: Mapping[str, str]) -> UnsecuredRules:
 
 
 def validate(text: str, rules: UnsecuredRules, now_ms: int) -> Token:
-    """What a token says. Raises TokenRefused."""
+    """Check a token. Raises TokenRefused."""
     claims = _claims(text)
     principal = claims.get(rules.principal_claim)
     if not isinstance(principal, str) or not principal.strip():

@@ -46,7 +46,7 @@ from kpywire.record import Record
         (PRODUCE, "linger.ms", "'linger.ms' is not KEY=VALUE"),
         (PRODUCE, "=1", "'=1' is not KEY=VALUE"),
         (PRODUCE, "group.id=g", "group.id is a property of kpybroker consume, not of produce"),
-        (PRODUCE, "sasl.kerberos.service.name=x", "has no effect here: this client logs in by PLAIN and SCRAM"),
+        (PRODUCE, "sasl.kerberos.service.name=x", "has no effect here: this client logs in by PLAIN, SCRAM and"),
         (PRODUCE, "sasl.password=", "sasl.password is a text that is not empty, not what it is"),
         (PRODUCE, "transactional.id=t", "transactional.id has no effect here: this client writes no transactions"),
         (CONSUME, "bootstrap.servers=x", "bootstrap.servers has no effect here: use --bootstrap-server"),
