@@ -129,7 +129,7 @@ def warnings(listener: Listener, advertised: Listener, rules: TokenRules) -> lis
         if is_loopback(listener.host) and is_loopback(advertised.host):
             return []
         danger = (
-            f"DANGER: listener {name} accepts tokens without a signature: everybody who reaches {advertised} can log in "
+            f"DANGER: listener {name} accepts tokens without a signature: everyone who reaches {advertised} can log in "
             f"as any user; set listener.name.{name.lower()}.oauthbearer.{HANDLER} to {SECURED_HANDLER}"
         )
         return [danger]
