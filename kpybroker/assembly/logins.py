@@ -20,7 +20,7 @@ from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 
 if TYPE_CHECKING:
-    from kpybroker.assembly.provider_keys import TokenChecks
+    from kpybroker.assembly.token_checks import TokenChecks
 
 NewExchange = Callable[[], ServerExchange]
 FindToken = Callable[[ScramMechanism, str], ScramLogin | None]

@@ -9,28 +9,21 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from kpybroker.config.oauth import KeySource, TokenRules
+from kpybroker.config.oauth import KeySource
 from kpybroker.io.one_off import in_thread
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.oauth.access_tokens import context_of
 from kpybroker.oauth.fetching import FetchFailed, fetch, retrying
+from kpybroker.oauth.key_set import BrokenKeySet, PublicKey, read_key_set
 from kpybroker.oauth.missing_keys import MissingKeys
 from kpybroker.quorum.recovery import StartRefused
-from kpybroker.sasl import unsecured_tokens
-from kpybroker.sasl.oauthbearer import Token, Validate
-
-try:
-    from kpybroker.oauth import signed_tokens
-    from kpybroker.oauth.key_set import BrokenKeySet, PublicKey, read_key_set
-except ImportError as error:
-    raise StartRefused(
-        f"OAUTHBEARER with signed tokens needs a package ({error.name}): pip install 'kpybroker[security]'"
-    ) from None
 
 log = logging.getLogger("kpybroker.login")
 
 FILE_LOOK_MS: Final = 10_000
 """A file is read again this soon after it has changed."""
+FOR_TOKENS_EVERY_MS: Final = 1_000
+"""Tokens whose keys are missing cause one request in this time: anybody can make such tokens."""
 
 
 class ProviderKeys:
@@ -44,6 +37,7 @@ class ProviderKeys:
         self._timer: Timer | None = None
         self._is_fetching = self._is_closed = False
         self._changed_ns = 0
+        self._next_for_tokens_ms = 0.0
         self._is_file = source.endpoint.is_file
         self._refresh_ms = min(source.refresh_ms, FILE_LOOK_MS) if self._is_file else source.refresh_ms
 
@@ -66,7 +60,11 @@ class ProviderKeys:
 
     def missing(self, kid: str | None) -> None:
         """A token names a key that is not there: fetch the keys, unless that was done for this key lately."""
-        if kid is not None and self._missing.should_ask(kid, self._scheduler.monotonic_ms()):
+        now_ms = self._scheduler.monotonic_ms()
+        if kid is None or self._is_fetching or now_ms < self._next_for_tokens_ms:
+            return
+        if self._missing.should_ask(kid, now_ms):
+            self._next_for_tokens_ms = now_ms + FOR_TOKENS_EVERY_MS
             self.refresh()
 
     def refresh(self) -> None:
@@ -112,53 +110,3 @@ class ProviderKeys:
             names = ", ".join(str(key.kid)[:64] for key in keys)
             log.info("keys that sign OAUTHBEARER tokens, from %s: %s", self._source.endpoint.url, names)
         self.keys = keys
-
-
-class TokenChecks:
-    """The checks of tokens of one node. Listeners with the same rules share their keys."""
-
-    def __init__(self, scheduler: Scheduler) -> None:
-        self._scheduler = scheduler
-        self._keys: dict[KeySource, ProviderKeys] = {}
-        self._is_closed = False
-
-    def load(self, sources: set[KeySource]) -> None:
-        """Fetch the keys at all these places. Blocks. Raises StartRefused."""
-        for source in sources:
-            found = ProviderKeys(source, self._scheduler)
-            found.load()
-            self._keys[source] = found
-
-    def start(self) -> None:
-        """Begin to fetch them now and then."""
-        for each in self._keys.values():
-            each.start()
-
-    def close(self) -> None:
-        """Fetch no more."""
-        self._is_closed = True
-        for each in self._keys.values():
-            each.close()
-
-    def of(self, rules: TokenRules) -> Validate:
-        """The check by these rules."""
-        scheduler = self._scheduler
-        if rules.unsecured is not None:
-            unsecured = rules.unsecured
-            return lambda text: unsecured_tokens.validate(text, unsecured, scheduler.now_ms())
-        assert rules.keys is not None
-        provider = self._provider(rules.keys)
-
-        def validate(text: str) -> Token:
-            return signed_tokens.validate(text, provider.keys, rules.claims, scheduler.now_ms(), provider.missing)
-
-        return validate
-
-    def _provider(self, source: KeySource) -> ProviderKeys:
-        found = self._keys.get(source)
-        if found is None:  # its TLS was changed while this node runs
-            found = self._keys[source] = ProviderKeys(source, self._scheduler)
-            if not self._is_closed:
-                found.refresh()
-                found.start()
-        return found

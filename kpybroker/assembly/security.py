@@ -20,7 +20,7 @@ from kpybroker.server.frames import Dispatch
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
     from kpybroker.assembly.logins import FindToken, Logins
-    from kpybroker.assembly.provider_keys import TokenChecks
+    from kpybroker.assembly.token_checks import TokenChecks
 
 
 class Subject(NamedTuple):
@@ -101,7 +101,7 @@ async def fetch_keys(config: BrokerConfig, platform: Platform) -> "TokenChecks |
     rules = [each.tokens for name in with_sasl for each in logins_of(config, name).mechanisms if each.tokens]
     if not rules:
         return None
-    from kpybroker.assembly.provider_keys import TokenChecks
+    from kpybroker.assembly.token_checks import TokenChecks
 
     checks = TokenChecks(platform.scheduler)
     await asyncio.to_thread(checks.load, {each.keys for each in rules if each.keys is not None})

@@ -88,7 +88,8 @@ class AsyncioConnection:
             return
         from kpybroker.client import login
 
-        await asyncio.to_thread(protection.login.prepare)
+        if protection.needs_token:
+            await asyncio.to_thread(protection.fetch_token)
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         try:

@@ -172,7 +172,8 @@ class Connection:
             return
         from kpybroker.client import login
 
-        protection.login.prepare()
+        if protection.needs_token:
+            protection.fetch_token()
         began_s = time.monotonic()
         dialogue = login.dialogue(protection.login, self._conversation, protection.protocol)
         try:

@@ -50,9 +50,6 @@ class Login(NamedTuple):
         """The user, for messages."""
         return f"{'delegation token' if self.by_token else 'user'} {self.user!r}"
 
-    def prepare(self) -> None:
-        """Nothing has to be fetched before a login."""
-
     def __repr__(self) -> str:
         return f"Login({self.mechanism!r}, {self.user!r})"
 

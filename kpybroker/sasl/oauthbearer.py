@@ -25,6 +25,8 @@ _FIRST: Final = re.compile(
 _AUTH: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +(?P<token>[-_~+/.a-zA-Z0-9]+=*)")
 _EXTENSION: Final = re.compile(rf"(?P<key>{_KEY})={_VALUE}")
 _SHOWN_CHARS: Final = 200
+_SAID_CHARS: Final = 1_000
+"""A name of this length is said to the client as it is: its whole text must fit into a response."""
 
 
 class Token(NamedTuple):
@@ -117,8 +119,8 @@ class OAuthBearerServer:
         asked = first.authorization_id
         if asked and asked != token.principal:
             raise AuthenticationFailed(
-                f"Authentication failed: Client requested an authorization id ({asked}) that is different from the "
-                f"token's principal name ({token.principal})",
+                f"Authentication failed: Client requested an authorization id ({asked[:_SAID_CHARS]}) that is "
+                f"different from the token's principal name ({token.principal[:_SAID_CHARS]})",
                 f"the token is of {token.principal[:64]!r}, who asked to be {asked[:64]!r}",
             )
         self.authorization_id = token.principal
