@@ -25,7 +25,7 @@ from targets import KpyBroker
 from waiting import eventually
 
 TOPIC = "tokens"
-BRIEF_S = 3
+BRIEF_S = 6
 WRONG_AUDIENCE = "its audience (aud) is not among sasl.oauthbearer.expected.audience"
 
 
@@ -165,22 +165,12 @@ def test_kafka_python_and_aiokafka_log_in(secured: Secured) -> None:
     assert asyncio.run(send()) == 0
 
 
-@pytest.mark.parametrize(
-    ("claims", "reason"),
-    [
-        ({"aud": "another"}, WRONG_AUDIENCE),
-        ({"iat": 1, "exp": 2}, "it expired "),
-        ({"iss": "x"}, "its issuer (iss) is"),
-    ],
-    ids=["audience", "expired", "issuer"],
-)
-def test_a_token_that_is_refused_is_said_to_confluent_kafka_and_to_the_log(
-    secured: Secured, claims: dict[str, Any], reason: str
-) -> None:
-    said = produce(with_callback(secured, **claims))
-    assert "_AUTHENTICATION" in said
-    assert 'SASL authentication error: {"status":"invalid_token"}' in said
-    eventually(lambda: reason in secured.log() or "more such lines" in secured.log(), "the reason in the log")
+def test_a_token_that_is_refused_is_said_to_confluent_kafka_and_to_the_log(secured: Secured) -> None:
+    for claims in ({"aud": "another"}, {"iat": 1, "exp": 2}, {"iss": "another"}):
+        said = produce(with_callback(secured, **claims))
+        assert "_AUTHENTICATION" in said
+        assert 'SASL authentication error: {"status":"invalid_token"}' in said
+    eventually(lambda: WRONG_AUDIENCE in secured.log(), "the reason of the first one in the log")
 
 
 def test_a_wrong_secret_is_said_by_the_provider(secured: Secured) -> None:
@@ -209,7 +199,7 @@ def test_a_session_is_renewed_with_a_new_token_on_the_same_connection(secured: S
         asked = provider.requests.count(TOKEN)
         producer = Producer({**with_oidc(secured, **further), "error_cb": errors.append})
         began_s = time.monotonic()
-        while time.monotonic() < began_s + 2.5 * BRIEF_S:
+        while time.monotonic() < began_s + 2.2 * BRIEF_S:
             producer.produce(TOPIC, b"x")
             producer.poll(0.05)
         assert producer.flush(10) == 0

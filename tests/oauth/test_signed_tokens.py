@@ -73,6 +73,7 @@ def test_what_is_said_of_a_token_is_cut_and_escaped() -> None:
     assert "\n" not in refused.value.reason
 
 
+@pytest.mark.filterwarnings("ignore::joserfc.errors.SecurityWarning")
 def test_keys_that_are_no_public_keys_for_signatures_are_left_out() -> None:
     short = RSAKey.generate_key(1024)
     secret = OctKey.generate_key(256)
