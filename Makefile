@@ -1,5 +1,5 @@
 # kpybroker, from a fresh checkout. A machine needs Python 3.11 or newer; for the comparison with Apache Kafka and for
-# Spark also a JDK and Maven. Nothing is installed outside .venv, nothing but jars and results is kept in build/.
+# Spark also a JDK and Maven. Nothing is installed outside .venv, but by make kerberos; only jars and results are in build/.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -56,6 +56,18 @@ payments: setup ## transactions, Spark with a checkpoint, exact totals while all
 
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
+
+# Tests of GSSAPI need a KDC and the headers of Kerberos. Without them they are skipped, and say so.
+
+KERBEROS := krb5-kdc krb5-admin-server krb5-user libkrb5-dev kcat libsasl2-modules-gssapi-mit
+
+.PHONY: kerberos
+kerberos: setup ## install what the tests of Kerberos need: Debian's packages (as root, with apt-get), and the extra
+	@if ! { command -v krb5kdc && command -v kadmin.local && command -v krb5-config && command -v kcat; } > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	then echo "Installing $(KERBEROS)"; apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(KERBEROS) > /dev/null; fi; \
+	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
+	else echo "Kerberos is not installed: its tests are skipped"; fi
 
 ## Working on it
 

@@ -53,7 +53,7 @@ class NodeToken:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _new_login(self) -> Login:
+    def _new_login(self, _host: str) -> Login:
         assert self._token is not None, "loaded at the start"
         return Login(NAME, OAuthBearerClient(self._token.text, dict(self._source.extensions)))
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kpybroker.client.bad_property import BadProperty
-from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, OAUTHBEARER, Security
+from kpybroker.client.security import CA_KEY, CERTIFICATE_KEY, KEY_KEY, Security
 
 if TYPE_CHECKING:
     import ssl
@@ -25,18 +25,6 @@ class Protection:
     @property
     def has_tls(self) -> bool:
         return self.security.tls is not None
-
-    @property
-    def needs_token(self) -> bool:
-        """Whether `fetch_token` must be called before each login."""
-        return self.login is not None and self.login.mechanism == OAUTHBEARER
-
-    def fetch_token(self) -> None:
-        """Get a token if there is none, or if it is about to expire. Blocks. Raises NoToken."""
-        from kpybroker.client.token_user import TokenUser
-
-        assert isinstance(self.login, TokenUser)
-        self.login.prepare()
 
     @property
     def has_certificate(self) -> bool:

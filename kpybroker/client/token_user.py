@@ -28,7 +28,9 @@ class NoToken(KafkaError):
 class TokenUser:
     """The source of one user's tokens."""
 
-    mechanism = NAME
+    mechanism: Final = NAME
+    may_block: Final = True
+    to_check: Final = "the reason in the log of the broker"
 
     def __init__(self, source: TokenLogin) -> None:
         self.source = source
@@ -50,19 +52,16 @@ class TokenUser:
 
         return KeptToken(self.source)
 
-    def prepare(self) -> None:
-        """Fetch a token if there is none, or if it is about to expire. Blocks. Raises NoToken."""
+    def exchange(self, _nonce: str, _host: str) -> ClientExchange:
+        """The client's half of one login. Fetches a token if there is none, or if it is about to expire. Blocks. Raises
+        NoToken."""
         from kpybroker.oauth.fetching import FetchFailed
 
         try:
-            self._token.get()
+            token = self._token.get()
         except FetchFailed as error:
             raise NoToken(SASL_AUTHENTICATION_FAILED, f"no token to log in with: {error}") from None
-
-    def exchange(self, nonce: str) -> ClientExchange:
-        """The client's half of one login. `prepare` was called before."""
-        del nonce
-        return OAuthBearerClient(self._token.get().text, dict(self.source.extensions))
+        return OAuthBearerClient(token.text, dict(self.source.extensions))
 
 
 def token_user(said: Mapping[str, str], options: Mapping[str, str]) -> TokenUser:

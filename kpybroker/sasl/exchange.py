@@ -24,18 +24,21 @@ class InvalidCredentials(AuthenticationFailed):
         """The text in a reauthentication."""
 
 
-class CredentialRefused(Exception):
+class CredentialRefused(AuthenticationFailed):
     """A credential that is refused in a challenge: the mechanism lets the client acknowledge it, or offer another one,
-    before the login fails. ``reason`` is for the log, as in AuthenticationFailed."""
+    before the login fails."""
 
     def __init__(self, challenge: bytes, reason: str) -> None:
         super().__init__(reason)
         self.challenge = challenge
-        self.reason = reason
 
 
 class RefusalAcknowledged(AuthenticationFailed):
     """The client has acknowledged a `CredentialRefused`, which is in the log already."""
+
+
+class TryAgain(AuthenticationFailed):
+    """A failed login that may succeed in a moment: the client gets no answer, and connects again by itself."""
 
 
 def _during(what: str, mechanism: str) -> str:
@@ -55,7 +58,7 @@ class ServerExchange(Protocol):
     """The time at which the credential expires, in ms since the epoch; None if it does not."""
 
     def respond(self, message: bytes) -> bytes:
-        """The answer to a message of the client. Raises AuthenticationFailed or CredentialRefused."""
+        """The answer to a message of the client. Raises AuthenticationFailed."""
 
 
 class ClientExchange(Protocol):

@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from kpybroker.testing.hosts import BrokerFailed
     from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
+    from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
 
 __all__ = [
+    "Access",
+    "AsyncAccess",
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
@@ -29,14 +32,19 @@ __all__ = [
     "Member",
     "OidcProvider",
     "Record",
+    "Security",
     "Snapshot",
+    "allow",
     "assert_committed",
     "assert_records",
+    "deny",
     "wait_for_group_stable",
     "wait_for_records",
 ]
 
 _HOMES = {
+    "Access": "security",
+    "AsyncAccess": "security",
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
@@ -46,9 +54,12 @@ _HOMES = {
     "Member": "groups",
     "OidcProvider": "oidc",
     "Record": "records",
+    "Security": "security",
     "Snapshot": "snapshot",
+    "allow": "security",
     "assert_committed": "expectations",
     "assert_records": "expectations",
+    "deny": "security",
     "wait_for_group_stable": "expectations",
     "wait_for_records": "expectations",
 }
