@@ -106,7 +106,7 @@ def test_a_token_that_the_broker_refuses_is_one_line(place: Place, monkeypatch: 
         failed = place.run(*words, stdin=stdin, **place.credentials)
         assert failed.exit_code == 1
         assert "refuses the login of client 'me' by OAUTHBEARER" in failed.output
-        assert "the log of the broker says why" in failed.output
+        assert "check the reason in the log of the broker" in failed.output
 
 
 def test_without_a_source_of_tokens_the_properties_to_set_are_named(place: Place) -> None:

@@ -10,7 +10,6 @@ from kpybroker.config.logins import logins_of
 from kpybroker.config.oauth import HANDLER, KEYS_URL, SECURED_HANDLER, UNSECURED_HANDLER, VALIDATOR, TokenRules
 from kpybroker.oauth import token_login
 from kpybroker.oauth.claims import ClaimRules
-from kpybroker.oauth.token_login import TokenLogin
 from kpybroker.sasl.jaas import OAUTHBEARER_MODULE
 from kpybroker.sasl.unsecured_tokens import UnsecuredRules
 
@@ -123,8 +122,9 @@ def test_a_node_without_the_checks_it_was_asked_for_does_not_start(changes: dict
 
 
 def test_nodes_log_in_with_the_tokens_that_are_configured() -> None:
-    found = between_nodes.brokers(configured(**NODES)).credentials
-    assert isinstance(found, TokenLogin)
+    credentials = between_nodes.brokers(configured(**NODES)).credentials
+    assert isinstance(credentials, between_nodes.TokenCredentials)
+    found = credentials.source
     assert found.endpoint is not None
     assert found.endpoint.url == TOKENS
     assert found.client == token_login.ClientCredentials("node", "hidden-secret")
