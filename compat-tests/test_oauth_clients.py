@@ -25,7 +25,8 @@ from targets import KpyBroker
 from waiting import eventually
 
 TOPIC = "tokens"
-BRIEF_S = 6
+BRIEF_S = 12
+"""Long enough that librdkafka has a new token before it renews a session, also on a busy machine."""
 WRONG_AUDIENCE = "its audience (aud) is not among sasl.oauthbearer.expected.audience"
 
 
@@ -199,14 +200,14 @@ def test_a_session_is_renewed_with_a_new_token_on_the_same_connection(secured: S
         asked = provider.requests.count(TOKEN)
         producer = Producer({**with_oidc(secured, **further), "error_cb": errors.append})
         began_s = time.monotonic()
-        while time.monotonic() < began_s + 2.2 * BRIEF_S:
+        while time.monotonic() < began_s + 1.3 * BRIEF_S:
             producer.produce(TOPIC, b"x")
             producer.poll(0.05)
         assert producer.flush(10) == 0
     finally:
         provider.lifetime_s = 3600
     assert not errors
-    assert provider.requests.count(TOKEN) >= asked + 3
+    assert provider.requests.count(TOKEN) >= asked + 2
     brokers = found[-1]["brokers"].values()
     assert sum(broker["req"].get("SaslHandshake", 0) for broker in brokers) >= 3
     assert all(broker["disconnects"] == 0 for broker in brokers if broker["nodeid"] > 0)
