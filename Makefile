@@ -185,8 +185,13 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
+
+.PHONY: secured
+secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
+	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds
 rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)
