@@ -53,7 +53,6 @@ _PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _AUTHORIZER: Final = "authorizer.class.name"
 _OF_AUTHORIZER: Final = ("super.users", "allow.everyone.if.no.acl.found")
 """The keys that only the authorizer reads; Kafka does not define them."""
-SECURITY_WORK: Final = "authentication, authorization and encryption are not available yet"
 _MISSING_FEATURES: Final = {
     "alter.config.policy.class.name": "policies written in Java cannot be loaded",
     "client.quota.callback.class": "callbacks written in Java cannot be loaded",
@@ -103,8 +102,10 @@ def check_names(originals: Mapping[str, str]) -> None:
         known = base in BROKER_CONFIGS
         if known and is_of_oauthbearer(name, base):
             continue
-        why = SECURITY_WORK if known else "this security setting is not understood; correct or remove it"
-        raise ConfigError(f"{name}: {why}")
+        if base in _HANDLERS:
+            raise ConfigError(f"{name}: callbacks written in Java cannot be loaded; remove it")
+        why = "it cannot be set for one listener" if known else "this security setting is not understood"
+        raise ConfigError(f"{name}: {why}; correct or remove it")
 
 
 def is_of_oauthbearer(name: str, base: str | None) -> bool:
@@ -118,12 +119,12 @@ def check_security(config: "BrokerConfig") -> None:
     """Raise ConfigError if any listener or setting asks for a protection that this broker does not have."""
     for listener in [*config.listeners, *config.advertised_listeners, *config.advertised_controller_listeners]:
         if listener.protocol not in _PROTOCOLS:
-            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; {SECURITY_WORK}")
+            raise ConfigError(f"listeners: {listener} uses {listener.protocol}; known are {', '.join(_PROTOCOLS)}")
     for name in _explicit(config, BROKER_CONFIGS):
         if name in HONOURED or name == _AUTHORIZER:
             continue
         if name.startswith(_SECURITY_PREFIXES) and not name.startswith(_INERT_PREFIXES):
-            raise ConfigError(f"{name}: {SECURITY_WORK}")
+            raise ConfigError(f"{name}: classes written in Java cannot be loaded; remove it")
     _check_tls(config)
     _check_logins(config)
 
