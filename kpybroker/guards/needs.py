@@ -159,6 +159,12 @@ def _on_cluster(operation: Operation) -> Guard:
     def guard(node: GuardedImage, request: Any, call: Call) -> Verdict:
         if may_on_cluster(node, call, operation):
             return None
-        return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED)
+        return refused(request, call, error_codes.CLUSTER_AUTHORIZATION_FAILED, _lacking(call, operation))
 
     return guard
+
+
+def _lacking(call: Call, operation: Operation) -> str:
+    """The reason in Kafka's words. In the brackets Kafka also names threads, connections and buffers."""
+    asked = f"api={api.API_KEYS[call.api_key].name}, principal={call.principal}, clientAddress={call.host}"
+    return f"Request Request({asked}) needs {operation.name} permission."
