@@ -106,6 +106,23 @@ def test_configs_of_a_broker_are_refused_before_they_are_tried(alice: RawClient,
     assert codes == [error_codes.CLUSTER_AUTHORIZATION_FAILED, error_codes.INVALID_REQUEST]
 
 
+def test_a_refusal_on_the_cluster_names_the_permission_that_is_missing(alice: RawClient) -> None:
+    removed = DeleteAclsFilter(
+        resource_type_filter=TOPIC_KIND,
+        resource_name_filter=None,
+        pattern_type_filter=LITERAL,
+        principal_filter=None,
+        host_filter=None,
+        operation=READ,
+        permission_type=ALLOW,
+    )
+    (refused,) = alice.call(DeleteAclsRequest(filters=[removed]), 3).filter_results
+    assert refused.error_code == error_codes.CLUSTER_AUTHORIZATION_FAILED
+    assert refused.error_message == (
+        "Request Request(api=DeleteAcls, principal=User:alice, clientAddress=127.0.0.1) needs ALTER permission."
+    )
+
+
 def enveloped(client: RawClient, principal: bytes, address: bytes) -> Any:
     data = encode_request_header(api.CREATE_TOPICS, 7, 1, "inside") + codec.encode(creation_of("inside"), 7)
     request = EnvelopeRequest(request_data=data, request_principal=principal, client_host_address=address)
