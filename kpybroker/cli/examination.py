@@ -127,7 +127,8 @@ def listeners(client: Client, found: list[Broker]) -> Iterator[Finding]:
 
 def unread(client: Client, http: str | None, way: Way) -> Iterator[Finding]:
     """The pages that were named, by the user or by a broker's config, and could not be read."""
-    is_read, refusals = False, {}
+    refusals: dict[str, None] = {}
+    is_read = False
     for node in client.nodes():
         try:
             address = http or _config_values(client, node.node_id).get(HTTP_CONFIG)
