@@ -1,8 +1,20 @@
 """What a scan reads: ranges of offsets of partitions, and what is wanted of their records. Pure, and can be pickled."""
 
-from typing import NamedTuple
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.scan.columns import PLAIN
+
+if TYPE_CHECKING:
+    from kpybroker.scan.filters import Filter
+
+Spot = tuple[str, int]
+"""A topic and a partition; the client's `Spot` is one."""
+
+
+def shown(spots: Iterable[Spot]) -> str:
+    """Partitions for people."""
+    return ", ".join(f"{topic}-{partition}" for topic, partition in spots)
 
 
 class Range(NamedTuple):
@@ -14,6 +26,11 @@ class Range(NamedTuple):
     partition: int
     start_offset: int
     end_offset: int
+
+    @property
+    def spot(self) -> Spot:
+        """The partition."""
+        return self.topic, self.partition
 
     @property
     def offsets(self) -> int:
@@ -32,3 +49,5 @@ class Wanted(NamedTuple):
     """Whether records of open and aborted transactions are left out (``isolation.level=read_committed``)."""
     fails_on_data_loss: bool = True
     """Whether offsets that are gone end the scan with DataLoss; otherwise it goes on with the next ones."""
+    filter: "Filter | None" = None
+    """The rows that are kept; None for all."""
