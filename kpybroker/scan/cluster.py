@@ -8,10 +8,11 @@ from kpybroker.errors import KafkaError
 from kpybroker.scan import bounds, ranges
 from kpybroker.scan.bounds import Bound, LogRange
 from kpybroker.scan.errors import ScanError
-from kpybroker.scan.fetching import Fetching, after, fetch
+from kpybroker.scan.fetching import Fetching, fetch
 from kpybroker.scan.ranges import Range
 from kpybroker.scan.topics import Assigned, Matching, Subscribed, Topics
 from kpywire import error_codes
+from kpywire.batch import batch_headers
 from kpywire.messages.describe_log_dirs import DescribableLogDirTopic, DescribeLogDirsRequest
 from kpywire.messages.metadata import MetadataResponseTopic
 
@@ -134,8 +135,9 @@ class Cluster:
             answer = self.client.retrying(
                 lambda at=part: fetch(self.client, Spot(*at.spot), at.topic_id, at.start_offset, SAMPLE)  # type: ignore[misc]
             )
-            data = b"" if answer is None else answer.records or b""
-            if (count := after(data, middle, part) - middle) > 0:
-                found[spot] = len(data) / count
+            headers = [header for _, header in batch_headers(b"" if answer is None else answer.records or b"")]
+            if headers:
+                count = headers[-1].next_offset - headers[0].base_offset
+                found[spot] = sum(header.size for header in headers) / max(count, 1)
         mean = sum(found.values()) / len(found) if found else UNKNOWN_BYTES
         return {spot: found.get(spot, mean) for spot in logs}

@@ -53,18 +53,18 @@ class FetchTransport:
                 raise
 
     def _fetched(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
-        offset = part.start_offset
+        first = offset = part.start_offset
         moved_s = time.monotonic()
         while offset < part.end_offset:
             answer = self._client.retrying(lambda at=offset: self._fetch(part, wanted, at))  # type: ignore[misc]
             if answer is None:  # the broker throttles this client
                 continue
             if answer.error_code == error_codes.OFFSET_OUT_OF_RANGE:
-                offset = self._first_offset(part, wanted, offset)
+                first = offset = self._first_offset(part, wanted, offset)
                 continue
             data = answer.records or b""
             if (following := after(data, offset, part)) > offset:
-                yield Piece(data, aborted_in(answer))
+                yield Piece(data, aborted_in(answer), first)
                 offset, moved_s = following, time.monotonic()
             elif _readable_end(answer, wanted) >= part.end_offset:
                 return  # the log has no more batches in the range: they were compacted away

@@ -41,9 +41,15 @@ def _decoded(
 ) -> Iterator[pa.RecordBatch]:
     """The rows, without batches whose records all lie outside of ``times``, in microseconds."""
     place = Place(part.topic, part.partition)
-    decoder = Decoder(place, columns, start_offset=part.start_offset, end_offset=part.end_offset)
+    first = part.start_offset
+    decoder = Decoder(place, columns, start_offset=first, end_offset=part.end_offset)
     try:
         for piece in transport.pieces(part, wanted):
+            if piece.first_offset > first:
+                if decoder.rows:
+                    yield decoder.take()
+                first = piece.first_offset
+                decoder = Decoder(place, columns, start_offset=first, end_offset=part.end_offset)
             for data in (piece.data,) if times == EVERYTHING else _within(piece, times):
                 decoder.add(data, piece.aborted)
                 if decoder.rows >= MOST_ROWS or decoder.held_bytes >= MOST_BYTES:
