@@ -44,6 +44,7 @@ def small_spark(directory: Path, memory: str = "768m", jvm: str = SMALL_JVM) -> 
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
+        "spark.python.authenticate.socketTimeout": "60s",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.shuffle.partitions": "2",

@@ -90,7 +90,7 @@ class Cluster:
         if not times_ms:
             return {}
         asked = {Spot(*spot): time_ms for spot, time_ms in times_ms.items()}
-        return {**self.client.list_offsets(asked, committed_only=self._committed_only)}
+        return dict(self.client.list_offsets(asked, committed_only=self._committed_only).items())
 
     def offset_bytes(
         self, spots: Mapping[ranges.Spot, bytes], logs: Mapping[ranges.Spot, LogRange]

@@ -45,8 +45,8 @@ _KNOWN: Final = frozenset(
         *SUBSCRIPTIONS, "startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp",
         "startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "failondataloss",
         "minpartitions", "maxrecordsperpartition", *_IGNORED_IN_BATCHES, "includeheaders", "columns", "filter",
-        "taskbytes", "transport", "startingoffsetsfromcheckpoint", "groupidprefix", "kafkaconsumer.polltimeoutms",
-        "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
+        "taskbytes", "transport", "pushfilters", "startingoffsetsfromcheckpoint", "groupidprefix",
+        "kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
     )
 )  # fmt: skip
 """All options but those of the client. Some are for Spark's own source alone, and have no effect here."""
@@ -69,6 +69,8 @@ class Options(NamedTuple):
     max_bytes: int | None = None
     max_delay_ms: int = TRIGGER_DELAY_MS
     transport: str = TRANSPORTS[0]
+    takes_filters: bool = False
+    """Whether Spark may push the filters of a query to the reader."""
     poll_timeout_ms: int | None = None
     """How long a task waits for offsets that are not there yet: kafkaConsumer.pollTimeoutMs."""
     checkpoint: str | None = None
@@ -112,6 +114,7 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_bytes=_number(said, "maxBytesPerTrigger"),
         max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
         transport=_word(said, "transport", TRANSPORTS),
+        takes_filters=_flag(said, "pushFilters", default=False),
         poll_timeout_ms=_number(said, "kafkaConsumer.pollTimeoutMs"),
         checkpoint=said.get("startingoffsetsfromcheckpoint"),
         warnings=tuple(f"the option {key} is not known and has no effect" for key in unknown),

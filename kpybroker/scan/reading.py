@@ -6,7 +6,7 @@ from typing import Final
 import pyarrow as pa
 
 from kpybroker.scan.errors import ScanError
-from kpybroker.scan.filters import EVERYTHING, Filter, Interval, columns_of, interval
+from kpybroker.scan.filters import EVERYTHING, Filter, Interval, Literal, columns_of, interval
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.row_filter import kept
 from kpybroker.scan.transport import Piece, Transport
@@ -25,7 +25,7 @@ def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.Recor
     """The rows of a range, in the order of the log. Raises ScanError."""
     if wanted.filter is None:
         return _decoded(transport, part, wanted, wanted.columns)
-    known = {"topic": part.topic, "partition": part.partition}
+    known: dict[str, Literal] = {"topic": part.topic, "partition": part.partition}
     needed = tuple(dict.fromkeys((*wanted.columns, *sorted(columns_of(wanted.filter)))))
     times = interval(wanted.filter, "timestamp", known)
     decoded = _decoded(transport, part, wanted, needed, times)

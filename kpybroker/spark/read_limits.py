@@ -1,10 +1,12 @@
 """The read limits of Spark's streaming sources, which PySpark has since 4.2, and the options that set them before."""
 
 import importlib
-from typing import Any, Final
+from typing import Any, TypeVar
 
 from kpybroker.scan.admission import Limits
 from kpybroker.scan.options import Options
+
+Reader = TypeVar("Reader")
 
 try:
     _limits: Any = importlib.import_module("pyspark.sql.streaming.datasource")
@@ -12,11 +14,11 @@ except ModuleNotFoundError:  # before Spark 4.2
     _limits = None
 
 
-class _Nothing:
-    """The mark of a source that knows ``availableNow``, for a Spark that does not ask for it."""
-
-
-AvailableNow: Final[Any] = _Nothing if _limits is None else _limits.SupportsTriggerAvailableNow
+def knows_available_now(reader: type[Reader]) -> type[Reader]:
+    """Mark a class as one that `prepareForTriggerAvailableNow` may be called of, where Spark asks for that."""
+    if _limits is not None:
+        _limits.SupportsTriggerAvailableNow.register(reader)
+    return reader
 
 
 def limits_of(options: Options, limit: Any) -> Limits:

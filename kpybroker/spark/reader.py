@@ -74,8 +74,12 @@ class PushedReader(Reader):
 
 
 def reader_of(options: Options) -> Reader:
-    """The reader for the process of Spark that asks for it."""
-    return PushedReader(options) if PUSHDOWN_WORKER in sys.modules else Reader(options)
+    """The reader for the process of Spark that asks for it.
+
+    It takes filters only with the option ``pushFilters``: Spark up to 4.3 keeps the filtered plan with the DataFrame,
+    so a later query of the same one that filters nothing would miss rows.
+    """
+    return PushedReader(options) if options.takes_filters and PUSHDOWN_WORKER in sys.modules else Reader(options)
 
 
 def check_there(logs: Mapping[Spot, LogRange], starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:

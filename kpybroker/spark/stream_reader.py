@@ -32,7 +32,7 @@ from kpybroker.scan.stream_offsets import (
     unknown,
 )
 from kpybroker.spark.one_line import one_line
-from kpybroker.spark.read_limits import AvailableNow, default_limit, limits_of
+from kpybroker.spark.read_limits import default_limit, knows_available_now, limits_of
 from kpybroker.spark.task import Task, read
 
 SIZES_AGE_S: Final = 60.0
@@ -42,7 +42,8 @@ BACKWARD_PAUSE_S: Final = 1.0
 """An end that lies before what was read may be that of a broker that has just become leader: it is asked again."""
 
 
-class StreamReader(DataSourceStreamReader, AvailableNow):
+@knows_available_now
+class StreamReader(DataSourceStreamReader):
     """Reads topics as a stream. It lives in a process beside the driver as long as the query runs; tasks have copies
     that are never asked anything but to read."""
 
@@ -57,6 +58,9 @@ class StreamReader(DataSourceStreamReader, AvailableNow):
         self._admitted_s = float("-inf")
         self._sizes: dict[Spot, float] = {}
         self._sized_s = float("-inf")
+
+    def __reduce__(self) -> tuple[type["StreamReader"], tuple[Options]]:
+        return StreamReader, (self._options,)
 
     def initialOffset(self) -> Json:  # noqa: N802 - Spark's name
         """The positions at which a new query begins."""
