@@ -23,7 +23,7 @@ UNKNOWN_BYTES: Final = 1000.0
 
 
 class Cluster:
-    """What a scan asks of a cluster, for its topics."""
+    """The answers of a cluster about the topics of a scan."""
 
     def __init__(self, client: Client, topics: Topics, *, committed_only: bool) -> None:
         self.client = client

@@ -42,7 +42,7 @@ class FetchTransport:
         self._client.close()
 
     def pieces(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
-        """As `Transport` says."""
+        """The batches of a range; see `Transport`."""
         return ahead(self._pieces(part, wanted))
 
     def _pieces(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:

@@ -1,4 +1,4 @@
-"""What a scan reads: ranges of offsets of partitions, and what is wanted of their records. Pure, and can be pickled."""
+"""The ranges of offsets that a scan reads, and its wishes about their records. Pure, and can be pickled."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
@@ -42,7 +42,7 @@ class Range(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """What is wanted of the records in a range."""
+    """The records and columns that are wanted of a range."""
 
     columns: tuple[str, ...] = PLAIN
     committed_only: bool = False

@@ -86,7 +86,7 @@ def unknown(start: Positions, end: Positions) -> set[Spot]:
 
 
 def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iterable[DataLoss]:
-    """What cannot be read any more between two positions."""
+    """The losses between two positions: records that cannot be read any more."""
     again = made_again(start, end)
     gone = sorted(spot for spot in start.offsets if spot not in end.offsets)
     if gone:
@@ -109,7 +109,7 @@ def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iter
 
 
 def ranges(starts: Mapping[Spot, int], end: Positions) -> list[Range]:
-    """What is read between the starts and ``end``."""
+    """The ranges between the starts and ``end``."""
     return [
         Range(topic, end.ids[topic], partition, starts[topic, partition], offset)
         for (topic, partition), offset in sorted(end.offsets.items())

@@ -13,7 +13,7 @@ class Piece(NamedTuple):
 
     data: Buffer
     aborted: Aborted
-    """What is left out of these batches. A transport that keeps one object over several pieces gives it with each."""
+    """The transactions that are left out of these batches. A transport that keeps one object over several pieces gives it with each."""
     first_offset: int = 0
     """Records before it were deleted after the scan was planned, though their batches are still there."""
 

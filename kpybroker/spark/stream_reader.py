@@ -148,7 +148,7 @@ class StreamReader(DataSourceStreamReader):
         return self._cluster
 
     def _ends(self, begun: Positions | None) -> Positions:
-        """Where the partitions end now."""
+        """The present ends of the partitions."""
         for retries in range(BACKWARD_RETRIES, -1, -1):
             ids = self._asked.partitions()
             found = _positions(self._asked.ends(ids), ids)

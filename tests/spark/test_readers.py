@@ -38,7 +38,7 @@ def broker() -> Iterator[Broker]:
 
 
 class Fields:
-    """As much of a StructType as the data source asks for."""
+    """The part of a StructType that the data source uses."""
 
     def __init__(self, columns: tuple[str, ...]) -> None:
         self._columns = columns
@@ -68,7 +68,7 @@ def stream(broker: Broker, **options: Any) -> Any:
 
 
 def values(reader: Any, tasks: Any) -> list[str]:
-    """What the tasks of a plan read, each in a process of its own, so to speak."""
+    """The rows of the tasks of a plan, after both were pickled as on their way to executors."""
     there = cloudpickle.loads(cloudpickle.dumps(reader))
     found = [
         row for task in pickle.loads(pickle.dumps(list(tasks))) for rows in there.read(task) for row in rows.to_pylist()
