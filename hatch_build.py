@@ -183,6 +183,7 @@ MODULES = (
     "kpystorage.time_index",
     "kpystorage.transaction_index",
     "kpywire.batch",
+    "kpywire.columns.walking",
     "kpywire.control_record",
     "kpywire.produce",
     "kpywire.record",

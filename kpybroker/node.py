@@ -49,6 +49,7 @@ from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
+    from kpybroker.http.server import Protection
 
 log = logging.getLogger("kpybroker")
 
@@ -126,7 +127,7 @@ class Node:
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         platform.ways.load_keys(config)
         self.encryption = read_keys(config, platform)
-        await monitoring.listen()
+        await monitoring.listen(self._second_port())
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
@@ -170,17 +171,30 @@ class Node:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)
         monitoring.stage = "catching up with the metadata"
-        server.start(config.controller_listener_names)  # without them the other voters could form no quorum
+        server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
+        server.start(config.controller_listener_names)
         if broker is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
             await self._join(broker)
         server.start()
         monitoring.started()
+
+    def _second_port(self) -> "Protection | None":
+        """The protection of the second port; None if it has none. Raises StartRefused."""
+        if not (self.config["kpybroker.http.users"] or self.config["kpybroker.http.ssl.keystore.location"]):
+            return None
+        from kpybroker.assembly.second_port import protection_of  # not of a plain start
+        from kpybroker.server.complaints import Complaints
+
+        def image() -> MetadataImage | None:
+            return None if self.quorum is None or self.quorum.image.next_offset == 0 else self.quorum.image
+
+        return protection_of(self.config, image, Complaints(self.scheduler))
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Report the progress of recovery, which may take long after a crash."""

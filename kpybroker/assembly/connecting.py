@@ -1,7 +1,9 @@
 """The ways of a node to others: one to brokers, one to controllers, each protected as its listener demands."""
 
 import asyncio
+import logging
 import random
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple
 
 from kpybroker.config import between_nodes
@@ -15,8 +17,10 @@ from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.outgoing import OpenStream, plain_stream
 
 if TYPE_CHECKING:
-    from kpybroker.network.sessions import Account
+    from kpybroker.network.sessions import Account, LoginConnect
     from kpybroker.network.tls_stream import ClientContext
+
+log = logging.getLogger("kpybroker.network")
 
 
 class Ways(NamedTuple):
@@ -31,6 +35,8 @@ class Ways(NamedTuple):
     """Only finds out whether a port accepts connections. Nothing is sent over it, so it needs no protection."""
     contexts: "tuple[ClientContext, ...]" = ()
     """The keys and certificates of the ways with TLS."""
+    logins: "tuple[NodeLogin, ...]" = ()
+    """The ways with a login."""
 
     def load_keys(self, config: BrokerConfig) -> None:
         """Read keys and certificates from their files. Raises StartRefused."""
@@ -47,6 +53,37 @@ class Ways(NamedTuple):
         """Take over a change of the configuration."""
         for context in self.contexts:
             context.reconfigure(config)
+        for login in self.logins:
+            login.reconfigure(config)
+
+
+class NodeLogin:
+    """The login of this node at one kind of nodes, which follows its JAAS config."""
+
+    def __init__(self, dialled: Callable[[BrokerConfig], Dialled], credentials: Credentials) -> None:
+        """``dialled`` finds the kind of nodes in a configuration."""
+        self._dialled = dialled
+        self._credentials = credentials
+        self._account = account_of(credentials)
+        self._connects: list[LoginConnect] = []
+
+    def over(self, scheduler: LoopScheduler, connect: Connect, rng: random.Random) -> Connect:
+        """A way with this login."""
+        from kpybroker.network.sessions import LoginConnect
+
+        self._connects.append(LoginConnect(scheduler, connect, self._account, rng))
+        return self._connects[-1]
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take over another configuration, for the logins that begin from now on."""
+        credentials = self._dialled(config).credentials
+        if credentials is not None and credentials != self._credentials:
+            self._credentials, self._account = credentials, account_of(credentials)
+            for connect in self._connects:
+                connect.account = self._account
+            log.info(
+                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, credentials.user
+            )
 
 
 class _Builder:
@@ -61,6 +98,7 @@ class _Builder:
         self._rng = rng
         self.contexts: dict[str, ClientContext] = {}
         """By the names of their listeners."""
+        self.logins: list[NodeLogin] = []
 
     def timed(self, connect: Connect) -> Connect:
         """A way with the timeouts of ``socket.connection.setup.timeout``."""
@@ -72,7 +110,15 @@ class _Builder:
         """A way without protection."""
         return self.timed(connect_over(self._loop, buffer_bytes))
 
-    def to(self, dialled: Dialled, buffer_bytes: int = -1) -> Connect:
+    def login(self, find: Callable[[BrokerConfig], Dialled]) -> "NodeLogin | None":
+        """The login at a kind of nodes; None if they demand none."""
+        credentials = find(self._config).credentials
+        if credentials is None:
+            return None
+        self.logins.append(NodeLogin(find, credentials))
+        return self.logins[-1]
+
+    def to(self, dialled: Dialled, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
         """The way to a kind of nodes."""
         if dialled.protocol == "PLAINTEXT":
             return self.plain(buffer_bytes)
@@ -84,10 +130,8 @@ class _Builder:
 
             stream = tls_stream(self.contexts.setdefault(dialled.listener, ClientContext(dialled.listener)))
         connect = connect_over(self._loop, buffer_bytes, stream)
-        if dialled.credentials is not None:
-            from kpybroker.network.sessions import LoginConnect
-
-            connect = LoginConnect(self._scheduler, connect, account_of(dialled.credentials), self._rng)
+        if login is not None:
+            connect = login.over(self._scheduler, connect, self._rng)
         return self.timed(PatientConnect(self._scheduler, connect, dialled.listener))
 
 
@@ -104,14 +148,16 @@ def ways_of(
         connect = build.timed(simulated)
         return Ways(connect, connect, build.timed(simulated), connect)
     controllers = between_nodes.controllers(config)
-    to_controllers, probe = build.to(controllers), build.plain()
+    to_controllers = build.to(controllers, build.login(between_nodes.controllers))
     if not config.is_broker:
         to_brokers = to_leaders = to_controllers  # it connects to no brokers
     else:
         brokers = between_nodes.brokers(config)
-        to_brokers = build.to(brokers)
-        to_leaders = build.to(brokers, config.asked("replica.socket.receive.buffer.bytes"))
-    return Ways(to_controllers, to_brokers, to_leaders, probe, tuple(build.contexts.values()))
+        login = build.login(between_nodes.brokers)
+        to_brokers = build.to(brokers, login)
+        to_leaders = build.to(brokers, login, config.asked("replica.socket.receive.buffer.bytes"))
+    contexts, logins = tuple(build.contexts.values()), tuple(build.logins)
+    return Ways(to_controllers, to_brokers, to_leaders, build.plain(), contexts, logins)
 
 
 def account_of(credentials: Credentials) -> "Account":

@@ -44,6 +44,17 @@ class Security(NamedTuple):
         if self.authorizer is not None:
             self.authorizer.awaits_acls = False
 
+    def starts_early(self, config: BrokerConfig) -> frozenset[str]:
+        """The listeners that are served before everything committed is known, since the quorum needs them.
+
+        With an authorizer these are the ``early.start.listeners``: by default those of controllers.
+        """
+        of_controllers = frozenset(config.controller_listener_names)
+        named = config["early.start.listeners"]
+        if self.authorizer is None or named is None:
+            return of_controllers
+        return of_controllers & frozenset(named)
+
     def forwarding(self, config: BrokerConfig, image: MetadataImage) -> Forwarding:
         """The treatment of requests that the broker forwards to the controller."""
         authorizer = self.authorizer

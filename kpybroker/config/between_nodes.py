@@ -75,6 +75,26 @@ def check(config: "BrokerConfig") -> None:
     controllers(config)
 
 
+def warnings(config: "BrokerConfig") -> list[str]:
+    """Sentences about settings with which a quorum of several voters cannot begin, as on Apache Kafka."""
+    if not config.is_controller or len(config.quorum_voters) == 1 or config.standalone:
+        return []
+    found = []
+    mechanism, listener = config[CONTROLLERS_MECHANISM], next(iter(config.controller_listener_names), "")
+    if _has_login(config.listener_protocols.get(listener, "")) and mechanism.startswith("SCRAM-"):
+        found.append(
+            f"{CONTROLLERS_MECHANISM}={mechanism}: voters know no user before a leader is elected, so they elect none "
+            "if all of them start at once; use PLAIN, or SSL with client certificates"
+        )
+    early = config["early.start.listeners"]
+    if config["authorizer.class.name"] and early is not None and listener not in early:
+        found.append(
+            f"early.start.listeners lacks {listener}: it is closed until the ACLs are loaded, which takes a leader, so "
+            "voters elect none if all of them start at once"
+        )
+    return found
+
+
 def _has_login(protocol: str) -> bool:
     return protocol.startswith("SASL_")
 

@@ -217,4 +217,8 @@ def _without_effect(config: "BrokerConfig") -> list[str]:
     if has_sasl and config.is_set("sasl.jaas.config"):
         used = "listener.name.LISTENER.MECHANISM.sasl.jaas.config, in lower case"
         warnings.append(f"sasl.jaas.config without a listener and a mechanism is ignored; a server reads {used}")
+    if has_sasl or config["authorizer.class.name"]:
+        from kpybroker.config import between_nodes
+
+        warnings += between_nodes.warnings(config)
     return [*warnings, f"without effect yet: {', '.join(yet)}"] if yet else warnings

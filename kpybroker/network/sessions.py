@@ -37,16 +37,19 @@ class Account:
 
 
 class LoginConnect:
-    """A `Connect` that adds the login to another one."""
+    """A `Connect` that adds the login to another one.
+
+    ``account`` may be replaced: the next logins use another one.
+    """
 
     def __init__(self, scheduler: Scheduler, connect: Connect, account: Account, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._connect = connect
-        self._account = account
+        self.account = account
         self._rng = rng
 
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, self._account, self._rng, (opened, taken, lost))
+        session = _Session(self._scheduler, lambda: self.account, self._rng, (opened, taken, lost))
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 
@@ -57,13 +60,15 @@ class _Session:
     def __init__(
         self,
         scheduler: Scheduler,
-        account: Account,
+        present: Callable[[], Account],
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
         self.link: Link | None = None
         self._scheduler = scheduler
-        self._account = account
+        self._present = present
+        """Returns the account of the node at present."""
+        self._account = present()
         self._rng = rng
         self._user_opened, self._user_taken, self._user_lost = user
         self._login: Login | None = None
@@ -76,6 +81,10 @@ class _Session:
         self._held: list[bytes] = []
         """The frames that are sent after the login."""
         self._outstanding = 0
+        self._is_stepping = False
+        """Whether a thread works on an answer to the login."""
+        self._lost: str | None = None
+        """The reason for which the link was lost meanwhile."""
         self._is_closed = False
 
     # The user's side.
@@ -111,6 +120,7 @@ class _Session:
             self._log_in_again()
         elif self._account.mechanism in SLOW_MECHANISMS:
             answer = bytes(frame)
+            self._is_stepping = True
             self._scheduler.submit_urgent(
                 lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error)
             )
@@ -118,7 +128,10 @@ class _Session:
             self._stepped(login, _step(login, frame), None)
 
     def lost(self, reason: str) -> None:
-        """The connection is gone. If that ends a login, the reason says so."""
+        """The connection is gone. If that ends a login, the reason says so. The last answer may still say more."""
+        if self._is_stepping:
+            self._lost = reason
+            return
         if self._login is not None and not self._is_closed and not isinstance(reason, Unprotected):
             hint = "" if self._login.is_answered else "; is its listener one with SASL?"
             reason = self._failed(f"{reason}{hint}")
@@ -127,10 +140,13 @@ class _Session:
     # The login.
 
     def _stepped(self, login: Login, step: bytes | LoginFailed | None, error: BaseException | None) -> None:
+        self._is_stepping = False
         if self._is_closed or self._login is not login:
             return
         if error is not None or isinstance(step, LoginFailed):
             self._end(self._failed(str(step) if error is None else f"a defect: {error!r}"))
+        elif self._lost is not None:
+            self.lost(self._lost)
         elif step is not None:
             self._send(step)
         else:
@@ -157,6 +173,9 @@ class _Session:
         if not self._is_due or self._outstanding > 0 or self._is_closed or self._before is None:
             return
         self._is_due = False
+        present = self._present()
+        if present.user == self._account.user:  # a connection never changes its user
+            self._account = present
         login = self._login = self._account.new_login()
         try:
             self._send(login.begin_again(self._before))

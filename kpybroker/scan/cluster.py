@@ -36,6 +36,7 @@ class Cluster:
         return self.client.retrying(self._partitions)
 
     def _partitions(self) -> dict[ranges.Spot, bytes]:
+        self.client.forget()  # later requests have to know the same partitions
         match self._topics:
             case Subscribed(names):
                 found = self.client.topics(names)

@@ -9,7 +9,7 @@ class BadOption(ScanError):
     """An option of a scan is wrong, or contradicts another one."""
 
 
-class DataLoss(ScanError):
+class OffsetsLost(ScanError):
     """Offsets that were to be read are gone: by retention or DeleteRecords, or the topic was deleted.
 
     ``condition`` is the name of Spark's error condition below KAFKA_DATA_LOSS.
@@ -23,5 +23,5 @@ class DataLoss(ScanError):
         self.condition = condition
         self.reason = reason
 
-    def __reduce__(self) -> tuple[type["DataLoss"], tuple[str, str]]:
-        return DataLoss, (self.condition, self.reason)
+    def __reduce__(self) -> tuple[type["OffsetsLost"], tuple[str, str]]:
+        return OffsetsLost, (self.condition, self.reason)

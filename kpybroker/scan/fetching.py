@@ -5,9 +5,10 @@ from collections.abc import Generator
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, READ_COMMITTED, Client, Spot, raise_for
+from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpybroker.scan.ahead import ahead
-from kpybroker.scan.errors import DataLoss, ScanError
+from kpybroker.scan.errors import OffsetsLost, ScanError
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.transport import Piece
 from kpywire import error_codes
@@ -48,7 +49,7 @@ class FetchTransport:
     def _pieces(self, part: Range, wanted: Wanted) -> Generator[Piece, None, None]:
         try:
             yield from self._fetched(part, wanted)
-        except DataLoss:
+        except OffsetsLost:
             if wanted.fails_on_data_loss:
                 raise
 
@@ -73,23 +74,25 @@ class FetchTransport:
 
     def _fetch(self, part: Range, wanted: Wanted, offset: int) -> PartitionData | None:
         spot = Spot(part.topic, part.partition)
-        known = self._client.topic(part.topic).topic_id
-        if known != part.topic_id:
-            raise DataLoss(
-                "COULD_NOT_READ_OFFSET_RANGE",
-                f"{part}: topic {part.topic} was deleted and created again since the scan was planned.",
-            )
-        return fetch(self._client, spot, part.topic_id, offset, self._fetching, committed_only=wanted.committed_only)
+        try:
+            if self._client.topic(part.topic).topic_id != part.topic_id:
+                text = f"{part}: topic {part.topic} was deleted and created again since the scan was planned."
+                raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)
+            committed_only = wanted.committed_only
+            return fetch(self._client, spot, part.topic_id, offset, self._fetching, committed_only=committed_only)
+        except Unreachable as error:
+            # Whoever planned the scan has reached the cluster, so it is worth waiting for.
+            raise KafkaError(error_codes.NETWORK_EXCEPTION, str(error)) from None
 
     def _first_offset(self, part: Range, wanted: Wanted, offset: int) -> int:
-        """The offset to go on from where ``offset`` is gone. Raises DataLoss."""
+        """The offset to go on from where ``offset`` is gone. Raises OffsetsLost."""
         spot = Spot(part.topic, part.partition)
         first: int = self._client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
         if first <= offset:
             text = f"{part}: the log of {spot} begins at {first} and ends before offset {offset}."
-            raise DataLoss("COULD_NOT_READ_OFFSET_RANGE", text)
+            raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)
         if wanted.fails_on_data_loss:
-            raise DataLoss("START_OFFSET_RESET", f"{part}: offset {offset} is gone, the log begins at {first}.")
+            raise OffsetsLost("START_OFFSET_RESET", f"{part}: offset {offset} is gone, the log begins at {first}.")
         return first
 
 
@@ -145,4 +148,4 @@ def _overdue(part: Range, wanted: Wanted, answer: PartitionData, offset: int) ->
         return KafkaError(
             error_codes.REQUEST_TIMED_OUT, f"{part}: offset {offset} belongs to a transaction that stays open"
         )
-    return DataLoss("COULD_NOT_READ_OFFSET_RANGE", f"{part}: the log ends at {end}, and nothing more comes.")
+    return OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", f"{part}: the log ends at {end}, and nothing more comes.")

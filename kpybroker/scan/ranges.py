@@ -48,6 +48,6 @@ class Wanted(NamedTuple):
     committed_only: bool = False
     """Whether records of open and aborted transactions are left out (``isolation.level=read_committed``)."""
     fails_on_data_loss: bool = True
-    """Whether offsets that are gone end the scan with DataLoss; otherwise it goes on with the next ones."""
+    """Whether offsets that are gone end the scan with OffsetsLost; otherwise it goes on with the next ones."""
     filter: "Filter | None" = None
     """The rows that are kept; None for all."""

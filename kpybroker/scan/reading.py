@@ -9,15 +9,11 @@ from kpybroker.scan.errors import ScanError
 from kpybroker.scan.filters import EVERYTHING, Filter, Interval, Literal, columns_of, interval
 from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.row_filter import kept
-from kpybroker.scan.transport import Piece, Transport
-from kpywire.batch import LOG_APPEND_TIME, BatchHeader, batch_headers
-from kpywire.columns.decoder import Decoder, Place
+from kpybroker.scan.transport import Transport
+from kpywire.batch import LOG_APPEND_TIME, BatchHeader
+from kpywire.columns.decoder import MOST_BYTES, MOST_ROWS, Decoder, Place
 from kpywire.errors import Malformed
-from kpywire.varint import Buffer
 
-MOST_ROWS: Final = 32_768
-MOST_BYTES: Final = 24 * 1024 * 1024
-"""A record batch is handed on when it has this many rows or bytes."""
 MICROSECONDS: Final = 1000
 
 
@@ -40,40 +36,30 @@ def _decoded(
     transport: Transport, part: Range, wanted: Wanted, columns: tuple[str, ...], times: Interval = EVERYTHING
 ) -> Iterator[pa.RecordBatch]:
     """The rows, without batches whose records all lie outside of ``times``, in microseconds."""
-    place = Place(part.topic, part.partition)
+
+    def decoder_from(start_offset: int) -> Decoder:
+        return Decoder(
+            Place(part.topic, part.partition),
+            columns,
+            start_offset=start_offset,
+            end_offset=part.end_offset,
+            admits=lambda header: not _misses(header, times),
+        )
+
     first = part.start_offset
-    decoder = Decoder(place, columns, start_offset=first, end_offset=part.end_offset)
+    decoder = decoder_from(first)
     try:
         for piece in transport.pieces(part, wanted):
             if piece.first_offset > first:
-                if decoder.rows:
-                    yield decoder.take()
+                yield from decoder.take()
                 first = piece.first_offset
-                decoder = Decoder(place, columns, start_offset=first, end_offset=part.end_offset)
-            for data in (piece.data,) if times == EVERYTHING else _within(piece, times):
-                decoder.add(data, piece.aborted)
-                if decoder.rows >= MOST_ROWS or decoder.held_bytes >= MOST_BYTES:
-                    yield decoder.take()
+                decoder = decoder_from(first)
+            yield from decoder.decode(piece.data, piece.aborted)
             if decoder.next_offset >= part.end_offset:
                 break
+        yield from decoder.take()
     except Malformed as error:
         raise ScanError(f"{part}: {error}") from None
-    if decoder.rows:
-        yield decoder.take()
-
-
-def _within(piece: Piece, times: Interval) -> Iterator[Buffer]:
-    """The stretches of a piece that may have records in ``times``. Control batches stay: they end transactions."""
-    view = memoryview(piece.data)
-    begin = end = 0
-    for position, header in batch_headers(view):
-        if not header.is_control and _misses(header, times):
-            if begin < position:
-                yield view[begin:position]
-            begin = position + header.size
-        end = position + header.size
-    if begin < end:
-        yield view[begin:end]
 
 
 def _misses(header: BatchHeader, times: Interval) -> bool:

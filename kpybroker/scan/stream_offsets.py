@@ -8,7 +8,7 @@ import base64
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, NamedTuple
 
-from kpybroker.scan.errors import DataLoss, ScanError
+from kpybroker.scan.errors import OffsetsLost, ScanError
 from kpybroker.scan.ranges import Range, Spot, shown
 
 IDS: Final = "topic ids"
@@ -85,27 +85,27 @@ def unknown(start: Positions, end: Positions) -> set[Spot]:
     return {spot for spot in end.offsets if spot not in start.offsets or spot[0] in again}
 
 
-def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iterable[DataLoss]:
+def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iterable[OffsetsLost]:
     """The losses between two positions: records that cannot be read any more."""
     again = made_again(start, end)
     gone = sorted(spot for spot in start.offsets if spot not in end.offsets)
     if gone:
-        yield DataLoss("PARTITIONS_DELETED", f"Partitions {shown(gone)} have been deleted.")
+        yield OffsetsLost("PARTITIONS_DELETED", f"Partitions {shown(gone)} have been deleted.")
     for spot, offset in sorted(start.offsets.items()):
         now = end.offsets.get(spot, offset)
         if spot[0] in again:
-            yield DataLoss(
+            yield OffsetsLost(
                 "PARTITION_OFFSET_CHANGED",
                 f"Topic {spot[0]} was deleted and created again: partition {shown([spot])} offset was changed from "
                 f"{offset} to {now}.",
             )
         elif now < offset:
             text = f"Partition {shown([spot])} offset was changed from {offset} to {now}."
-            yield DataLoss("PARTITION_OFFSET_CHANGED", text)
+            yield OffsetsLost("PARTITION_OFFSET_CHANGED", text)
     for spot in sorted(end.offsets):
         if spot not in start.offsets and firsts.get(spot, 0) > 0:
             text = f"Added partition {shown([spot])} starts from {firsts[spot]} instead of 0."
-            yield DataLoss("ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO", text)
+            yield OffsetsLost("ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO", text)
 
 
 def ranges(starts: Mapping[Spot, int], end: Positions) -> list[Range]:

@@ -13,7 +13,7 @@ class Piece(NamedTuple):
 
     data: Buffer
     aborted: Aborted
-    """The transactions that are left out of these batches. A transport that keeps one object over several pieces gives it with each."""
+    """The transactions that are left out of these batches. Several pieces may share the object."""
     first_offset: int = 0
     """Records before it were deleted after the scan was planned, though their batches are still there."""
 
@@ -25,7 +25,7 @@ class Transport(Protocol):
         """The batches from the one that holds the start of ``part`` on, at least up to its end.
 
         Raises:
-            DataLoss: offsets are gone, or the topic is another one, and ``wanted.fails_on_data_loss`` is set.
+            OffsetsLost: offsets are gone, or the topic is another one, and ``wanted.fails_on_data_loss`` is set.
             ScanError: the records cannot be had.
         """
 

@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from kpybroker.scan.bounds import LogRange
 from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.connecting import cluster_of
-from kpybroker.scan.errors import DataLoss
+from kpybroker.scan.errors import OffsetsLost
 from kpybroker.scan.filters import all_of
 from kpybroker.scan.options import Options
 from kpybroker.scan.planning import Sizes, tasks
@@ -83,12 +83,12 @@ def reader_of(options: Options) -> Reader:
 
 
 def check_there(logs: Mapping[Spot, LogRange], starts: Mapping[Spot, int], ends: Mapping[Spot, int]) -> None:
-    """Raise DataLoss if offsets that are asked for are not in the logs."""
+    """Raise OffsetsLost if offsets that are asked for are not in the logs."""
     for spot, log in sorted(logs.items()):
         name = shown([spot])
         if starts[spot] < min(log.start, ends[spot]):
             text = f"{name}: offset {starts[spot]} is gone, the log begins at {log.start}."
-            raise DataLoss("START_OFFSET_RESET", text)
+            raise OffsetsLost("START_OFFSET_RESET", text)
         if ends[spot] > max(log.end, starts[spot]):
             text = f"{name}: offset {ends[spot] - 1} is not there, the log ends at {log.end}."
-            raise DataLoss("COULD_NOT_READ_OFFSET_RANGE", text)
+            raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)

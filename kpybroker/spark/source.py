@@ -12,7 +12,7 @@ from kpybroker.spark.one_line import one_line, warn
 from kpybroker.spark.schema import ddl
 
 
-class KpybrokerDataSource(DataSource):
+class KpybrokerSource(DataSource):
     """``spark.read.format("kpybroker")`` and ``spark.readStream.format("kpybroker")``."""
 
     @classmethod

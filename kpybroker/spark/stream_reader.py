@@ -15,7 +15,7 @@ from kpybroker.scan.admission import Limits, admitted, is_due
 from kpybroker.scan.checkpoint import offsets_in
 from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.connecting import cluster_of
-from kpybroker.scan.errors import DataLoss
+from kpybroker.scan.errors import OffsetsLost
 from kpybroker.scan.options import Options
 from kpybroker.scan.planning import Sizes, tasks
 from kpybroker.scan.pruning import pruned
@@ -172,9 +172,9 @@ class StreamReader(DataSourceStreamReader):
         return latest._replace(offsets=admitted(starts, latest.offsets, limits, sizes))
 
     def _check(self, begun: Positions, ended: Positions, firsts: Mapping[Spot, int]) -> None:
-        """Raise DataLoss for what cannot be read between two positions, unless that is allowed."""
+        """Raise OffsetsLost for what cannot be read between two positions, unless that is allowed."""
         if self._options.wanted.fails_on_data_loss:
-            loss: DataLoss | None = next(iter(losses(begun, ended, firsts)), None)
+            loss: OffsetsLost | None = next(iter(losses(begun, ended, firsts)), None)
             if loss is not None:
                 raise loss
 

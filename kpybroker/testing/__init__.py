@@ -16,9 +16,12 @@ if TYPE_CHECKING:
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
     from kpybroker.testing.records import Record
+    from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
 
 __all__ = [
+    "Access",
+    "AsyncAccess",
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
@@ -27,14 +30,19 @@ __all__ = [
     "KafkaContainer",
     "Member",
     "Record",
+    "Security",
     "Snapshot",
+    "allow",
     "assert_committed",
     "assert_records",
+    "deny",
     "wait_for_group_stable",
     "wait_for_records",
 ]
 
 _HOMES = {
+    "Access": "security",
+    "AsyncAccess": "security",
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
@@ -43,9 +51,12 @@ _HOMES = {
     "KafkaContainer": "container",
     "Member": "groups",
     "Record": "records",
+    "Security": "security",
     "Snapshot": "snapshot",
+    "allow": "security",
     "assert_committed": "expectations",
     "assert_records": "expectations",
+    "deny": "security",
     "wait_for_group_stable": "expectations",
     "wait_for_records": "expectations",
 }

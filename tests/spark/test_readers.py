@@ -14,9 +14,9 @@ from pyspark import cloudpickle
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
-from kpybroker.scan.errors import BadOption, DataLoss, ScanError
+from kpybroker.scan.errors import BadOption, OffsetsLost, ScanError
 from kpybroker.scan.filter_text import parse_filter
-from kpybroker.spark import KpybrokerDataSource, one_line
+from kpybroker.spark import KpybrokerSource, one_line
 from kpybroker.spark.pushdown import filter_of
 from kpybroker.spark.read_limits import default_limit
 from kpybroker.spark.reader import PUSHDOWN_WORKER, PushedReader, Reader
@@ -50,9 +50,9 @@ class Fields:
 PLAIN: Any = Fields(tuple(TYPES)[:-1])
 
 
-def source(broker: Broker, **options: Any) -> KpybrokerDataSource:
+def source(broker: Broker, **options: Any) -> KpybrokerSource:
     said = {"kafka.bootstrap.servers": broker.bootstrap_servers, "kafka.default.api.timeout.ms": "3000"}
-    return KpybrokerDataSource(said | {key: str(value) for key, value in options.items() if value is not None})
+    return KpybrokerSource(said | {key: str(value) for key, value in options.items() if value is not None})
 
 
 def batch(broker: Broker, **options: Any) -> Reader:
@@ -87,16 +87,16 @@ def named(first: int, last: int, spot: str = "t-0") -> list[str]:
 def test_the_schema_is_that_of_sparks_source() -> None:
     said = {"kafka.bootstrap.servers": "h:1", "subscribe": "t"}
     plain = "key binary, value binary, topic string, partition int, offset long, timestamp timestamp, timestampType int"
-    assert KpybrokerDataSource(said).schema() == plain
-    headers = KpybrokerDataSource(said | {"includeHeaders": "true"}).schema()
+    assert KpybrokerSource(said).schema() == plain
+    headers = KpybrokerSource(said | {"includeHeaders": "true"}).schema()
     assert headers == plain + ", headers array<struct<key: string, value: binary>>"
-    assert KpybrokerDataSource(said | {"columns": "offset,value"}).schema() == ddl(["offset", "value"])
+    assert KpybrokerSource(said | {"columns": "offset,value"}).schema() == ddl(["offset", "value"])
 
 
 def test_it_is_found_by_its_name() -> None:
     from pyspark_kpybroker import DefaultSource
 
-    assert DefaultSource is KpybrokerDataSource
+    assert DefaultSource is KpybrokerSource
     assert DefaultSource.name() == "kpybroker"
 
 
@@ -108,7 +108,7 @@ def test_a_schema_of_the_users_own_is_refused(broker: Broker) -> None:
 def test_an_error_for_people_ends_the_process_without_a_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(one_line.HIDE)
     with pytest.raises(BadOption):
-        KpybrokerDataSource({}).schema()
+        KpybrokerSource({}).schema()
     import os
 
     assert os.environ[one_line.HIDE] == "1"
@@ -148,11 +148,11 @@ def test_offsets_outside_of_the_log_are_data_loss_for_a_batch(broker: Broker) ->
     with Client(broker.bootstrap_servers) as client:
         delete_records(client, {Spot("t", 0): 8})
     asked = {"startingOffsets": '{"t":{"0":3}}'}
-    with pytest.raises(DataLoss, match="t-0: offset 3 is gone, the log begins at 8"):
+    with pytest.raises(OffsetsLost, match="t-0: offset 3 is gone, the log begins at 8"):
         batch(broker, **asked).partitions()
     lenient = batch(broker, **asked, failOnDataLoss="false")
     assert values(lenient, lenient.partitions()) == named(8, 20)
-    with pytest.raises(DataLoss, match="t-0: offset 29 is not there, the log ends at 20"):
+    with pytest.raises(OffsetsLost, match="t-0: offset 29 is not there, the log ends at 20"):
         batch(broker, endingOffsets='{"t":{"0":30}}').partitions()
     empty = batch(broker, startingOffsets='{"t":{"0":25}}', endingOffsets='{"t":{"0":-1}}')
     assert empty.partitions() == []
@@ -274,7 +274,7 @@ def test_new_topics_are_read_from_their_beginning_and_deleted_ones_are_data_loss
     second = reader.latestOffset()
     assert values(reader, reader.partitions(first, second)) == named(0, 2, "u-0")
     broker.delete_topic("u")
-    with pytest.raises(DataLoss, match="Partitions u-0 have been deleted"):
+    with pytest.raises(OffsetsLost, match="Partitions u-0 have been deleted"):
         reader.latestOffset()
     lenient = stream(broker, subscribe=None, subscribePattern="t|u", failOnDataLoss="false")
     lenient.partitions(second, second)
@@ -289,14 +289,14 @@ def test_a_topic_made_again_is_data_loss_or_read_from_its_start(broker: Broker) 
     broker.delete_topic("t")
     broker.produce("t", *numbers(100, 110))
     with pytest.raises(
-        DataLoss, match="Topic t was deleted and created again: partition t-0 offset was changed from 3"
+        OffsetsLost, match="Topic t was deleted and created again: partition t-0 offset was changed from 3"
     ):
         reader.latestOffset()
     lenient = stream(broker, failOnDataLoss="false")
     lenient.partitions(first, first)
     second = lenient.latestOffset()
     assert values(lenient, lenient.partitions(first, second)) == named(100, 110)
-    with pytest.raises(DataLoss):
+    with pytest.raises(OffsetsLost):
         stream(broker).partitions(first, second)
 
 
@@ -308,7 +308,7 @@ def test_records_deleted_before_they_were_read_are_left_out_where_that_is_allowe
         delete_records(client, {Spot("t", 0): 8})
     assert values(reader, reader.partitions(start, end)) == named(8, 20)
     strict = stream(broker)
-    with pytest.raises(DataLoss, match="offset 0 is gone"):
+    with pytest.raises(OffsetsLost, match="offset 0 is gone"):
         values(strict, strict.partitions(start, end))
 
 
