@@ -12,6 +12,7 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from kpybroker.scan.containing import containing
 from kpybroker.scan.filters import (
     OPERATORS,
     AllOf,
@@ -121,8 +122,7 @@ def _possible(condition: Compare | OneOf | Like | IsNull, column: pa.Array) -> p
     texts = [value for value in values if isinstance(value, str) and value.isprintable() and '"' not in value]
     if len(texts) < len(values) or len(texts) > 8 or any("\\" in text for text in texts):
         return None
-    found = [pc.match_substring(column, text) for text in (*texts, "\\")]
-    return pc.fill_null(reduce(pc.or_, found), fill_value=False)
+    return containing(column, [text.encode() for text in (*texts, "\\")])
 
 
 def _test(condition: Compare | OneOf | Like | IsNull) -> Callable[[bytes | None], bool | None]:

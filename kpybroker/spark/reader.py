@@ -56,7 +56,8 @@ class Reader(DataSourceReader):
         parts = pruned(parts, condition)
         parts = from_times(parts, cluster.at_times(earliest_times_ms(parts, condition)))
         sizes = Sizes(options.task_bytes, options.min_partitions, options.max_records_per_partition)
-        return [Task(each) for each in tasks(parts, cluster.offset_bytes(ids, logs), sizes)]
+        read_logs = {part.spot: logs[part.spot] for part in parts}
+        return [Task(each) for each in tasks(parts, cluster.offset_bytes(ids, read_logs), sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._wanted)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kpybroker.scan.containing import containing
 from kpybroker.scan.errors import BadOption
 from kpybroker.scan.filter_text import parse_filter
 from kpybroker.scan.filters import (
@@ -213,6 +214,18 @@ def test_columns_are_filtered_as_rows_one_by_one(condition: Filter, records: lis
     expected = [number for number, record in enumerate(records) if truth(condition, record) is True]
     rows = rows_of(records).append_column("number", pa.array(range(len(records)), pa.int64()))
     assert kept(condition, rows).column("number").to_pylist() == expected
+
+
+BYTES = st.lists(st.none() | st.binary(max_size=6) | st.text("ab", max_size=8).map(str.encode), max_size=12)
+
+
+@given(BYTES, st.text("ab", min_size=1, max_size=3), st.integers(0, 3), st.integers(0, 3))
+def test_one_search_finds_the_rows_that_contain_a_text(
+    rows: list[bytes | None], text: str, first: int, left: int
+) -> None:
+    column = pa.array(rows, pa.binary()).slice(first, max(len(rows) - first - left, 0))
+    expected = [row is not None and (text.encode() in row or b"\\" in row) for row in column.to_pylist()]
+    assert containing(column, [text.encode(), b"\\"]).to_pylist() == expected
 
 
 @given(FILTERS, RECORDS)
