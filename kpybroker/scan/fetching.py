@@ -81,7 +81,7 @@ class FetchTransport:
             committed_only = wanted.committed_only
             return fetch(self._client, spot, part.topic_id, offset, self._fetching, committed_only=committed_only)
         except Unreachable as error:
-            # Whoever planned the scan has reached the cluster, so it is worth waiting for.
+            # The planner of the scan has reached the cluster, so it is worth waiting for.
             raise KafkaError(error_codes.NETWORK_EXCEPTION, str(error)) from None
 
     def _first_offset(self, part: Range, wanted: Wanted, offset: int) -> int:

@@ -9,7 +9,8 @@ from typing import Any, cast
 import pytest
 from click.testing import CliRunner, Result
 
-from kpybroker.cli import client_settings, consume, main, produce
+from kpybroker.cli import consume, main, produce
+from kpybroker.client import properties
 from kpybroker.cli.contact import Contact, mute
 from kpybroker.cli.delivering import Delivering
 from kpybroker.cli.intake import Intake, Lines
@@ -121,7 +122,7 @@ def test_idempotence_is_what_acks_allow() -> None:
 
 
 def test_every_property_is_used_by_the_commands_that_take_it() -> None:
-    shared = inspect.getsource(client_settings)
+    shared = inspect.getsource(properties)
     sources = {PRODUCE: shared + inspect.getsource(produce), CONSUME: shared + inspect.getsource(consume)}
     sources[ADMIN] = shared
     for each in PROPERTIES:
