@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
@@ -155,6 +156,10 @@ class Node:
             )
             follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))
+            if monitoring.port is not None:
+                leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
+                monitoring.serve(leases.routes)
+                platform.ends.callback(leases.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)

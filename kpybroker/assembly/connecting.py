@@ -3,11 +3,11 @@
 import asyncio
 import logging
 import random
-from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled
+from kpybroker.config.between_nodes import Credentials, Dialled, KerberosCredentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.network.peer import Connect
@@ -60,10 +60,12 @@ class Ways(NamedTuple):
 class NodeLogin:
     """The login of this node at one kind of nodes, which follows its JAAS config."""
 
-    def __init__(self, dialled: Callable[[BrokerConfig], Dialled], credentials: Credentials) -> None:
+    def __init__(
+        self, dialled: Callable[[BrokerConfig], Dialled], credentials: Credentials | KerberosCredentials
+    ) -> None:
         """``dialled`` finds the kind of nodes in a configuration."""
         self._dialled = dialled
-        self._credentials = credentials
+        self._credentials: Credentials | KerberosCredentials = credentials
         self._account = account_of(credentials)
         self._connects: list[LoginConnect] = []
 
@@ -82,7 +84,7 @@ class NodeLogin:
             for connect in self._connects:
                 connect.account = self._account
             log.info(
-                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, credentials.user
+                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, self._account.user
             )
 
 
@@ -160,23 +162,56 @@ def ways_of(
     return Ways(to_controllers, to_brokers, to_leaders, build.plain(), contexts, logins)
 
 
-def account_of(credentials: Credentials) -> "Account":
+def account_of(credentials: Credentials | KerberosCredentials) -> "Account":
     """The account of a node with these credentials."""
+    return _ACCOUNTS[credentials.mechanism](credentials)
+
+
+def _plain(credentials: Credentials) -> "Account":
     from kpybroker.network.login import Login
     from kpybroker.network.sessions import Account
+    from kpybroker.sasl.plain import PlainClient
 
-    mechanism, user, password, by_token = credentials
-    if mechanism == "PLAIN":
-        from kpybroker.sasl.plain import PlainClient
+    mechanism, user, password, _ = credentials
+    return Account(mechanism, user, lambda _host: Login(mechanism, PlainClient(user, password)))
 
-        return Account(mechanism, user, lambda: Login(mechanism, PlainClient(user, password)))
+
+def _scram(credentials: Credentials) -> "Account":
     import secrets
 
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
     from kpybroker.sasl import scram
     from kpybroker.sasl.scram_client import ScramClient
 
-    def new_login() -> Login:
+    mechanism, user, password, by_token = credentials
+
+    def new_login(_host: str) -> Login:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
         return Login(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
 
     return Account(mechanism, user, new_login)
+
+
+def _gssapi(credentials: KerberosCredentials) -> "Account":
+    from functools import partial
+
+    from kpybroker.kerberos.contexts import Initiator
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
+    from kpybroker.sasl.gssapi import GssapiClient
+
+    mechanism, login = credentials
+    initiator = Initiator(login)
+    return Account(
+        mechanism, login.principal, lambda host: Login(mechanism, GssapiClient(partial(initiator.context, host)))
+    )
+
+
+_ACCOUNTS: "Final[Mapping[str, Callable[[Any], Account]]]" = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+    "GSSAPI": _gssapi,
+}
+"""The mechanisms by which a node can log in (`kpybroker.config.between_nodes.MECHANISMS`)."""

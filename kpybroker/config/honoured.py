@@ -148,6 +148,8 @@ HONOURED: Final = frozenset(
         "request.timeout.ms",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
         "sasl.mechanism.controller.protocol",
         "sasl.mechanism.inter.broker.protocol",
         "sasl.server.max.receive.size",
@@ -189,6 +191,7 @@ HONOURED: Final = frozenset(
     }
 )
 
+_MIT = "the library of MIT Kerberos renews tickets itself"
 _NO_JMX = "there is no JMX; metrics are served over HTTP at /metrics"
 _NO_PURGATORY = "a waiting request goes when it is done, nothing is left to purge"
 _NO_WINDOW = "who was too fast waits at once, nothing is averaged over samples"
@@ -219,6 +222,10 @@ NEVER: Final = {
     "queued.max.requests": "requests are not queued; queued.max.request.bytes bounds the memory they take",
     "replication.quota.window.num": _NO_WINDOW,
     "replication.quota.window.size.seconds": _NO_WINDOW,
+    "sasl.kerberos.kinit.cmd": _MIT,
+    "sasl.kerberos.min.time.before.relogin": _MIT,
+    "sasl.kerberos.ticket.renew.jitter": _MIT,
+    "sasl.kerberos.ticket.renew.window.factor": _MIT,
     "share.coordinator.threads": _ONE_LOOP,
     "share.fetch.purgatory.purge.interval.requests": _NO_PURGATORY,
     "ssl.keymanager.algorithm": _OPENSSL,

@@ -5,15 +5,18 @@ A config is read with the prefixes of its listener and its mechanism, as in Kafk
 listeners, and there is no JAAS file of a JVM.
 """
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config.definition import ConfigError
+from kpybroker.sasl import kerberos_names, krb5_login
 from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
 """The mechanisms with which clients can log in."""
 
 OF_MECHANISM: Final = ("connections.max.reauth.ms", "sasl.jaas.config")
@@ -27,6 +30,8 @@ class MechanismConfig(NamedTuple):
     entry: Entry
     reauth_ms: int
     """``connections.max.reauth.ms``; 0 for no limit."""
+    value: Callable[[str], Any]
+    """The value of any other config on this listener, by its name."""
 
 
 class ListenerLogins(NamedTuple):
@@ -54,9 +59,13 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
             name,
             jaas_entry(config, listener, name),
             max(0, config.of_listener(listener, "connections.max.reauth.ms", name)),
+            partial(config.of_listener, listener),
         )
         for name in dict.fromkeys(names)
     )
+    for mechanism in mechanisms:
+        if mechanism.name in _CHECKS:
+            _CHECKS[mechanism.name](mechanism, jaas_key(listener, mechanism.name))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
 
 
@@ -71,9 +80,14 @@ def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:
             raise ConfigError(f"{name}: {mechanism!r} is no mechanism; known are {', '.join(MODULES).lower()}")
 
 
+def jaas_key(listener: str, mechanism: str) -> str:
+    """The key of the JAAS config of a mechanism on a listener."""
+    return f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+
+
 def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     """The login module of a mechanism on a listener, with its options. Raises ConfigError."""
-    key = f"listener.name.{listener.lower()}.{mechanism.lower()}.sasl.jaas.config"
+    key = jaas_key(listener, mechanism)
     text = config.originals.get(key)
     module = MODULES[mechanism]
     if text is None:
@@ -85,3 +99,18 @@ def jaas_entry(config: "BrokerConfig", listener: str, mechanism: str) -> Entry:
     if entry.module != module:
         raise ConfigError(f"{key}: the login module of {mechanism} is {module}")
     return entry
+
+
+def _check_kerberos(config: MechanismConfig, key: str) -> None:
+    try:
+        krb5_login.of_server(config.entry, config.value(krb5_login.SERVICE_KEY))
+    except BrokenJaas as why:
+        raise ConfigError(f"{key}: {why}") from None
+    try:
+        kerberos_names.ShortNamer(config.value(kerberos_names.KEY), "")
+    except kerberos_names.BrokenRules as why:
+        raise ConfigError(str(why)) from None
+
+
+_CHECKS: Final[Mapping[str, Callable[[MechanismConfig, str], None]]] = {krb5_login.MECHANISM: _check_kerberos}
+"""The demands of mechanisms on their configs, each with the key of the JAAS config for messages."""

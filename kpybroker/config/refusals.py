@@ -41,6 +41,8 @@ _OF_LISTENER: Final = (
     "connections.max.reauth.ms",
     "sasl.enabled.mechanisms",
     "sasl.jaas.config",
+    "sasl.kerberos.principal.to.local.rules",
+    "sasl.kerberos.service.name",
     "sasl.server.max.receive.size",
 )
 """The security configs that can be set for one listener."""

@@ -24,6 +24,10 @@ class InvalidCredentials(AuthenticationFailed):
         """The text in a reauthentication."""
 
 
+class TryAgain(AuthenticationFailed):
+    """A failed login that may succeed in a moment: the client gets no answer, and connects again by itself."""
+
+
 def _during(what: str, mechanism: str) -> str:
     return f"Authentication failed during {what} due to invalid credentials with SASL mechanism {mechanism}"
 

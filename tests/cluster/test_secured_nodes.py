@@ -11,7 +11,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from confluent_kafka.cimpl import NewTopic
 from running_cluster import COMBINED, RunningCluster, cluster_of
 
+from kdc import MISSING, WHY_MISSING, Kdc, with_keytab
 from kpybroker.network.login import Login
+from oracle.process import HOST
 from secured import NODE, PASSWORD, between_nodes
 
 PATIENCE_S = 30
@@ -74,9 +76,28 @@ def logs_are_equal(cluster: RunningCluster, topic: str) -> bool:
     return len({replica.log.next_offset for replica in replicas}) == 1
 
 
-@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL"])
+@pytest.fixture
+def kerberos(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, str]]:
+    """The properties by which nodes log in to each other by Kerberos."""
+    pytest.importorskip("gssapi", reason="gssapi is not installed: pip install 'kpybroker[kerberos]'")
+    if MISSING:
+        pytest.skip(WHY_MISSING)
+    with Kdc(tmp_path) as kdc:
+        for name, value in kdc.environment.items():
+            monkeypatch.setenv(name, value)
+        principal = f"kafka/{HOST}"
+        jaas = with_keytab(principal, kdc.add(principal))
+        found = between_nodes(tmp_path, "GSSAPI", "SASL_PLAINTEXT")
+        yield {name: jaas if name.endswith(".jaas.config") else value for name, value in found.items()}
+
+
+@pytest.fixture(params=["SASL_PLAINTEXT", "SASL_SSL", "SSL", "GSSAPI"])
 def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RunningCluster]:
-    settings = {**between_nodes(tmp_path, protocol=request.param), "connections.max.reauth.ms": str(SESSION_MS)}
+    if request.param == "GSSAPI":
+        settings = {**request.getfixturevalue("kerberos"), "sasl.kerberos.service.name": "kafka"}
+    else:
+        settings = between_nodes(tmp_path, protocol=request.param)
+    settings["connections.max.reauth.ms"] = str(SESSION_MS)
     if request.param == "SSL":
         settings["ssl.client.auth"] = "required"
     with cluster_of(tmp_path, [COMBINED] * 3, settings) as running:
