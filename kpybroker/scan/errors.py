@@ -15,13 +15,13 @@ class OffsetsLost(ScanError):
     ``condition`` is the name of Spark's error condition below KAFKA_DATA_LOSS.
     """
 
-    def __init__(self, condition: str, reason: str) -> None:
+    def __init__(self, reason: str, condition: str = "COULD_NOT_READ_OFFSET_RANGE") -> None:
         super().__init__(
-            f"[KAFKA_DATA_LOSS.{condition}] Some data may have been lost: {reason} To read on without it, set "
-            "failOnDataLoss to false."
+            f"[KAFKA_DATA_LOSS.{condition}] Some data may have been lost: {reason.removesuffix('.')}. To read on "
+            "without it, set failOnDataLoss to false."
         )
-        self.condition = condition
         self.reason = reason
+        self.condition = condition
 
     def __reduce__(self) -> tuple[type["OffsetsLost"], tuple[str, str]]:
-        return OffsetsLost, (self.condition, self.reason)
+        return OffsetsLost, (self.reason, self.condition)

@@ -77,7 +77,7 @@ class FetchTransport:
         try:
             if self._client.topic(part.topic).topic_id != part.topic_id:
                 text = f"{part}: topic {part.topic} was deleted and created again since the scan was planned."
-                raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)
+                raise OffsetsLost(text)
             committed_only = wanted.committed_only
             return fetch(self._client, spot, part.topic_id, offset, self._fetching, committed_only=committed_only)
         except Unreachable as error:
@@ -90,9 +90,9 @@ class FetchTransport:
         first: int = self._client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
         if first <= offset:
             text = f"{part}: the log of {spot} begins at {first} and ends before offset {offset}."
-            raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)
+            raise OffsetsLost(text)
         if wanted.fails_on_data_loss:
-            raise OffsetsLost("START_OFFSET_RESET", f"{part}: offset {offset} is gone, the log begins at {first}.")
+            raise OffsetsLost(f"{part}: offset {offset} is gone, the log begins at {first}.", "START_OFFSET_RESET")
         return first
 
 
@@ -148,4 +148,4 @@ def _overdue(part: Range, wanted: Wanted, answer: PartitionData, offset: int) ->
         return KafkaError(
             error_codes.REQUEST_TIMED_OUT, f"{part}: offset {offset} belongs to a transaction that stays open"
         )
-    return OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", f"{part}: the log ends at {end}, and nothing more comes.")
+    return OffsetsLost(f"{part}: the log ends at {end}, and nothing more comes.")

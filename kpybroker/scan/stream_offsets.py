@@ -90,7 +90,7 @@ def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iter
     again = made_again(start, end)
     gone = sorted(spot for spot in start.offsets if spot not in end.offsets)
     if gone:
-        yield OffsetsLost("PARTITIONS_DELETED", f"Partitions {shown(gone)} have been deleted.")
+        yield OffsetsLost(f"Partitions {shown(gone)} have been deleted.", "PARTITIONS_DELETED")
     for spot, offset in sorted(start.offsets.items()):
         now = end.offsets.get(spot, offset)
         if spot[0] in again:
@@ -101,11 +101,11 @@ def losses(start: Positions, end: Positions, firsts: Mapping[Spot, int]) -> Iter
             )
         elif now < offset:
             text = f"Partition {shown([spot])} offset was changed from {offset} to {now}."
-            yield OffsetsLost("PARTITION_OFFSET_CHANGED", text)
+            yield OffsetsLost(text, "PARTITION_OFFSET_CHANGED")
     for spot in sorted(end.offsets):
         if spot not in start.offsets and firsts.get(spot, 0) > 0:
             text = f"Added partition {shown([spot])} starts from {firsts[spot]} instead of 0."
-            yield OffsetsLost("ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO", text)
+            yield OffsetsLost(text, "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO")
 
 
 def ranges(starts: Mapping[Spot, int], end: Positions) -> list[Range]:

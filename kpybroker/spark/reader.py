@@ -89,7 +89,7 @@ def check_there(logs: Mapping[Spot, LogRange], starts: Mapping[Spot, int], ends:
         name = shown([spot])
         if starts[spot] < min(log.start, ends[spot]):
             text = f"{name}: offset {starts[spot]} is gone, the log begins at {log.start}."
-            raise OffsetsLost("START_OFFSET_RESET", text)
+            raise OffsetsLost(text, "START_OFFSET_RESET")
         if ends[spot] > max(log.end, starts[spot]):
             text = f"{name}: offset {ends[spot] - 1} is not there, the log ends at {log.end}."
-            raise OffsetsLost("COULD_NOT_READ_OFFSET_RANGE", text)
+            raise OffsetsLost(text)
