@@ -15,6 +15,7 @@ from kpybroker.scan.filters import AllOf, AnyOf, Column, Compare, Filter, IsNull
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 DEEPEST: Final = 100
+LARGEST: Final = (1 << 63) - 1
 WORDS: Final = ("and", "or", "not", "in", "is", "null", "like", "between", "true", "false")
 _TOKEN: Final = re.compile(
     r"""\s*(?:
@@ -194,8 +195,8 @@ def _as_column(column: Column, value: Literal) -> Literal:
             raise ValueError("is a JSON field, which is never bytes")
         return value
     if column.name in _WHOLE:
-        if type(value) is not int:
-            raise ValueError("is a whole number")
+        if type(value) is not int or abs(value) > LARGEST:
+            raise ValueError("is a whole number of at most 64 bits")
         return value
     if column.name == "timestamp":
         return _microseconds(value)
@@ -213,6 +214,8 @@ def _as_column(column: Column, value: Literal) -> Literal:
 def _microseconds(value: Literal) -> int:
     """A time: whole milliseconds since 1970, or a text in ISO 8601, which is UTC unless it says otherwise."""
     if type(value) is int:
+        if abs(value) > LARGEST // 1000:
+            raise ValueError("is a time in milliseconds since 1970")
         return value * 1000
     try:
         moment = datetime.fromisoformat(str(value))

@@ -55,6 +55,8 @@ def _mask(condition: Filter, rows: pa.RecordBatch, *, exact: bool) -> pa.Array:
     if condition.column.path:
         return _of_json(condition, rows, exact=exact)
     column = rows.column(condition.column.name)
+    if pa.types.is_int32(column.type):
+        column = column.cast(pa.int64())  # the type that values of conditions have
     match condition:
         case Compare(_, operator, value):
             return _ARROW[operator](column, _scalar(value, column.type))

@@ -107,7 +107,7 @@ class StreamReader(DataSourceStreamReader):
             sizes = Sizes(
                 self._options.task_bytes, self._options.min_partitions, self._options.max_records_per_partition
             )
-            return [Task(each) for each in tasks(parts, self._offset_bytes(), sizes)]
+            return [Task(each) for each in tasks(parts, self._offset_bytes(ended), sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._options.wanted)
@@ -168,7 +168,7 @@ class StreamReader(DataSourceStreamReader):
         if not is_due(starts, latest.offsets, limits, waited_ms):
             return begun
         self._admitted_s = time.monotonic()
-        sizes = self._offset_bytes() if limits.max_bytes is not None else {}
+        sizes = self._offset_bytes(latest) if limits.max_bytes is not None else {}
         return latest._replace(offsets=admitted(starts, latest.offsets, limits, sizes))
 
     def _check(self, begun: Positions, ended: Positions, firsts: Mapping[Spot, int]) -> None:
@@ -178,11 +178,14 @@ class StreamReader(DataSourceStreamReader):
             if loss is not None:
                 raise loss
 
-    def _offset_bytes(self) -> Mapping[Spot, float]:
-        """The mean size of an offset in each partition, as known lately."""
-        if time.monotonic() - self._sized_s > SIZES_AGE_S:
+    def _offset_bytes(self, positions: Positions) -> Mapping[Spot, float]:
+        """The mean size of an offset in each partition, as known lately; for an empty one the mean of all."""
+        is_old = time.monotonic() - self._sized_s > SIZES_AGE_S
+        if is_old or not self._sizes.keys() >= positions.offsets.keys():
             ids = self._asked.partitions()
-            self._sizes = self._asked.offset_bytes(ids, self._asked.logs(ids))
+            found = self._asked.offset_bytes(ids, self._asked.logs(ids))
+            mean = sum(found.values()) / len(found) if found else 0.0
+            self._sizes = {spot: found.get(spot, mean) for spot in (*ids, *positions.offsets)}
             self._sized_s = time.monotonic()
         return self._sizes
 

@@ -84,6 +84,7 @@ def offsets_for(text: str, records: list[dict[str, Any]]) -> list[int]:
         ("offset >= 7 and value.s = 'abc'", [7]),
         ("offset <> 0 and not value.n > 1", []),
         ("topic = 't' and partition in (1, 2)", []),
+        ("partition < 99999999999 and partition in (0, 99999999999) and offset = 3", [3]),
     ],
 )
 def test_a_text_keeps_the_rows_for_which_it_is_true(text: str, expected: list[int]) -> None:
@@ -101,9 +102,11 @@ def test_times_are_texts_or_milliseconds() -> None:
     ("text", "problem"),
     [
         ("offset", "=, !=, <, <=, >, >=, in, like, between or is null is expected at 'its end'"),
-        ("offset = 'x'", "offset is a whole number at \"'x'\""),
+        ("offset = 'x'", "offset is a whole number of at most 64 bits at \"'x'\""),
         ("offset = 1.5", "offset is a whole number"),
         ("offset = true", "offset is a whole number"),
+        ("offset = 99999999999999999999", "offset is a whole number of at most 64 bits"),
+        ("timestamp = 9999999999999999999", "timestamp is a time in milliseconds since 1970"),
         ("offset.x = 1", "offset has no fields"),
         ("offset like '1%'", "in, between or a comparison is expected"),
         ("colour = 1", "there is no column colour; there are key, value"),
