@@ -38,9 +38,10 @@ ATTEMPTS: Final = 5
 class Directories:
     """Log directories. They belong to one broker or to several brokers of one cluster."""
 
-    def __init__(self, paths: Sequence[str], name: str = "", disk: Disk | None = None) -> None:
+    processes = 0
+
+    def __init__(self, paths: Sequence[str], disk: Disk | None = None) -> None:
         """``disk`` is the file system unless another one is given."""
-        self.name = name
         self.paths = tuple(path.rstrip("/") or "/" for path in paths)
         self._disk = disk
 
@@ -53,7 +54,7 @@ class Directories:
 
     def __reduce__(self) -> tuple[type, tuple[object, ...]]:
         disk = None if isinstance(self._disk, ReadingDisk) else self._disk
-        return Directories, (self.paths, self.name, disk)
+        return Directories, (self.paths, disk)
 
     # Replicas.
 
@@ -94,8 +95,7 @@ class Directories:
             found = meta_properties.read(self.disk, path)
         except (CorruptFile, OSError):
             found = None
-        node = path if found is None or found.node_id is None else f"broker {found.node_id}"
-        return f"{self.name}{node}"
+        return path if found is None or found.node_id is None else f"broker {found.node_id}"
 
     def _topic_id(self, directory: str) -> str:
         path = f"{directory}/{names.PARTITION_METADATA}"
@@ -199,7 +199,7 @@ class Directories:
     def _segment(
         self, task: Task, walk: Walk, segment: SegmentName, ends: list[int], findings: list[Finding]
     ) -> Iterator[Stretch]:
-        """Walk through one segment. ``ends`` are the ends of the stretches that are still to come, the next one last."""
+        """Walk through one segment. ``ends`` are the ends of the stretches still to come, the next one last."""
         clean = self._was_clean(task.replica.directory.rpartition("/")[0])
         is_sealed = segment.next_base_offset is not None
         file = self.disk.file(segment.path)

@@ -1,8 +1,8 @@
 """The facts of an audit that the next one extends: a summary, as JSON. Pure.
 
 For each replica it has the windows with their digests and the Merkle root over them, the producers and open
-transactions at the beginning of the last window, and what tells cheaply whether an old segment has changed. A later audit
-begins at that window. The root covers everything that it believes without reading it again.
+transactions at the beginning of the last window, and what tells cheaply whether an old segment has changed. A later
+audit begins at that window. The root covers everything that it believes without reading it again.
 """
 
 import json
@@ -116,7 +116,10 @@ def _facts(stretch: Stretch) -> dict[str, Any]:
 
 
 def _kept(said: Mapping[str, Any]) -> Kept:
-    all_windows = tuple(Window(*map(int, each[:5]), bytes.fromhex(each[5])) for each in said["windows"])
+    all_windows = tuple(
+        Window(int(number), int(base), int(following), int(batches), int(records), bytes.fromhex(digest))
+        for number, base, following, batches, records, digest in said["windows"]
+    )
     count = int(said["windows_before_cut"])
     at_cut = said["at_cut"]
     return Kept(
@@ -140,7 +143,7 @@ def _stretch(said: Mapping[str, Any], its_windows: tuple[Window, ...]) -> Stretc
         missing=int(said["missing"]),
         missing_to=int(said["missing_to"]),
         epochs=tuple((int(epoch), int(first), int(last)) for epoch, first, last in said["epochs"]),
-        runs={int(each[0]): Run(*each[1:4], Place(), *each[4:]) for each in said["producers"]},
+        runs={int(each[0]): Run(each[1], each[2], each[3], Place(), *each[4:]) for each in said["producers"]},
         open={int(each[0]): Open(*each[1:]) for each in said["open"]},
         committed=int(said["committed"]),
         markers=b"".join(MARKER.pack(*each) for each in said["markers"]),

@@ -22,7 +22,7 @@ def in_processes(processes: int = 0) -> Mapped:
     def run(source: Source, tasks: Sequence[Task], reached: Reached) -> Iterator[Outcome]:
         done = 0
         is_small = sum(task.size_bytes for task in tasks) < PARALLEL_BYTES
-        workers = min(processes or (1 if is_small else os.cpu_count() or 1), len(tasks))
+        workers = min(processes or (1 if is_small else os.cpu_count() or 1), len(tasks), source.processes or len(tasks))
         if workers < 2:
             for task in tasks:
                 yield source.read(task)

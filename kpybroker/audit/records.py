@@ -11,7 +11,6 @@ from kpystorage.reading import StoredBatch
 from kpywire.errors import Malformed
 from kpywire.record import Record, read_batch
 
-
 END_OF_ALL: Final = (1 << 63) - 1
 
 

@@ -1,14 +1,14 @@
 """The order of an audit: what the coordinators say, the ends of all logs, the map, and the comparisons.
 
-The coordinators' logs and the positions of groups are read before the ends of the other logs are taken. So whatever they
-say is complete lies below these ends, also while the brokers run.
+The coordinators' logs and the positions of groups are read before the ends of the other logs are taken. So whatever
+they say is complete lies below these ends, also while the brokers run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpybroker.audit import groups, joining, kept, replicas, tables, transactions
-from kpybroker.audit.findings import DAMAGE, NOTE, REPLICAS, Finding, Place
+from kpybroker.audit import groups, joining, replicas, tables, transactions
+from kpybroker.audit.findings import DAMAGE, NOTE, REPLICAS, TABLES, Finding, Place
 from kpybroker.audit.kept import Kept, Summary
 from kpybroker.audit.mapping import Mapped, Reached
 from kpybroker.audit.records import committed_records
@@ -21,10 +21,11 @@ from kpybroker.audit.sources import (
     Spot,
     Task,
 )
-from kpybroker.audit.stretch import Stretch, join
+from kpybroker.audit.stretch import Stretch
 from kpybroker.audit.tables import Range
-from kpybroker.audit.transactions import Decisions, Log
+from kpybroker.audit.transactions import Decision, Decisions, Log
 from kpybroker.audit.walk import END_OF_ALL
+from kpybroker.transactions.transaction import Transaction
 from kpywire.record import Record
 
 
@@ -82,7 +83,10 @@ class Coordinators(NamedTuple):
 
 
 def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, total: Reached) -> Result:
-    """Audit all replicas of a source. ``total`` is called with the number of bytes to read. Raises OSError, KafkaError."""
+    """Audit all replicas of a source. ``total`` is called with the number of bytes to read.
+
+    Raises OSError, KafkaError, Unreachable.
+    """
     coordinators = read_coordinators(source, source.replicas(()))
     chosen = [each for each in source.replicas(()) if not wanted.topics or each.topic in wanted.topics]
     findings: list[Finding] = []
@@ -114,7 +118,7 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
         findings += differing
     best = {spot: max(several, key=lambda each: each.whole.next_offset) for spot, several in by_spot.items()}
     judged = wanted.since.judged if wanted.since is not None else {}
-    decided = judge_transactions(source, coordinators, best, since, judged)
+    decided = judge_transactions(source, coordinators, best, judged)
     findings += decided.findings
     bounds = {spot: _bounds(each) for spot, each in best.items()}
     findings += groups.judge(coordinators.positions, bounds)
@@ -140,7 +144,10 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
 
 def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
     """Read the logs of the coordinators of transactions and groups."""
-    complete, pending, ongoing, ends = [], [], {}, {}
+    complete: list[Decision] = []
+    pending: list[Decision] = []
+    ongoing: dict[int, Transaction] = {}
+    ends: dict[int, int] = {}
     logs = _best_of(found, TRANSACTIONS_TOPIC)
     for partition, replica in logs.items():
         decisions = transactions.read_decisions(partition, _records(source, replica))
@@ -225,8 +232,8 @@ def _compare_two(
             yield _finding(DAMAGE if is_certain else NOTE, other, each.offset, text, each.place)
 
 
-def _finding(level: str, one: Audited, offset: int, text: str, place: Place = Place()) -> Finding:
-    where = place if place.path or place.byte >= 0 else Place(one.replica.directory)
+def _finding(level: str, one: Audited, offset: int, text: str, place: Place | None = None) -> Finding:
+    where = place if place is not None and place.path else Place(one.replica.directory)
     return Finding(level, REPLICAS, *one.replica.spot, one.replica.label, *where, offset, text)
 
 
@@ -234,7 +241,6 @@ def judge_transactions(
     source: Source,
     coordinators: Coordinators,
     best: Mapping[Spot, Audited],
-    since: Mapping[str, Kept],
     judged: Mapping[int, int],
 ) -> transactions.Judged:
     """Compare what the coordinators decided with the markers of all partitions, and find transactions that hang."""
@@ -270,10 +276,8 @@ def judge_tables(source: Source, ranges: Iterable[Range], best: Mapping[Spot, Au
         each = best.get(spot)
         if each is None:
             text = f"table {its[0].table} covers a partition that is not there"
-            yield Finding(DAMAGE, tables.TABLES, *spot, "", "", -1, its[0].start, text)
+            yield Finding(DAMAGE, TABLES, *spot, "", "", -1, its[0].start, text)
             continue
         found = source.batches(each.replica, its[0].start, each.replica.end)
         counts = tables.counted((batch for _, batch in found), its)
         yield from tables.judge(its, counts, max(each.facts.log_start, each.whole.start), each.whole.next_offset)
-
-

@@ -94,4 +94,3 @@ class _Behind:
 
     def pread(self, length: int, position: int) -> bytes:
         return self._file.pread(length, self._start + position)
-

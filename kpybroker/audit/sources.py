@@ -85,7 +85,8 @@ class Outcome(NamedTuple):
 class Source(Protocol):
     """A side that can be audited: directories, or a running cluster. It is sent to other processes with its tasks."""
 
-    name: str
+    processes: int
+    """The most processes that can read it; 0 if there is no limit."""
 
     def replicas(self, topics: Sequence[str]) -> list[Replica]:
         """The replicas of these topics, or all, with their ends as they are now. May raise OSError, KafkaError."""

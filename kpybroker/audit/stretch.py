@@ -149,7 +149,8 @@ def join(stretches: Iterable[Stretch]) -> Stretch | None:
 
 def _join(a: Stretch, b: Stretch) -> Stretch:
     seam = (Gap(a.next_offset, b.start, Place()),) if b.start > a.next_offset else ()
-    transactions = _transactions(a, b)
+    runs, breaks = _runs(a, b, is_gap=bool(seam))
+    still_open, heads, aborted, committed = _transactions(a, b)
     epochs = (*a.epochs, *b.epochs)
     if a.epochs and b.epochs and a.epochs[-1][0] == b.epochs[0][0]:
         epochs = (*a.epochs[:-1], (a.epochs[-1][0], a.epochs[-1][1], b.epochs[0][2]), *b.epochs[1:])
@@ -165,8 +166,12 @@ def _join(a: Stretch, b: Stretch) -> Stretch:
         max(a.missing_to, b.missing_to),
         a.missing_place if b.missing_to < 0 else b.missing_place,
         epochs,
-        *_runs(a, b, is_gap=bool(seam)),
-        *transactions,
+        runs,
+        breaks,
+        still_open,
+        heads,
+        aborted,
+        committed,
         a.markers + b.markers,
         max(a.last_gap, b.last_gap, *(gap.end for gap in seam)),
         a.first_timestamp if a.first_timestamp >= 0 else b.first_timestamp,
@@ -199,9 +204,7 @@ def _runs(a: Stretch, b: Stretch, *, is_gap: bool) -> tuple[dict[int, Run], tupl
     return runs, tuple(breaks)
 
 
-def _transactions(
-    a: Stretch, b: Stretch
-) -> tuple[dict[int, Open], dict[int, Head], tuple[Ended, ...], int]:
+def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, Head], tuple[Ended, ...], int]:
     still_open, heads = dict(a.open), dict(a.heads)
     aborted, committed = [*a.aborted, *b.aborted], a.committed + b.committed
     for producer_id, head in b.heads.items():

@@ -1,8 +1,8 @@
 """Table = topic: whether a table has as many rows for a range of offsets as the log has committed records. Pure.
 
-A table of a lake keeps with its commits which offsets of which partition it covers. For each of these ranges it says how
-many rows it has, with those in its dead-letter table; the log says how many records it has. Offsets that have no record
-because of compaction, aborted transactions and control batches count nowhere.
+A table of a lake keeps with its commits which offsets of which partition it covers. For each of these ranges it says
+how many rows it has, with those in its dead-letter table; the log says how many records it has. Offsets without a
+record (compaction, aborted transactions, control batches) count nowhere.
 """
 
 from bisect import bisect_right
@@ -68,7 +68,7 @@ def judge(ranges: Sequence[Range], counts: Sequence[int], log_start: int, log_en
             text = f"covers the offsets {each.start} to {min(previous.end, each.end) - 1} twice"
         elif each.start >= log_start and each.rows != count:
             more = f"{abs(each.rows - count)} {'more' if each.rows > count else 'fewer'}"
-            text = f"has {each.rows} rows for the offsets {each.start} to {each.end - 1}, {more} than the log has records"
+            text = f"has {each.rows} rows for the offsets {each.start} to {each.end - 1}, {more} than the log"
         previous = each
         if text:
             said = f"table {each.table} {text}"

@@ -1,8 +1,8 @@
 """The map step of an audit: walking over the batches of one replica's log, from bytes to a `Stretch`. Pure.
 
-The bytes come in pieces that begin with a batch, from a file or from the answer to a Fetch. For each batch the checksum,
-the framing and the offset are checked; only control batches are decoded. Most batches follow the one before them, and
-pass through one short loop; `_Batch` handles those that open a window, an epoch or a gap, or have a producer.
+The bytes come in pieces that begin with a batch, from a file or from the answer to a Fetch. The checksum, the framing
+and the offset of each batch are checked; only control batches are decoded. Most batches follow the one before them and
+pass through one short loop; others open a window, an epoch or a gap, or have a producer.
 
 Invariants: a batch counts once. Memory grows with producers, markers and windows, not with batches.
 """
@@ -110,7 +110,9 @@ class Walk:
         self._last_gap = NO_OFFSET
         self._first_timestamp = self._max_timestamp = NO_OFFSET
 
-    def feed(self, data: Buffer, position: int, following: int | None = None, *, is_all: bool = False) -> tuple[int, Status]:
+    def feed(
+        self, data: Buffer, position: int, following: int | None = None, *, is_all: bool = False
+    ) -> tuple[int, Status]:
         """Take the batches that ``data`` begins with, which lies at ``position`` of the file. Return the bytes taken.
 
         ``is_all``: the file has no more bytes. ``following`` is the offset where the next file begins, if there is one.
@@ -140,13 +142,7 @@ class Walk:
             if crc32c(view[at + ATTRIBUTES_POSITION : end]) != crc or delta < 0:
                 status = Status.ODD
                 break
-            if (
-                base != expected
-                or base >= window_end
-                or its_epoch != epoch
-                or producer_id >= 0
-                or count <= delta
-            ):
+            if base != expected or base >= window_end or its_epoch != epoch or producer_id >= 0 or count <= delta:
                 self.expected, self._records, self._epoch = expected, records, epoch
                 self._batches += batches
                 batches = 0
@@ -157,8 +153,8 @@ class Walk:
                 base, window_end, epoch = self._base, self._window_end, self._epoch
             if headers is not None:
                 headers.append((position + at, BatchHeader._make(fields)))
-            entries += view[at:LENGTH_END + at]
-            entries += view[MAGIC_POSITION + at:HEADER_BYTES + at]
+            entries += view[at : LENGTH_END + at]
+            entries += view[MAGIC_POSITION + at : HEADER_BYTES + at]
             if deep:
                 digest = sha256(view[at : at + LENGTH_END])
                 digest.update(view[at + MAGIC_POSITION : end])
@@ -228,12 +224,12 @@ class Walk:
     _explained_from: int | None = None
     """The offset where bytes begin that were already reported as damaged, if the next batch follows them."""
 
-    def _unusual(  # noqa: PLR0913
+    def _unusual(
         self, fields: tuple[int, ...], view: memoryview, at: int, position: int, following: int | None, *, is_all: bool
     ) -> Status | None:
         """Take the unusual part of a batch. Return a status if the batch cannot be taken."""
         header = BatchHeader._make(fields)
-        place = Place(self.path, position + at)
+        place = Place(self.path, position + at) if self.path else Place()
         if header.base_offset != self.expected:
             status = self._jump(header, view, at, place, following, is_all=is_all)
             if status is not None:
@@ -258,7 +254,7 @@ class Walk:
             self._of_producer(header, base, view, at, place)
         return None
 
-    def _jump(  # noqa: PLR0913
+    def _jump(
         self, header: BatchHeader, view: memoryview, at: int, place: Place, following: int | None, *, is_all: bool
     ) -> Status | None:
         """Take a base offset that is not the expected one: a gap, or a wrong number, which no checksum covers."""
