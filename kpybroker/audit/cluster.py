@@ -25,6 +25,7 @@ from kpywire.batch import HEADER_BYTES, batch_headers, check_crc, parse_header
 from kpywire.errors import Malformed
 from kpywire.messages.describe_log_dirs import DescribeLogDirsRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
+from kpywire.messages.metadata import MetadataResponsePartition
 from kpywire.uuid import to_string
 
 FETCH_BYTES: Final = 8 << 20
@@ -77,26 +78,28 @@ class Cluster:
         starts = client.list_offsets(dict.fromkeys((spot for spot, _, _ in led), EARLIEST_TIMESTAMP))
         ends = client.list_offsets(dict.fromkeys((spot for spot, _, _ in led), LATEST_TIMESTAMP))
         sizes = self._sizes(sorted(alive))
-        replicas = []
-        for spot, part, topic_id in sorted(led, key=lambda each: each[0]):
-            nodes = [part.leader_id, *(sorted({*part.replica_nodes} - {part.leader_id}) if self.all_replicas else ())]
-            for node_id in nodes:
-                if node_id in alive:
-                    replicas.append(
-                        Replica(
-                            f"broker {node_id}",
-                            *spot,
-                            node_id=node_id,
-                            topic_id=to_string(topic_id),
-                            start=starts[spot],
-                            end=ends[spot],
-                            log_end=ends[spot],
-                            high_watermark=ends[spot],
-                            size_bytes=sizes.get((node_id, spot), 0),
-                            is_running=True,
-                        )
-                    )
-        return replicas
+        return [
+            Replica(
+                f"broker {node_id}",
+                *spot,
+                node_id=node_id,
+                topic_id=to_string(topic_id),
+                start=starts[spot],
+                end=ends[spot],
+                log_end=ends[spot],
+                high_watermark=ends[spot],
+                size_bytes=sizes.get((node_id, spot), 0),
+                is_running=True,
+            )
+            for spot, part, topic_id in sorted(led, key=lambda each: each[0])
+            for node_id in self._asked(part)
+            if node_id in alive
+        ]
+
+    def _asked(self, part: MetadataResponsePartition) -> list[int]:
+        """The brokers to ask about a partition, the leader first."""
+        others = sorted({*part.replica_nodes} - {part.leader_id}) if self.all_replicas else []
+        return [part.leader_id, *others]
 
     def _sizes(self, nodes: Iterable[int]) -> dict[tuple[int, Spot], int]:
         """The sizes of logs, as far as brokers tell them: only the progress depends on it."""
@@ -121,7 +124,7 @@ class Cluster:
             self._compacted[topic] = any(e.name == CLEANUP_POLICY and "compact" in (e.value or "") for e in entries)
         return self._compacted[topic]
 
-    def identities(self, replica: Replica) -> Mapping[int, tuple[int, ...]]:
+    def identities(self, _replica: Replica) -> Mapping[int, tuple[int, ...]]:
         return {}
 
     def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:

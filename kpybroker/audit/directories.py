@@ -120,12 +120,12 @@ class Directories:
         starts = self._checkpoint(path, names.LOG_STARTS)
         cleaned = self._checkpoint(path, names.CLEANER_OFFSETS)
         listed = self.disk.list_directory(replica.directory) if self.disk.status(replica.directory) else []
-        cleaned_to = cleaned.get(replica.spot, 0)
+        cleaned_to = unique_to = cleaned.get(replica.spot, 0)
         if cleaned_to and not self._was_clean(path):  # a cleaner that was killed has done more than it noted
             bases = [each.base_offset for each in LogView(self.disk, replica.directory).segments()]
             cleaned_to = max(cleaned_to, bases[-1])
         was_mended = any(is_set_aside(each) and f"{names.LOG}." in each for each in listed)
-        return Facts(starts.get(replica.spot, 0), cleaned_to, was_mended)
+        return Facts(starts.get(replica.spot, 0), cleaned_to, was_mended, unique_to)
 
     def _was_clean(self, path: str) -> bool:
         return self.disk.status(f"{path}/{names.CLEAN_SHUTDOWN}") is not None

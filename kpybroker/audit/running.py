@@ -7,7 +7,7 @@ they say is complete lies below these ends, also while the brokers run.
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from kpybroker.audit import groups, joining, replicas, tables, transactions
+from kpybroker.audit import groups, joining, keys, replicas, tables, transactions
 from kpybroker.audit.findings import DAMAGE, NOTE, REPLICAS, TABLES, Finding, Place
 from kpybroker.audit.kept import Kept, Summary
 from kpybroker.audit.mapping import Mapped, Reached
@@ -34,6 +34,8 @@ class Wanted(NamedTuple):
 
     topics: tuple[str, ...] = ()
     deep: bool = False
+    keys: bool = False
+    """Whether the keys of compacted logs are compared with one another."""
     ranges: tuple[Range, ...] = ()
     since: Summary | None = None
 
@@ -95,7 +97,7 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     tasks = [task for plan in plans.values() for task in plan.tasks]
     total(sum(task.size_bytes for task in tasks))
     stretches: dict[str, list[tuple[Task, Stretch]]] = {key: [] for key in plans}
-    for outcome in mapped(source, tasks, reached):
+    for outcome in mapped(source.read, tasks, reached):
         findings += outcome.findings
         stretches[outcome.task.replica.key] += [(outcome.task, each) for each in outcome.stretches]
     audited: list[Audited] = []
@@ -122,6 +124,8 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
     findings += decided.findings
     bounds = {spot: _bounds(each) for spot, each in best.items()}
     findings += groups.judge(coordinators.positions, bounds)
+    if wanted.keys:
+        findings += [finding for each in audited for finding in _keys(source, each)]
     findings += judge_tables(source, wanted.ranges, best)
     compared = sum(len(several) > 1 for several in by_spot.values())
     return Result(
@@ -268,6 +272,13 @@ def judge_transactions(
         if spot[0] != TRANSACTIONS_TOPIC:
             findings += transactions.hanging(spot, log, before, after, result.findings)
     return result._replace(findings=findings)
+
+
+def _keys(source: Source, each: Audited) -> Iterator[Finding]:
+    end = min(each.facts.unique_to, each.whole.next_offset)
+    if end:
+        found = source.batches(each.replica, each.whole.start, end)
+        yield from keys.repeated(each.replica, (batch for _, batch in found), end)
 
 
 def judge_tables(source: Source, ranges: Iterable[Range], best: Mapping[Spot, Audited]) -> Iterator[Finding]:

@@ -58,6 +58,8 @@ class Facts(NamedTuple):
     """The offset below which compaction may have left gaps."""
     was_mended: bool = False
     """Whether a repair has taken batches out."""
+    unique_to: int = 0
+    """The offset below which the cleaner's checkpoint says that each key is there once."""
 
 
 class Task(NamedTuple):
@@ -104,7 +106,7 @@ class Source(Protocol):
         """The valid batches from the one that holds ``start`` on, up to ``end``, each with its place. Damaged ones are
         left out."""
 
-    def identities(self, replica: Replica) -> Mapping[int, tuple[int, ...]]:
+    def identities(self, replica: Replica, /) -> Mapping[int, tuple[int, ...]]:
         """What tells cheaply whether a segment has changed, by its base offset; empty where nothing does."""
 
     def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:

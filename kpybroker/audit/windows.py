@@ -1,10 +1,10 @@
 """Windows of a log: 65 536 offsets each, with the number of their batches and records and a digest. Pure.
 
 A batch belongs to the window of its base offset. A digest is the SHA-256 of its batches' headers without the leader
-epoch, which each leader stamps for itself. A header holds the CRC-32C of all that follows it, and the walk compares that
-with the bytes. So equal digests mean equal headers, and bodies that differ only where a CRC-32C collides: one flipped
-bit, or any burst of up to 32 bits, is never missed, and other accidents in one of 2^32 cases. A forger can make CRC-32C
-collide; where that matters, a deep audit takes the SHA-256 of every byte.
+epoch, which each leader stamps for itself. A header holds the CRC-32C of all that follows it, and the walk compares
+that with the bytes. So equal digests mean equal headers, and bodies that differ only where a CRC-32C collides: one
+flipped bit, or any burst of up to 32 bits, is never missed, and other accidents in one of 2^32 cases. A forger can make
+CRC-32C collide; where that matters, a deep audit takes the SHA-256 of every byte.
 
 The first and the last window of a stretch stay open: they carry their headers, so that a stretch may begin anywhere.
 """
