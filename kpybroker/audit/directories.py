@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from kpybroker.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, Finding, Place
-from kpybroker.audit.segment_indexes import SegmentIndexes, check_snapshot
+from kpybroker.audit.segment_indexes import SegmentIndexes, check_snapshots, compare_snapshot
 from kpybroker.audit.segment_reading import SegmentRead
 from kpybroker.audit.sources import Facts, Outcome, Replica, Task
 from kpybroker.audit.stretch import Stretch
@@ -211,9 +211,7 @@ class Directories:
             position = _position_of(self.disk, file, segment, task.start)
         indexes = None
         if clean or (is_sealed and self._is_certain(task.replica, segment)):
-            indexes = SegmentIndexes(
-                self.disk, segment.path, segment.base_offset, walk.of, findings.append, is_sealed=is_sealed
-            )
+            indexes = SegmentIndexes(self.disk, segment.path, segment.base_offset, walk.of, is_sealed=is_sealed)
             for each in scan.headers(file, 0, position):
                 indexes.batch(*each)
         reading = SegmentRead(walk, file, segment.path, indexes, segment.next_base_offset, is_open=not clean)
@@ -224,13 +222,16 @@ class Directories:
                 walk.end, position = ends[-1], reading.position
         finally:
             file.release()
+        if reading.is_damaged:
+            return  # the files beside it are judged when it is whole again
         if indexes is not None:
             is_bounded = walk.end != END_OF_ALL and not is_sealed
             indexes.end(reading.position if is_bounded else None, max(walk.expected, 0) if is_bounded else None)
+            findings += indexes.findings
         if segment.next_base_offset is not None:
             directory = task.replica.directory
             base = max(segment.base_offset, task.start)
-            findings += check_snapshot(self.disk, directory, base, segment.next_base_offset, walk.runs, walk.of)
+            findings += compare_snapshot(self.disk, directory, base, segment.next_base_offset, walk.runs, walk.of)
 
     def _is_certain(self, replica: Replica, segment: SegmentName) -> bool:
         """Whether the files beside a sealed segment were written to their end; a crash of the machine may lose some."""
@@ -261,6 +262,14 @@ class Directories:
     def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
         yield from self._epochs(replica, whole)
         yield from self._aborted(replica, whole)
+        of = Of(replica.label, *replica.spot)
+        if replica.end == END_OF_ALL and self._was_clean(replica.directory.rpartition("/")[0]):
+            yield from check_snapshots(self.disk, replica.directory, whole.next_offset, of)
+            if not whole.damaged:
+                found = compare_snapshot(
+                    self.disk, replica.directory, whole.last_gap, whole.next_offset, whole.runs, of
+                )
+                yield from found
 
     def _epochs(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
         path = replica.directory
@@ -300,7 +309,7 @@ class Directories:
                 pass
             begin = max(segment.base_offset, whole.start, cleaned_to)
             for last in {*said, *(end for end in seen if begin <= end < limit)}:
-                if text or not begin <= last < limit:
+                if text or not begin <= last < limit or any(first <= last < end for first, end in whole.damaged):
                     continue
                 text = _contradiction(said.get(last), seen.get(last), has_marker=last in ends)
             if text:

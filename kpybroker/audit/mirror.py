@@ -88,12 +88,12 @@ def _in_order(source: Batches, mirror: Batches) -> Iterator[Unequal]:
         theirs.advance()
     if theirs.next is not None:
         yield Unequal(theirs.next.offset, f"has records from offset {theirs.next.offset} on that its source has not")
-    elif ours.next is not None:
-        first, count = ours.next.offset, 0
-        while ours.next is not None:
-            count += 1
-            ours.advance()
-        yield Unequal(first, f"is {count} records behind, from offset {first} of its source on", is_behind=True)
+        return
+    first = ours.next
+    behind = sum(1 for _ in ours.rest())
+    if first is not None:
+        text = f"is {behind} records behind, from offset {first.offset} of its source on"
+        yield Unequal(first.offset, text, is_behind=True)
 
 
 def _aligned(source: Batches, mirror: Batches) -> tuple["_Records", "_Records"]:
@@ -155,6 +155,12 @@ class _Records:
                 continue
             if self.next is not None:
                 return
+
+    def rest(self) -> Iterator[Record]:
+        """All records from this one on."""
+        while self.next is not None:
+            yield self.next
+            self.advance()
 
     def skip_equal(self, other: "_Records") -> bool:
         """Pass over a batch on both sides without decoding the rest of it, if they begin with the same one."""

@@ -118,7 +118,11 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
         differing = list(compare(source, several, damaged))
         unequal += any(finding.level == DAMAGE for finding in differing)
         findings += differing
-    best = {spot: max(several, key=lambda each: each.whole.next_offset) for spot, several in by_spot.items()}
+    harmed = {(each.replica, each.topic, each.partition) for each in findings if each.level == DAMAGE}
+    best = {
+        spot: max(several, key=lambda one: ((one.replica.label, *spot) not in harmed, one.whole.next_offset))
+        for spot, several in by_spot.items()
+    }
     judged = wanted.since.judged if wanted.since is not None else {}
     decided = judge_transactions(source, coordinators, best, judged)
     findings += decided.findings
@@ -141,9 +145,21 @@ def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, tota
         decided.pending,
         sum(spot in bounds for _, spot in coordinators.positions),
         len(wanted.ranges),
-        sorted(findings, key=lambda each: (each.level, each.topic, each.partition, each.offset, each.replica)),
+        merged(findings),
         Summary(wanted.deep, keeping, judged if wanted.topics else coordinators.ends),
     )
+
+
+def merged(findings: Iterable[Finding]) -> list[Finding]:
+    """The findings in order, damage first. What several replicas have in common is one finding."""
+    replicas_of: dict[Finding, list[Finding]] = {}
+    for each in findings:
+        replicas_of.setdefault(each._replace(replica="", path="", byte=-1), []).append(each)
+    whole = [
+        several[0]._replace(replica=", ".join(sorted({each.replica for each in several if each.replica})))
+        for several in replicas_of.values()
+    ]
+    return sorted(whole, key=lambda each: (each.level, each.topic, each.partition, each.offset, each.replica))
 
 
 def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
@@ -196,13 +212,25 @@ def compare(source: Source, several: Sequence[Audited], damaged: set[tuple[str, 
             yield _finding(DAMAGE, each, each.whole.next_offset, text)
     if len(several) < 2:
         return
-    reference, *others = sorted(several, key=lambda each: (-each.whole.next_offset, each.replica.label))
-    for other in others:
+    reference = _reference(several)
+    for other in several:
+        if other is reference:
+            continue
         end = min(reference.whole.next_offset, other.whole.next_offset, mark if mark >= 0 else END_OF_ALL)
         if other.whole.next_offset < mark and not other.replica.high_watermark > other.whole.next_offset:
             text = f"ends at {other.whole.next_offset}, {mark - other.whole.next_offset} offsets behind the others"
             yield _finding(NOTE, other, other.whole.next_offset, text)
         yield from _compare_two(source, reference, other, end, damaged, is_certain=mark >= 0)
+
+
+def _reference(several: Sequence[Audited]) -> Audited:
+    """The replica that agrees with most of the others; of equal ones, the one that has most."""
+    leaves = [{window.leaf for window in each.whole.windows} for each in several]
+
+    def rank(index: int) -> tuple[int, int]:
+        return sum(len(leaves[index] & each) for each in leaves) - len(leaves[index]), several[index].whole.next_offset
+
+    return several[max(range(len(several)), key=rank)]
 
 
 def _compare_two(

@@ -3,10 +3,10 @@
 The checks are those of `kpystorage.checking.indexes`. They are fed while the batches are read anyway.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 
-from kpybroker.audit.findings import DAMAGE, INDEXES, NOTE, Finding, Place, Report
+from kpybroker.audit.findings import DAMAGE, INDEXES, NOTE, Finding
 from kpybroker.audit.stretch import FRESH, UNKNOWN, Run
 from kpybroker.audit.walk import Of
 from kpystorage import names, producer_snapshot
@@ -20,9 +20,9 @@ from kpywire.batch import BatchHeader
 class SegmentIndexes:
     """The indexes of one segment. ``is_sealed``: nothing is appended to them any more."""
 
-    def __init__(self, disk: Disk, log_path: str, base_offset: int, of: Of, report: Report, *, is_sealed: bool) -> None:
+    def __init__(self, disk: Disk, log_path: str, base_offset: int, of: Of, *, is_sealed: bool) -> None:
+        self.findings: list[Finding] = []
         self._of = of
-        self._report = report
         self._base_offset = base_offset
         stem = log_path.partition(names.LOG)[0]
         mark = log_path[len(stem) + len(names.LOG) :]
@@ -51,7 +51,7 @@ class SegmentIndexes:
 
     def _say(self, found: checking.Finding) -> None:
         level = DAMAGE if found.level == checking.DAMAGE else NOTE
-        self._report(Finding(level, INDEXES, *_spot(self._of), found.path, -1, self._base_offset, found.text))
+        self.findings.append(Finding(level, INDEXES, *_spot(self._of), found.path, -1, self._base_offset, found.text))
 
     def batch(self, position: int, header: BatchHeader) -> None:
         """Take the next batch."""
@@ -64,7 +64,29 @@ class SegmentIndexes:
         self._times.end(end_offset)
 
 
-def check_snapshot(disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, Run], of: Of) -> list[Finding]:
+def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterator[Finding]:
+    """The producer snapshots of a log that are no snapshots, or that know of what comes behind them."""
+    for name in sorted(disk.list_directory(directory)):
+        parsed = names.parse_segment_file(name)
+        if parsed is None or parsed[1] != names.PRODUCER_SNAPSHOT:
+            continue
+        path, offset = f"{directory}/{name}", parsed[0]
+        try:
+            entries = producer_snapshot.parse(disk.read(path), path)
+        except FileNotFoundError:
+            continue
+        except CorruptFile as error:
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, str(error).removeprefix(f"{path}: "))
+            continue
+        late = max((each.last_offset for each in entries), default=-1)
+        if late >= offset or offset > log_end:
+            text = f"knows of offset {max(late, offset)}, behind its own or the log's end"
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, offset, text)
+
+
+def compare_snapshot(
+    disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, Run], of: Of
+) -> Iterator[Finding]:
     """Compare the producer snapshot at ``end`` with the producers seen in ``base .. end``.
 
     Producers that are in only one of the two are left out: a snapshot forgets those that have expired.
@@ -72,24 +94,18 @@ def check_snapshot(disk: Disk, directory: str, base: int, end: int, runs: Mappin
     path = f"{directory}/{names.segment_file(end, names.PRODUCER_SNAPSHOT)}"
     try:
         entries = producer_snapshot.parse(disk.read(path), path)
-    except FileNotFoundError:
-        return []
-    except CorruptFile as error:
-        return [Finding(DAMAGE, INDEXES, *_spot(of), path, -1, end, str(error).removeprefix(f"{path}: "))]
-    late = [each.last_offset for each in entries if each.last_offset >= end]
-    if late:
-        text = f"knows of offset {max(late)}, behind its own {end}"
-        return [Finding(DAMAGE, INDEXES, *_spot(of), *Place(path), end, text)]
+    except (FileNotFoundError, CorruptFile):
+        return
     for each in entries:
         run = runs.get(each.producer_id)
         if run is None or not base <= run.offset < end or run.sequence in (FRESH, UNKNOWN):
             continue
         said = each.epoch, each.last_sequence, each.last_offset
         seen = run.epoch, run.sequence, run.offset
-        if said != seen:
+        if said != seen and each.last_offset < end:
             text = f"says epoch, sequence and offset {said} of producer {each.producer_id}, the log has {seen}"
-            return [Finding(DAMAGE, INDEXES, *_spot(of), *Place(path), end, text)]
-    return []
+            yield Finding(DAMAGE, INDEXES, *_spot(of), path, -1, end, text)
+            return
 
 
 def _spot(of: Of) -> tuple[str, int, str]:

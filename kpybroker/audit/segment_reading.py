@@ -31,6 +31,8 @@ class SegmentRead:
         self._following = following
         self._is_open = is_open
         self.position = 0
+        self.is_damaged = False
+        """Whether there were bytes that are no valid batch."""
 
     def run(self, position: int) -> bool:
         """Read from ``position`` on. Return whether the segment was read to its end, and not to the walk's."""
@@ -73,6 +75,7 @@ class SegmentRead:
         self.position += piece.end
         if walk.end <= (walk.expected if piece.header is None else piece.header.base_offset):
             return False
+        self.is_damaged = True
         walk.skip_damaged(piece.header, piece.end, _text(piece), place)
         return True
 

@@ -124,6 +124,8 @@ class Stretch(NamedTuple):
     """The offset behind the last missing one."""
     first_timestamp: int = NO_OFFSET
     max_timestamp: int = NO_OFFSET
+    damaged: tuple[tuple[int, int], ...] = ()
+    """Ranges of offsets whose batches are damaged."""
 
     def listed_markers(self) -> Iterable[Marker]:
         """The markers in the order of the log."""
@@ -176,6 +178,7 @@ def _join(a: Stretch, b: Stretch) -> Stretch:
         max(a.last_gap, b.last_gap, *(gap.end for gap in seam)),
         a.first_timestamp if a.first_timestamp >= 0 else b.first_timestamp,
         max(a.max_timestamp, b.max_timestamp),
+        (*a.damaged, *b.damaged),
     )
 
 

@@ -142,8 +142,10 @@ def _missing(made: list[Decision], markers: list[Marker], log: Log) -> Iterator[
     One producer id and epoch may have made several transactions before version 2; they follow one another, so their
     markers lie between the times of their decisions.
     """
-    if log.cleaned_to or log.log_start:
-        return  # markers may have been compacted away or deleted
+    begun = log.whole.open.get(made[0].producer_id)
+    is_seen = begun is not None and begun.first_offset >= log.whole.last_gap
+    if log.cleaned_to or log.log_start or (log.whole.last_gap >= 0 and not is_seen):
+        return  # markers may have been compacted away, deleted or damaged
     made = [each for each in made if 0 <= log.whole.first_timestamp <= each.update_ms + SKEW_MS]
     for committed in (True, False):
         wanted = [each for each in made if each.committed is committed]
@@ -182,8 +184,8 @@ def hanging(
     """
     told = {finding.offset for finding in torn if (finding.topic, finding.partition) == spot}
     for producer_id, begun in sorted(log.whole.open.items()):
-        if begun.first_offset in told or begun.first_offset < log.cleaned_to:
-            continue
+        if begun.first_offset in told or begun.first_offset < max(log.cleaned_to, log.whole.last_gap):
+            continue  # its end may have been compacted away, or be missing for another reason
         if before is None or after is None:
             yield _hanging(NOTE, spot, log, producer_id, begun, "is open; the coordinators' logs were not read")
         elif producer_id not in before.ongoing and not _is_alive(after, producer_id, begun):

@@ -109,6 +109,7 @@ class Walk:
         self._markers = bytearray()
         self._last_gap = NO_OFFSET
         self._first_timestamp = self._max_timestamp = NO_OFFSET
+        self._damaged: list[tuple[int, int]] = []
 
     def feed(
         self, data: Buffer, position: int, following: int | None = None, *, is_all: bool = False
@@ -152,7 +153,7 @@ class Walk:
                     break
                 base, window_end, epoch = self._base, self._window_end, self._epoch
             if headers is not None:
-                headers.append((position + at, BatchHeader._make(fields)))
+                headers.append((position + at, BatchHeader._make((base, *fields[1:]))))
             entries += view[at : LENGTH_END + at]
             entries += view[MAGIC_POSITION + at : HEADER_BYTES + at]
             if deep:
@@ -174,6 +175,8 @@ class Walk:
         """Note bytes that are not a valid batch. ``header`` is that of a batch that should have been here, if it can be
         recognised; its records count as missing."""
         lost_from = self.expected
+        self._close_epoch()
+        self._epoch = _EMPTY_EPOCH
         self.report(DAMAGE, BYTES, place, lost_from if header is None else header.base_offset, text)
         self._size_bytes += size_bytes
         self._explained_from = max(lost_from, 0)
@@ -181,6 +184,7 @@ class Walk:
         if header is not None and header.base_offset >= self._explained_from:
             self._last_gap = max(self._last_gap, header.next_offset)
             self.expected = header.next_offset
+        self._damaged.append((self._explained_from, max(self.expected, self._explained_from)))
 
     def report(self, level: str, claim: str, place: Place, offset: int, text: str) -> None:
         """Report a finding about the replica that is walked over."""
@@ -213,6 +217,7 @@ class Walk:
             self._last_gap,
             self._first_timestamp,
             self._max_timestamp,
+            tuple(self._damaged),
         )
         self._begin(max(start, self.expected))
         return stretch
@@ -265,6 +270,7 @@ class Walk:
                 self._start = base
             return None
         if self._explained_from is not None and base >= self._explained_from:
+            self._damaged[-1] = (self._damaged[-1][0], base)
             self._explained_from, self._last_gap = None, base
             return Status.DONE if base >= self.end else None
         rightly = expected + header.last_offset_delta + 1

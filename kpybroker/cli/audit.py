@@ -92,9 +92,8 @@ def command(
         result = _run(source, Wanted(topics, deep, keys, ranges, before), spread)
         compared = 0
         if other is not None:
-            compared, result = _with_mirror(
-                source, other, result, topics, mirror_prefix, spread, any_offsets=any_offsets
-            )
+            mirroring = Mirroring(other, mirror_prefix, any_offsets, topics)
+            compared, result = _with_mirror(source, mirroring, result, spread)
         if summary is not None:
             _write_summary(result, summary)
         if arrow is not None:
