@@ -251,6 +251,7 @@ def _ranges(path: str) -> list["Range"]:
 def _show(result: "Result", mirrored: int, *, as_json: bool) -> None:
     if as_json:
         document = {name: value for name, value in result._asdict().items() if name not in ("findings", "summary")}
+        document["damages"] = result.damages
         document["mirrored"] = mirrored
         document["roots"] = result.summary.roots()
         document["findings"] = [each._asdict() for each in result.findings]

@@ -1,6 +1,7 @@
-"""The logs of the tests of storage are made here too."""
+"""The logs of the tests of storage, and the fillings of the tests of moving, are used here too."""
 
 import sys
 from pathlib import Path
 
-sys.path.append(str(Path(__file__).resolve().parent.parent / "storage"))
+for directory in ("storage", "moving"):
+    sys.path.append(str(Path(__file__).resolve().parent.parent / directory))

@@ -1,4 +1,4 @@
-"""Generated clusters: three brokers' directories in memory, with transactions, producers and groups, and faults in them."""
+"""Generated clusters: the directories of three brokers in memory, with transactions, producers and groups."""
 
 from collections.abc import Iterable
 from itertools import pairwise

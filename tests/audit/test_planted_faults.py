@@ -13,7 +13,7 @@ from kpybroker.audit.running import Result, Wanted, audit
 from kpybroker.audit.tables import Range
 from kpystorage import names
 
-SEEDS = range(12)
+SEEDS = 5
 
 
 def audited(fleet: Fleet, ranges: Iterable[Range] = (), *, deep: bool = False) -> Result:
@@ -31,11 +31,7 @@ def the_only(result: Result) -> Finding:
     return found[0]
 
 
-def seeds(first: int = 0) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize("seed", [first + seed for seed in SEEDS])
-
-
-@seeds()
+@pytest.mark.seeds(0, SEEDS)
 def test_a_whole_cluster_has_no_finding(seed: int) -> None:
     history = History(seed)
     fleet = Fleet(history)
@@ -47,7 +43,7 @@ def test_a_whole_cluster_has_no_finding(seed: int) -> None:
     assert result.records == sum(header.record_count for header in headers)
 
 
-@seeds(100)
+@pytest.mark.seeds(10000, SEEDS)
 def test_a_flipped_bit_of_any_batch_is_found_at_its_batch(seed: int) -> None:
     rng = Random(seed)
     fleet = Fleet(History(seed))
@@ -66,7 +62,7 @@ def test_a_flipped_bit_of_any_batch_is_found_at_its_batch(seed: int) -> None:
     assert found.byte == position or found.claim == "epochs"
 
 
-@seeds(200)
+@pytest.mark.seeds(20000, SEEDS)
 def test_a_lost_batch_is_found(seed: int) -> None:
     rng = Random(seed)
     history = History(seed)
@@ -79,7 +75,7 @@ def test_a_lost_batch_is_found(seed: int) -> None:
     assert "lost" in found.text
 
 
-@seeds(300)
+@pytest.mark.seeds(30000, SEEDS)
 def test_a_batch_that_no_replica_has_any_more_is_one_finding(seed: int) -> None:
     rng = Random(seed)
     history = History(seed)
@@ -94,7 +90,7 @@ def test_a_batch_that_no_replica_has_any_more_is_one_finding(seed: int) -> None:
     assert found.replica == "broker 1, broker 2, broker 3"
 
 
-@seeds(400)
+@pytest.mark.seeds(40000, SEEDS)
 def test_a_torn_transaction_is_named(seed: int) -> None:
     torn = Random(seed).randrange(3)
     history = History(seed, torn=torn)
@@ -108,7 +104,7 @@ def test_a_torn_transaction_is_named(seed: int) -> None:
     assert result.whole_transactions == len(history.decided) - 1
 
 
-@seeds(500)
+@pytest.mark.seeds(50000, SEEDS)
 def test_a_replica_that_differs_is_found_down_to_the_byte(seed: int) -> None:
     rng = Random(seed)
     history = History(seed)
@@ -133,7 +129,7 @@ def test_a_replica_that_differs_is_found_down_to_the_byte(seed: int) -> None:
     assert found.byte >= 0
 
 
-@seeds(600)
+@pytest.mark.seeds(60000, SEEDS)
 def test_a_skipped_sequence_is_found(seed: int) -> None:
     history = History(seed, skip=Random(seed).randrange(4, 12))
     assert history.skipped_at is not None
@@ -142,7 +138,7 @@ def test_a_skipped_sequence_is_found(seed: int) -> None:
     assert (found.claim, found.topic, found.partition, found.offset) == ("sequences", *spot, offset)
 
 
-@seeds(700)
+@pytest.mark.seeds(70000, SEEDS)
 @pytest.mark.parametrize("suffix", [names.OFFSET_INDEX, names.TIME_INDEX, names.TRANSACTION_INDEX])
 def test_an_index_that_lies_is_found(seed: int, suffix: str) -> None:
     rng = Random(seed)
@@ -161,7 +157,7 @@ def test_an_index_that_lies_is_found(seed: int, suffix: str) -> None:
     assert (found.claim, found.path) == ("indexes", path)
 
 
-@seeds(800)
+@pytest.mark.seeds(80000, SEEDS)
 def test_a_producer_snapshot_that_lies_is_found(seed: int) -> None:
     rng = Random(seed)
     fleet = Fleet(History(seed))
@@ -174,7 +170,7 @@ def test_a_producer_snapshot_that_lies_is_found(seed: int) -> None:
     assert (found.claim, found.path) == ("indexes", path)
 
 
-@seeds(900)
+@pytest.mark.seeds(90000, SEEDS)
 def test_a_group_beyond_the_end_is_found(seed: int) -> None:
     history = History(seed)
     spot = Random(seed).choice(DATA)
@@ -184,7 +180,7 @@ def test_a_group_beyond_the_end_is_found(seed: int) -> None:
     assert f"group g has committed {history.ends[spot] + 1}" in found.text
 
 
-@seeds(1000)
+@pytest.mark.seeds(100000, SEEDS)
 def test_a_table_with_one_row_too_many_is_found(seed: int) -> None:
     rng = Random(seed)
     history = History(seed)
