@@ -127,7 +127,7 @@ class Cluster:
     def identities(self, _replica: Replica) -> Mapping[int, tuple[int, ...]]:
         return {}
 
-    def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
+    def check_around(self, replica: Replica, whole: Stretch, _start: int) -> Iterable[Finding]:
         highest = -1
         for epoch, first, _ in whole.epochs:
             if epoch < highest:

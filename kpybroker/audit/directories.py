@@ -216,7 +216,7 @@ class Directories:
                 indexes.batch(*each)
         reading = SegmentRead(walk, file, segment.path, indexes, segment.next_base_offset, is_open=not clean)
         try:
-            while not reading.run(position) and len(ends) > 1 and walk.end < task.end:
+            while not (is_whole := reading.run(position)) and len(ends) > 1 and walk.end < task.end:
                 ends.pop()
                 yield walk.cut(walk.end)
                 walk.end, position = ends[-1], reading.position
@@ -225,10 +225,10 @@ class Directories:
         if reading.is_damaged:
             return  # the files beside it are judged when it is whole again
         if indexes is not None:
-            is_bounded = walk.end != END_OF_ALL and not is_sealed
-            indexes.end(reading.position if is_bounded else None, max(walk.expected, 0) if is_bounded else None)
+            bounds = (None, None) if is_whole else (reading.position, max(walk.expected, 0))
+            indexes.end(*bounds)
             findings += indexes.findings
-        if segment.next_base_offset is not None:
+        if segment.next_base_offset is not None and is_whole:
             directory = task.replica.directory
             base = max(segment.base_offset, task.start)
             findings += compare_snapshot(self.disk, directory, base, segment.next_base_offset, walk.runs, walk.of)
@@ -259,17 +259,15 @@ class Directories:
 
     # Files that span segments.
 
-    def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
+    def check_around(self, replica: Replica, whole: Stretch, start: int) -> Iterable[Finding]:
         yield from self._epochs(replica, whole)
-        yield from self._aborted(replica, whole)
+        yield from self._aborted(replica, whole, start)
         of = Of(replica.label, *replica.spot)
         if replica.end == END_OF_ALL and self._was_clean(replica.directory.rpartition("/")[0]):
             yield from check_snapshots(self.disk, replica.directory, whole.next_offset, of)
             if not whole.damaged:
-                found = compare_snapshot(
-                    self.disk, replica.directory, whole.last_gap, whole.next_offset, whole.runs, of
-                )
-                yield from found
+                bounds = whole.last_gap, whole.next_offset
+                yield from compare_snapshot(self.disk, replica.directory, *bounds, whole.runs, of)
 
     def _epochs(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
         path = replica.directory
@@ -277,6 +275,8 @@ class Directories:
         found: list[checking.Finding] = []
         log_start = self.facts(replica).log_start
         check = EpochCheck(self.disk, path, log_start, replica.start, found.append, clean=clean)
+        if not clean:  # the file of log starts may be a minute behind DeleteRecords, the epochs are not
+            check.log_start = max(check.log_start, check.start_offset or 0)
         for epoch, first, last in whole.epochs:
             check.strays = 0  # each of them has a finding of its own
             wrong = check.batch(first, first, epoch) or (check.batch(last, last, epoch) if last > first else "")
@@ -288,7 +288,7 @@ class Directories:
             level = DAMAGE if each.level == CHECKED_DAMAGE else NOTE
             yield Finding(level, EPOCHS, *replica.spot, replica.label, each.path, -1, -1, each.text)
 
-    def _aborted(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
+    def _aborted(self, replica: Replica, whole: Stretch, start: int) -> Iterable[Finding]:
         """Compare the transaction indexes with the aborted transactions that the log shows."""
         seen = {each.last_offset: each for each in whole.aborted}
         ends = {each.offset for each in whole.listed_markers() if not each.committed}
@@ -307,7 +307,7 @@ class Directories:
                         text = text or f"says {each}"
             except FileNotFoundError:
                 pass
-            begin = max(segment.base_offset, whole.start, cleaned_to)
+            begin = max(segment.base_offset, whole.start, start, cleaned_to)
             for last in {*said, *(end for end in seen if begin <= end < limit)}:
                 if text or not begin <= last < limit or any(first <= last < end for first, end in whole.damaged):
                     continue

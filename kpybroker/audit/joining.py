@@ -111,7 +111,7 @@ def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], 
     findings += _gaps(replica, whole.gaps, facts)
     findings += _missing(replica, whole, facts, 0 if kept is None else kept.whole.missing_to)
     findings += _breaks(replica, whole, facts)
-    findings += source.check_around(replica, whole)
+    findings += source.check_around(replica, whole, old_end)
     keep = Kept(replica.topic_id, cut, at_cut, whole, replica.end, planned.identities)
     return Joined(whole, keep, findings)
 

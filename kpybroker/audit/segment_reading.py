@@ -72,9 +72,9 @@ class SegmentRead:
                 walk.report(NOTE, BYTES, place, walk.expected, f"{piece.end} bytes of a write that did not finish")
             self.position = self._size
             return False
-        self.position += piece.end
         if walk.end <= (walk.expected if piece.header is None else piece.header.base_offset):
             return False
+        self.position += piece.end
         self.is_damaged = True
         walk.skip_damaged(piece.header, piece.end, _text(piece), place)
         return True

@@ -109,5 +109,6 @@ class Source(Protocol):
     def identities(self, replica: Replica, /) -> Mapping[int, tuple[int, ...]]:
         """What tells cheaply whether a segment has changed, by its base offset; empty where nothing does."""
 
-    def check_around(self, replica: Replica, whole: Stretch) -> Iterable[Finding]:
-        """The contradictions between a log and the files beside it that span segments."""
+    def check_around(self, replica: Replica, whole: Stretch, start: int, /) -> Iterable[Finding]:
+        """The contradictions between a log and the files beside it that span segments, as far as they are about what
+        was read: from ``start`` on."""

@@ -138,7 +138,7 @@ class Stretch(NamedTuple):
         return self._replace(
             windows=tuple(window.sealed() for window in self.windows),
             heads={},
-            aborted=(*self.aborted, *aborted),
+            aborted=tuple(sorted((*self.aborted, *aborted), key=lambda each: each.last_offset)),
             committed=self.committed + sum(head.committed for _, head in heads),
         )
 

@@ -63,7 +63,11 @@ class History:
         self._epochs = dict.fromkeys(("a", "b", "c"), 0)
         self._open: dict[str, Ongoing] = {}
         self._sent = 0
-        for _ in range(steps):
+        self.half: dict[Spot, int] = {}
+        """The number of batches that each partition had when half of the history was made."""
+        for number in range(steps):
+            if number == steps // 2:
+                self.half = {spot: len(batches) for spot, batches in self.batches.items()}
             self._step()
         for name in list(self._open):
             if self.rng.random() < 0.8:
@@ -222,13 +226,26 @@ def _commits(marker: bytes) -> bool:
 class Fleet:
     """The directories of three brokers with a history, cleanly stopped. ``changed`` has other batches for a broker."""
 
-    def __init__(self, history: History, changed: dict[tuple[int, Spot], list[bytes]] | None = None) -> None:
+    def __init__(
+        self,
+        history: History,
+        changed: dict[tuple[int, Spot], list[bytes]] | None = None,
+        *,
+        half: bool = False,
+    ) -> None:
         self.history = history
         self.disk = MemoryDisk()
         for broker in BROKERS:
             path = self.path(broker)
             self.disk.make_directory(path)
-            self._fill(broker, path, changed or {})
+            properties = MetaProperties("cluster", broker, bytes([broker] * 16))
+            self.disk.write(f"{path}/{names.META_PROPERTIES}", render(properties), synchronize=False)
+            self._fill(broker, path, changed or {}, half=half)
+
+    def go_on(self) -> None:
+        """Append the second half of the history."""
+        for broker in BROKERS:
+            self._fill(broker, self.path(broker), {}, half=False)
 
     @staticmethod
     def path(broker: int) -> str:
@@ -241,20 +258,21 @@ class Fleet:
         """The source of an audit."""
         return Directories([self.path(broker) for broker in BROKERS], self.disk)
 
-    def _fill(self, broker: int, path: str, changed: dict[tuple[int, Spot], list[bytes]]) -> None:
-        properties = MetaProperties("cluster", broker, bytes([broker] * 16))
-        self.disk.write(f"{path}/{names.META_PROPERTIES}", render(properties), synchronize=False)
+    def _fill(self, broker: int, path: str, changed: dict[tuple[int, Spot], list[bytes]], *, half: bool) -> None:
         config = LogConfig(segment_bytes=Random(broker).choice((1500, 4000, 9000)), index_interval_bytes=200)
         directory = LogDirectory(path, self.disk, Random(7), lambda _line: None, config)
         directory.open(NOW_MS)
         for _ in directory.recover():
             pass
+        ends = {}
         for spot, batches in self.history.batches.items():
-            log = directory.create_log(*spot, TOPIC_ID, config, NOW_MS)
-            for batch in changed.get((broker, spot), batches):
-                append(log, batch)
+            log = directory.logs.get(spot) or directory.create_log(*spot, TOPIC_ID, config, NOW_MS)
+            for batch in changed.get((broker, spot), batches[: self.history.half[spot] if half else None]):
+                if headers_of(batch)[0].base_offset >= log.open().end.offset:
+                    append(log, batch)
+            ends[spot] = log.end.offset if half else self.history.ends[spot]
         directory.close()
-        marks = checkpoint.render_offsets(self.history.ends)
+        marks = checkpoint.render_offsets(ends)
         self.disk.write(f"{path}/{names.HIGH_WATERMARKS}", marks, synchronize=False)
 
     def files(self, broker: int, spot: Spot, suffix: str) -> list[str]:
