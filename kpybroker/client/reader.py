@@ -6,15 +6,15 @@ not returned, nor with ``Fetching.committed_only`` those of aborted or open tran
 
 import math
 import time
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, READ_COMMITTED, Client, Spot, raise_for
 from kpybroker.client.connection import Unreachable
 from kpybroker.errors import KafkaError
 from kpywire import error_codes
-from kpywire.batch import BatchHeader, batch_headers, check_crc
-from kpywire.control_record import ABORT, control_type
+from kpywire.aborted import Aborted
+from kpywire.batch import batch_headers, check_crc
 from kpywire.errors import Malformed
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
 from kpywire.record import Record, read_batch
@@ -43,24 +43,6 @@ class Found(NamedTuple):
 
     spot: Spot
     record: Record
-
-
-class Aborted:
-    """The aborted transactions of one answer: (first offset, producer) each, as the leader lists them (KIP-98)."""
-
-    def __init__(self, transactions: Iterable[tuple[int, int]]) -> None:
-        self._waiting = sorted(transactions, reverse=True)
-        self._producers: set[int] = set()
-
-    def covers(self, header: BatchHeader) -> bool:
-        """Whether a batch belongs to one of them. Batches have to be passed in the order of the log."""
-        while self._waiting and self._waiting[-1][0] <= header.last_offset:
-            self._producers.add(self._waiting.pop()[1])
-        return header.is_transactional and header.producer_id in self._producers
-
-    def ends(self, producer_id: int) -> None:
-        """Note that the marker that aborts the producer's transaction was read."""
-        self._producers.discard(producer_id)
 
 
 class Reader:
@@ -228,14 +210,10 @@ class Reader:
             for position, header in batch_headers(data):
                 if self.fetching.checks_crcs and not check_crc(data, header, position):
                     raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
-                if not header.is_control and not aborted.covers(header):
+                if not aborted.skips(data, header, position):
                     for record in read_batch(data, header, position):
                         if record.offset >= self.positions[spot]:
                             yield Found(spot, record)
-                elif header.is_control and any(
-                    control_type(marker) == ABORT for marker in read_batch(data, header, position)
-                ):
-                    aborted.ends(header.producer_id)
                 self.positions[spot] = max(self.positions[spot], header.next_offset)
         except Malformed as error:
             raise KafkaError(error_codes.CORRUPT_MESSAGE, f"partition {spot}: {error}") from None

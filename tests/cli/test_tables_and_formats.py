@@ -6,7 +6,8 @@ from kpybroker.cli.progress import progress_text
 from kpybroker.cli.record_format import formatter, simple_layout
 from kpybroker.cli.tables import bytes_text, columns, duration_text, plural
 from kpybroker.client.client import Spot
-from kpybroker.client.reader import Aborted, Found
+from kpybroker.client.reader import Found
+from kpywire.aborted import Aborted
 from kpywire.batch import BatchHeader, parse_header
 from kpywire.record import Record, build_batch
 

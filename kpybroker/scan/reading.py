@@ -1,0 +1,37 @@
+"""A task's rows: the bytes of a transport through the decoder, as Arrow record batches of a good size."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pyarrow as pa
+
+from kpybroker.scan.errors import ScanError
+from kpybroker.scan.ranges import Range, Wanted
+from kpybroker.scan.transport import Transport
+from kpywire.columns.decoder import Decoder, Place
+from kpywire.errors import Malformed
+
+MOST_ROWS: Final = 32_768
+MOST_BYTES: Final = 24 * 1024 * 1024
+"""A record batch is handed on when it has this many rows or bytes."""
+
+
+def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.RecordBatch]:
+    """The rows of a range, in the order of the log. Raises ScanError."""
+    decoder = Decoder(
+        Place(part.topic, part.partition),
+        wanted.columns,
+        start_offset=part.start_offset,
+        end_offset=part.end_offset,
+    )
+    try:
+        for piece in transport.pieces(part, wanted):
+            decoder.add(piece.data, piece.aborted)
+            if decoder.rows >= MOST_ROWS or decoder.held_bytes >= MOST_BYTES:
+                yield decoder.take()
+            if decoder.next_offset >= part.end_offset:
+                break
+    except Malformed as error:
+        raise ScanError(f"{part}: {error}") from None
+    if decoder.rows:
+        yield decoder.take()
