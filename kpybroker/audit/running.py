@@ -40,6 +40,10 @@ class Wanted(NamedTuple):
     since: Summary | None = None
 
 
+class UnknownTopic(Exception):
+    """A topic that was asked for is not there. The text is one line for people."""
+
+
 class Result(NamedTuple):
     """The result of an audit."""
 
@@ -87,10 +91,12 @@ class Coordinators(NamedTuple):
 def audit(source: Source, wanted: Wanted, mapped: Mapped, reached: Reached, total: Reached) -> Result:
     """Audit all replicas of a source. ``total`` is called with the number of bytes to read.
 
-    Raises OSError, KafkaError, Unreachable.
+    Raises UnknownTopic, OSError, KafkaError, Unreachable.
     """
     coordinators = read_coordinators(source, source.replicas(()))
     chosen = [each for each in source.replicas(()) if not wanted.topics or each.topic in wanted.topics]
+    for topic in {*wanted.topics} - {each.topic for each in chosen}:
+        raise UnknownTopic(f"there is no topic {topic}")
     findings: list[Finding] = []
     since = wanted.since.replicas if wanted.since is not None and wanted.since.deep == wanted.deep else {}
     plans = {each.key: joining.plan(source, each, since.get(each.key), deep=wanted.deep) for each in chosen}

@@ -133,7 +133,8 @@ def judge(decisions: Decisions, logs: Mapping[Spot, Log]) -> Judged:
                 place = (decision.log_partition, decision.offset)
                 torn.setdefault((decision.transactional_id, place[1]), []).append(_torn(decision, spot, log, text))
     findings = [finding for several in torn.values() for finding in several]
-    return Judged(len(decisions.complete) - len(torn), len(torn), len(decisions.pending), findings)
+    judged = sum(any(spot in logs for spot in each.partitions) for each in decisions.complete)
+    return Judged(judged - len(torn), len(torn), len(decisions.pending), findings)
 
 
 def _missing(made: list[Decision], markers: list[Marker], log: Log) -> Iterator[tuple[Decision, str]]:

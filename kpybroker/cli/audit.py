@@ -106,12 +106,15 @@ def command(
 @contextmanager
 def _one_line() -> Iterator[None]:
     """Errors of the cluster and of files as click's one line."""
+    from kpybroker.audit.running import UnknownTopic
     from kpybroker.client.bad_property import BadProperty
     from kpybroker.client.connection import Unreachable
     from kpybroker.errors import KafkaError
 
     try:
         yield
+    except UnknownTopic as error:
+        raise click.UsageError(str(error)) from None
     except KafkaError as error:
         raise click.ClickException(said(error)) from None
     except Unreachable as error:
