@@ -1,7 +1,7 @@
 """A running cluster of any Kafka as a source of an audit: each replica is asked as a consumer asks, by Fetch.
 
-A leader answers up to its high watermark; a follower up to the one that it has heard of (KIP-392). Only what a consumer
-may see is read, so indexes and other files are not part of it.
+A leader answers up to its high watermark; a follower up to the one that it has heard of. Only what a consumer may see
+is read, so indexes and other files are not part of it.
 """
 
 import time

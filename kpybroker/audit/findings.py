@@ -34,7 +34,7 @@ CLAIMS: Final = (
     MIRROR,
     SINCE,
 )
-"""What an audit claims of a log; each finding contradicts one of them."""
+"""The claims of an audit about a log; each finding contradicts one of them."""
 
 NOWHERE: Final = -1
 

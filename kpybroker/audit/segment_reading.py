@@ -60,7 +60,7 @@ class SegmentRead:
         return True
 
     def _past_damage(self) -> bool:
-        """Step over bytes that are no valid batch. False at the end of what can be told."""
+        """Step over bytes that are no valid batch. False where the walk or the log ends."""
         walk, position = self._walk, self.position
         begin = max(walk.expected, 0)
         limit = (1 << 63) - 1 if self._following is None else self._following

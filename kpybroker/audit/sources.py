@@ -107,7 +107,7 @@ class Source(Protocol):
         left out."""
 
     def identities(self, replica: Replica, /) -> Mapping[int, tuple[int, ...]]:
-        """What tells cheaply whether a segment has changed, by its base offset; empty where nothing does."""
+        """Numbers that change when a segment changes, by its base offset; empty where there are none."""
 
     def check_around(self, replica: Replica, whole: Stretch, start: int, /) -> Iterable[Finding]:
         """The contradictions between a log and the files beside it that span segments, as far as they are about what

@@ -227,7 +227,7 @@ def _transactions(a: Stretch, b: Stretch) -> tuple[dict[int, Open], dict[int, He
 def sequence_break(epoch: int, sequence: int, its_epoch: int, its_sequence: int) -> str:
     """The contradiction of a batch with its producer's batch before it, in words; empty if it continues it.
 
-    A new epoch begins at sequence 0 (KIP-360), and sequences wrap from 2^31 - 1 to 0.
+    A new epoch begins at sequence 0, and sequences wrap from 2^31 - 1 to 0.
     """
     if sequence == UNKNOWN and its_epoch == epoch:
         return ""

@@ -1,7 +1,7 @@
 """Whether every decided transaction is whole: the coordinator's decisions against the markers in each partition. Pure.
 
 A coordinator writes its decision to ``__transaction_state``, has a marker written to each partition of the transaction,
-and notes that the transaction is complete (KIP-98). So a complete one has its marker in every partition. One that is
+and notes that the transaction is complete. So a complete one has its marker in every partition. One that is
 decided but not complete is still being written, and is only counted.
 
 Decisions have to be read before the ends of the other partitions are taken: then the markers of those that are complete
@@ -36,7 +36,7 @@ class Decision(NamedTuple):
     start_ms: int
     update_ms: int
     has_own_epoch: bool
-    """Whether no other transaction has this producer id and epoch (KIP-890)."""
+    """Whether no other transaction has this producer id and epoch."""
     log_partition: int
     offset: int
     completed_at: int = -1
