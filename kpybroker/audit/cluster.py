@@ -170,8 +170,8 @@ class Cluster:
         replica, length, since_s = task.replica, FETCH_BYTES, 0.0
         while offset < walk.end:
             answer = self._fetch(replica, offset, length)
-            if answer.error_code == error_codes.OFFSET_OUT_OF_RANGE and answer.log_start_offset > offset:
-                offset, walk.expected = answer.log_start_offset, -1  # they were deleted meanwhile
+            if answer.error_code == error_codes.OFFSET_OUT_OF_RANGE:
+                offset, walk.expected = self._start_beyond(replica, offset), -1  # they were deleted meanwhile
                 continue
             data = memoryview(answer.records or b"")
             data = data[_skipped(data, offset, task) :]
@@ -197,10 +197,23 @@ class Cluster:
                 return
             offset = max(walk.expected, offset)
 
+    def _start_beyond(self, replica: Replica, offset: int) -> int:
+        """The log's start, which has moved beyond an offset. KafkaError if it has not."""
+        spot = Spot(*replica.spot)
+        start = self.client.list_offsets({spot: EARLIEST_TIMESTAMP})[spot]
+        if start <= offset:
+            code = error_codes.OFFSET_OUT_OF_RANGE
+            raise KafkaError(code, f"partition {spot} has no offset {offset}, its first is {start}")
+        return start
+
     def batches(self, replica: Replica, start: int, end: int) -> Iterator[tuple[Place, StoredBatch]]:
         offset = max(start, replica.start)
         while offset < end:
-            data = memoryview(self._fetch(replica, offset, FETCH_BYTES).records or b"")
+            answer = self._fetch(replica, offset, FETCH_BYTES)
+            if answer.error_code == error_codes.OFFSET_OUT_OF_RANGE:
+                offset = self._start_beyond(replica, offset)
+                continue
+            data = memoryview(answer.records or b"")
             before = offset
             for position, header in batch_headers(data):
                 if header.base_offset >= end:
@@ -231,7 +244,7 @@ class Cluster:
             code = response.error_code
             found: PartitionData = response.responses[0].partitions[0] if response.responses else _NOTHING
             code = code or found.error_code
-            if code and (code != error_codes.OFFSET_OUT_OF_RANGE or found.log_start_offset <= offset):
+            if code and code != error_codes.OFFSET_OUT_OF_RANGE:
                 raise KafkaError(code, f"partition {replica.topic}-{replica.partition}: {error_codes.message(code)}")
             return found
 

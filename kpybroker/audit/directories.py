@@ -11,7 +11,7 @@ from typing import Final
 from kpybroker.audit.findings import BYTES, DAMAGE, EPOCHS, INDEXES, NOTE, OFFSETS, Finding, Place
 from kpybroker.audit.segment_indexes import SegmentIndexes, check_snapshots, compare_snapshot
 from kpybroker.audit.segment_reading import SegmentRead
-from kpybroker.audit.sources import Facts, Outcome, Replica, Task
+from kpybroker.audit.sources import METADATA_TOPIC, Facts, Outcome, Replica, Task
 from kpybroker.audit.stretch import Stretch
 from kpybroker.audit.walk import END_OF_ALL, Of, Walk
 from kpystorage import checkpoint, meta_properties, names, scan
@@ -76,14 +76,15 @@ class Directories:
             segments, log_end = view.segments(), view.log_end_offset
         except FileNotFoundError:
             segments, log_end = [], 0
+        start = segments[0].base_offset if segments else 0
         return Replica(
             label,
             topic,
             partition,
             directory,
             topic_id=self._topic_id(directory),
-            start=segments[0].base_offset if segments else 0,
-            end=mark if is_running and mark >= 0 else END_OF_ALL,
+            start=start,
+            end=max(mark, start) if is_running and topic != METADATA_TOPIC else END_OF_ALL,
             log_end=log_end,
             high_watermark=mark,
             size_bytes=sum(self._size(each.path) for each in segments),
@@ -230,7 +231,9 @@ class Directories:
             findings += indexes.findings
         if segment.next_base_offset is not None and is_whole:
             directory = task.replica.directory
-            base = max(segment.base_offset, task.start)
+            base = max(segment.base_offset, task.start, walk.whole_from)
+            if walk.expected < segment.next_base_offset:
+                return  # its last batches were compacted away, and perhaps those that the snapshot knows of
             findings += compare_snapshot(self.disk, directory, base, segment.next_base_offset, walk.runs, walk.of)
 
     def _is_certain(self, replica: Replica, segment: SegmentName) -> bool:

@@ -173,6 +173,7 @@ def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
     complete: list[Decision] = []
     pending: list[Decision] = []
     ongoing: dict[int, Transaction] = {}
+    last: dict[int, tuple[int, int]] = {}
     ends: dict[int, int] = {}
     logs = _best_of(found, TRANSACTIONS_TOPIC)
     for partition, replica in logs.items():
@@ -180,12 +181,13 @@ def read_coordinators(source: Source, found: Sequence[Replica]) -> Coordinators:
         complete += decisions.complete
         pending += decisions.pending
         ongoing |= decisions.ongoing
+        last |= decisions.last
         ends[partition] = max((each.completed_at + 1 for each in decisions.complete), default=0)
     positions: dict[tuple[str, Spot], int] = {}
     for replica in _best_of(found, OFFSETS_TOPIC).values():
         positions |= groups.positions(_records(source, replica))
     is_all = bool(logs) and sorted(logs) == list(range(len(logs)))
-    return Coordinators(Decisions(complete, pending, ongoing) if is_all else None, positions, ends)
+    return Coordinators(Decisions(complete, pending, ongoing, last) if is_all else None, positions, ends)
 
 
 def _best_of(found: Sequence[Replica], topic: str) -> dict[int, Replica]:

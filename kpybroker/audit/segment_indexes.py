@@ -87,7 +87,7 @@ def check_snapshots(disk: Disk, directory: str, log_end: int, of: Of) -> Iterato
 def compare_snapshot(
     disk: Disk, directory: str, base: int, end: int, runs: Mapping[int, Run], of: Of
 ) -> Iterator[Finding]:
-    """Compare the producer snapshot at ``end`` with the producers seen in ``base .. end``.
+    """Compare the producer snapshot at ``end`` with the producers seen in ``base .. end``, where no offset is missing.
 
     Producers that are in only one of the two are left out: a snapshot forgets those that have expired.
     """

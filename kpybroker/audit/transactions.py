@@ -50,6 +50,8 @@ class Decisions(NamedTuple):
     pending: list[Decision]
     ongoing: Mapping[int, Transaction]
     """The last state of each producer id whose transaction is open or being ended."""
+    last: Mapping[int, tuple[int, int]]
+    """The last record of each producer id: the partition of the coordinators' log, and the offset."""
 
 
 def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
@@ -57,6 +59,7 @@ def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
     complete: list[Decision] = []
     pending: dict[str, Decision] = {}
     states: dict[str, Transaction | None] = {}
+    last: dict[int, tuple[int, int]] = {}
     for record in records:
         try:
             found = decode(record.key or b"", record.value)
@@ -66,6 +69,8 @@ def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
             continue
         name, state = found.transactional_id, found.transaction
         states[name] = state
+        if state is not None:
+            last[state.producer_id] = log_partition, record.offset
         if state is not None and state.is_prepared:
             pending[name] = _decision(name, state, log_partition, record.offset)
         elif name in pending:
@@ -75,7 +80,7 @@ def read_decisions(log_partition: int, records: Iterable[Record]) -> Decisions:
         for state in states.values()
         if state is not None and (state.is_prepared or state.state is State.ONGOING)
     }
-    return Decisions(complete, list(pending.values()), ongoing)
+    return Decisions(complete, list(pending.values()), ongoing, last)
 
 
 def _decision(name: str, state: Transaction, log_partition: int, offset: int) -> Decision:
@@ -189,18 +194,13 @@ def hanging(
             continue  # its end may have been compacted away, or be missing for another reason
         if before is None or after is None:
             yield _hanging(NOTE, spot, log, producer_id, begun, "is open; the coordinators' logs were not read")
-        elif producer_id not in before.ongoing and not _is_alive(after, producer_id, begun):
+        elif producer_id not in before.ongoing and not _is_alive(before, after, producer_id):
             yield _hanging(DAMAGE, spot, log, producer_id, begun, "hangs: its coordinator has no open transaction")
 
 
-def _is_alive(after: Decisions, producer_id: int, begun: Open) -> bool:
-    """Whether the coordinator has seen a transaction of the producer since this one began."""
-    if producer_id in after.ongoing:
-        return True
-    decided = (*after.complete, *after.pending)
-    return any(each.producer_id == producer_id and each.epoch >= begun.epoch for each in decided) and any(
-        each.producer_id == producer_id and each.update_ms >= begun.timestamp for each in decided
-    )
+def _is_alive(before: Decisions, after: Decisions, producer_id: int) -> bool:
+    """Whether the coordinator has written something about the producer since the log's end was taken, or will do so."""
+    return producer_id in after.ongoing or before.last.get(producer_id) != after.last.get(producer_id)
 
 
 def _hanging(level: str, spot: Spot, log: Log, producer_id: int, begun: Open, text: str) -> Finding:

@@ -186,6 +186,11 @@ class Walk:
             self.expected = header.next_offset
         self._damaged.append((self._explained_from, max(self.expected, self._explained_from)))
 
+    @property
+    def whole_from(self) -> int:
+        """The offset from where on no offset is missing."""
+        return max(self._last_gap, self._start)
+
     def report(self, level: str, claim: str, place: Place, offset: int, text: str) -> None:
         """Report a finding about the replica that is walked over."""
         self._report(Finding(level, claim, self.of.topic, self.of.partition, self.of.replica, *place, offset, text))
