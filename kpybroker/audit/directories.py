@@ -312,9 +312,12 @@ class Directories:
                 pass
             begin = max(segment.base_offset, whole.start, start, cleaned_to)
             for last in {*said, *(end for end in seen if begin <= end < limit)}:
-                if text or not begin <= last < limit or any(first <= last < end for first, end in whole.damaged):
+                if text or not begin <= last < limit:
                     continue
-                text = _contradiction(said.get(last), seen.get(last), has_marker=last in ends)
+                known = (said.get(last), seen.get(last))
+                first = min(each.first_offset for each in known if each is not None)
+                if not any(first < end and begun <= last for begun, end in whole.damaged):
+                    text = _contradiction(*known, has_marker=last in ends)
             if text:
                 spot = (*replica.spot, replica.label)
                 yield Finding(DAMAGE, INDEXES, *spot, path, -1, segment.base_offset, text)

@@ -5,6 +5,7 @@ they say is complete lies below these ends, also while the brokers run.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from kpybroker.audit import groups, joining, keys, replicas, tables, transactions
@@ -21,11 +22,13 @@ from kpybroker.audit.sources import (
     Spot,
     Task,
 )
-from kpybroker.audit.stretch import Stretch
+from kpybroker.audit.stretch import Marker, Stretch
 from kpybroker.audit.tables import Range
 from kpybroker.audit.transactions import Decision, Decisions, Log
 from kpybroker.audit.walk import END_OF_ALL
 from kpybroker.transactions.transaction import Transaction
+from kpystorage.control_batches import transaction_marker
+from kpywire.errors import Malformed
 from kpywire.record import Record
 
 
@@ -205,7 +208,7 @@ def _records(source: Source, replica: Replica) -> Iterator[Record]:
 
 
 def _bounds(each: Audited) -> groups.Bounds:
-    end = each.whole.next_offset if each.replica.end == END_OF_ALL else max(each.whole.next_offset, each.replica.end)
+    end = max(each.whole.next_offset, each.replica.log_end if each.replica.is_running else 0)
     return groups.Bounds(max(each.whole.start, each.facts.log_start), end)
 
 
@@ -292,6 +295,7 @@ def judge_transactions(
             max(each.facts.log_start, each.whole.start),
             each.facts.cleaned_to,
             Place(each.replica.directory),
+            tuple(_beyond(source, each)),
         )
         for spot, each in best.items()
     }
@@ -302,12 +306,28 @@ def judge_transactions(
     after = before
     is_running = any(each.replica.is_running for each in best.values())
     if is_running and before is not None and any(log.whole.open for log in logs.values()):
-        after = read_coordinators(source, source.replicas((TRANSACTIONS_TOPIC,))).decisions
+        found = [each._replace(end=max(each.end, each.log_end)) for each in source.replicas((TRANSACTIONS_TOPIC,))]
+        after = read_coordinators(source, found).decisions
     findings = list(result.findings)
     for spot, log in logs.items():
         if spot[0] != TRANSACTIONS_TOPIC:
             findings += transactions.hanging(spot, log, before, after, result.findings)
     return result._replace(findings=findings)
+
+
+def _beyond(source: Source, each: Audited) -> Iterator[Marker]:
+    """The markers between the high watermark on disk and the log's end, while a broker runs."""
+    replica, start = each.replica, each.whole.next_offset
+    if not replica.is_running or replica.log_end <= start:
+        return
+    for _, batch in source.batches(replica, start, replica.log_end):
+        header = batch.header
+        if header.is_control:
+            with suppress(Malformed):
+                marker = transaction_marker(header, batch.data, 0)
+                if marker is not None:
+                    place = header.base_offset, header.max_timestamp
+                    yield Marker(header.producer_id, header.producer_epoch, marker.committed, *place)
 
 
 def _keys(source: Source, each: Audited) -> Iterator[Finding]:

@@ -106,8 +106,8 @@ class Log(NamedTuple):
     log_start: int
     cleaned_to: int
     place: Place = Place()
-    older: tuple[Marker, ...] = ()
-    """The last marker of each producer before the part that was read."""
+    beyond: tuple[Marker, ...] = ()
+    """The markers above the high watermark on disk, which brokers write every few seconds, and not all at once."""
 
 
 class Judged(NamedTuple):
@@ -130,7 +130,7 @@ def judge(decisions: Decisions, logs: Mapping[Spot, Log]) -> Judged:
     for spot, wanted in by_spot.items():
         log = logs[spot]
         markers: dict[tuple[int, int], list[Marker]] = {}
-        for marker in (*log.older, *log.whole.listed_markers()):
+        for marker in (*log.whole.listed_markers(), *log.beyond):
             if (marker.producer_id, marker.epoch) in wanted:
                 markers.setdefault((marker.producer_id, marker.epoch), []).append(marker)
         for key, made in wanted.items():
@@ -189,7 +189,10 @@ def hanging(
     ``before`` and ``after`` are None where the coordinators' logs were not read.
     """
     told = {finding.offset for finding in torn if (finding.topic, finding.partition) == spot}
+    ended = {marker.producer_id for marker in log.beyond}
     for producer_id, begun in sorted(log.whole.open.items()):
+        if producer_id in ended:
+            continue
         if begun.first_offset in told or begun.first_offset < max(log.cleaned_to, log.whole.last_gap):
             continue  # its end may have been compacted away, or be missing for another reason
         if before is None or after is None:
