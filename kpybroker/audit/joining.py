@@ -53,7 +53,7 @@ def plan(source: Source, replica: Replica, kept: Kept | None, *, deep: bool) -> 
         tasks = [] if is_same else source.tasks(replica, replica.start, deep=deep)
         return Plan(replica, _with_cut(tasks, replica), kept, identities, [], is_same, tuple(findings))
     is_same = _is_same(kept, replica, identities)
-    again = list(_changed(kept, identities, replica.start))
+    again = _in_one(_changed(kept, identities, replica.start))
     tasks = [] if is_same else source.tasks(replica, kept.cut, deep=deep)
     if tasks:
         tasks[0] = tasks[0]._replace(next_offset=kept.at_cut.next_offset)
@@ -61,7 +61,9 @@ def plan(source: Source, replica: Replica, kept: Kept | None, *, deep: bool) -> 
     for start, end in again:
         for task in source.tasks(replica, max(start, replica.start), deep=deep):
             if task.start < end:
-                tasks.append(task._replace(end=min(task.end, end), cuts=()))
+                share = (min(task.end, end) - task.start) / max(min(task.end, replica.log_end) - task.start, 1)
+                size_bytes = int(task.size_bytes * min(share, 1))
+                tasks.append(task._replace(end=min(task.end, end), cuts=(), size_bytes=size_bytes))
     return Plan(replica, tasks, kept, identities, again, is_same, tuple(findings))
 
 
@@ -86,6 +88,17 @@ def _changed(kept: Kept, identities: Mapping[int, tuple[int, ...]], start: int) 
             continue
         first = base // WINDOW_OFFSETS * WINDOW_OFFSETS
         yield max(first, kept.whole.start), min(-(-end // WINDOW_OFFSETS) * WINDOW_OFFSETS, kept.cut)
+
+
+def _in_one(ranges: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ascending ranges, those that touch joined: several segments may lie in one window."""
+    whole: list[tuple[int, int]] = []
+    for start, end in ranges:
+        if start < end and whole and start <= whole[-1][1]:
+            whole[-1] = whole[-1][0], max(end, whole[-1][1])
+        elif start < end:
+            whole.append((start, end))
+    return whole
 
 
 def joined(source: Source, planned: Plan, read: Sequence[tuple[Task, Stretch]], facts: Facts) -> Joined:
