@@ -1,5 +1,5 @@
 # kpybroker, from a fresh checkout. A machine needs Python 3.11 or newer; for the comparison with Apache Kafka and for
-# Spark also a JDK and Maven. Nothing is installed outside .venv, nothing but jars and results is kept in build/.
+# Spark also a JDK and Maven. Nothing is installed outside .venv, but by make kerberos; only jars and results are in build/.
 
 SHELL := /bin/sh
 .DEFAULT_GOAL := help
@@ -56,6 +56,18 @@ payments: setup ## transactions, Spark with a checkpoint, exact totals while all
 
 .PHONY: setup
 setup: $(VENV)/.tests ## only set up: .venv with everything that tests, demo and benchmarks use
+
+# Tests of GSSAPI need a KDC and the headers of Kerberos. Without them they are skipped, and say so.
+
+KERBEROS := krb5-kdc krb5-admin-server krb5-user libkrb5-dev kcat libsasl2-modules-gssapi-mit
+
+.PHONY: kerberos
+kerberos: setup ## install what the tests of Kerberos need: Debian's packages (as root, with apt-get), and the extra
+	@if ! { command -v krb5kdc && command -v kadmin.local && command -v krb5-config && command -v kcat; } > /dev/null && [ "$$(id -u)" = 0 ] && command -v apt-get > /dev/null; \
+	then echo "Installing $(KERBEROS)"; apt-get -qq update && \
+	  DEBIAN_FRONTEND=noninteractive apt-get -qq install --no-install-recommends $(KERBEROS) > /dev/null; fi; \
+	if command -v krb5-config > /dev/null; then $(BIN)/python -m pip install --quiet --editable '.[kerberos]'; \
+	else echo "Kerberos is not installed: its tests are skipped"; fi
 
 ## Working on it
 
@@ -173,8 +185,13 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
+
+.PHONY: secured
+secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
+	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds
 rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)

@@ -35,6 +35,7 @@ from kpybroker.replicas.replicas import Replicas
 from kpybroker.replicas.upkeep import Upkeep
 from kpybroker.serving.context import Controller
 from kpybroker.serving.expected_topics import ExpectedTopics
+from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.topic_answers import TopicAnswers
 
 log = logging.getLogger("kpybroker.config")
@@ -120,6 +121,7 @@ class Broker:
         self.fetch_sessions = Sessions(config.max_fetch_sessions, rng)
         self.topic_answers = TopicAnswers()
         self.expected_topics = ExpectedTopics(scheduler)
+        self.refused_creations = RefusedCreations()
         self._rng = rng
 
     def start(self) -> None:

@@ -1,4 +1,4 @@
-"""The one exception that carries a Kafka error code from where something is decided to where it is answered."""
+"""The exceptions that carry an error from where something is decided to where it is answered."""
 
 from collections.abc import Sequence
 
@@ -6,6 +6,13 @@ from kpywire import error_codes
 
 LONGEST_MESSAGE = 8_000
 """The longest message, in characters. A longer one quotes the client's data, and is cut to fit into a string."""
+
+
+class AuthorizerNotReady(Exception):
+    """The ACLs are not loaded yet, and the sender is no super user (``AuthorizerNotReadyException``).
+
+    Kafka has no error code for it: the whole request is answered with UNKNOWN_SERVER_ERROR, and is to be sent again.
+    """
 
 
 class KafkaError(Exception):

@@ -14,13 +14,14 @@ from typing import TYPE_CHECKING
 
 from kpybroker import handlers
 from kpybroker.assembly.broker import build_broker, build_lifecycle, registration
+from kpybroker.assembly.leases import build_lease_routes
 from kpybroker.assembly.limits import socket_limits
 from kpybroker.assembly.platform import Simulated, platform_of
 from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security, read_keys
+from kpybroker.assembly.security import build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -49,6 +50,7 @@ from kpywire.errors import Malformed
 
 if TYPE_CHECKING:
     from kpybroker.assembly.encryption import Encryption
+    from kpybroker.http.server import Protection
 
 log = logging.getLogger("kpybroker")
 
@@ -125,8 +127,11 @@ class Node:
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         platform.ways.load_keys(config)
+        platform.ends.callback(platform.ways.close)
+        await platform.ways.fetch_tokens()
         self.encryption = read_keys(config, platform)
-        await monitoring.listen()
+        token_checks = await fetch_keys(config, platform)
+        await monitoring.listen(self._second_port())
         ports = BoundPorts()
         platform.ends.callback(ports.close)
         ports.bind(config.listeners, platform.sockets, limits.receive_buffer_bytes)  # before anything is written
@@ -136,7 +141,7 @@ class Node:
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
-        security = build_security(config, quorum.host, self.encryption)
+        security = build_security(config, quorum.host, self.encryption, token_checks)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())
@@ -154,6 +159,10 @@ class Node:
             )
             follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))
+            if monitoring.port is not None:
+                leases = build_lease_routes(config, platform, stored.identity.cluster_id, broker, disk)
+                monitoring.serve(leases.routes)
+                platform.ends.callback(leases.close)
         else:
             broker, clients = None, controllers
             quorum.host.subscribe(role.apply)
@@ -170,17 +179,30 @@ class Node:
             broker.lifecycle.limit()
             platform.ends.callback(broker.lifecycle.close)
         monitoring.stage = "catching up with the metadata"
-        server.start(config.controller_listener_names)  # without them the other voters could form no quorum
+        server.start(security.starts_early(config))  # without them the other voters could form no quorum
         caught_up: asyncio.Future[None] = platform.loop.create_future()
         quorum.membership.start()
         quorum.host.start(lambda: _release(caught_up))
         await caught_up
         security.caught_up()
+        server.start(config.controller_listener_names)
         if broker is not None:
             monitoring.stage = "waiting for the controller to let this broker serve"
             await self._join(broker)
         server.start()
         monitoring.started()
+
+    def _second_port(self) -> "Protection | None":
+        """The protection of the second port; None if it has none. Raises StartRefused."""
+        if not (self.config["kpybroker.http.users"] or self.config["kpybroker.http.ssl.keystore.location"]):
+            return None
+        from kpybroker.assembly.second_port import protection_of  # not of a plain start
+        from kpybroker.server.complaints import Complaints
+
+        def image() -> MetadataImage | None:
+            return None if self.quorum is None or self.quorum.image.next_offset == 0 else self.quorum.image
+
+        return protection_of(self.config, image, Complaints(self.scheduler))
 
     def _recovering(self, directory: str, done: int, total: int) -> None:
         """Report the progress of recovery, which may take long after a crash."""

@@ -11,19 +11,20 @@ asked for, adds no option to the command line, and touches no test that does not
 import re
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from kpybroker.testing import Broker, Cluster
+    from kpybroker.testing import Broker, Cluster, OidcProvider, Security
 
 SCOPE = "kpybroker_scope"
 MARKER = "kafka_topic"
 LONGEST_TOPIC_NAME = 200
 PACKAGES = ("kpybroker", "kpywire", "kpystorage")
 RECORDS = "kpybroker.testing.records"
-_SHARED = pytest.StashKey["Broker"]()
+_SHARED = pytest.StashKey["list[Broker]"]()
 _TOPICS = pytest.StashKey[int]()
 
 
@@ -49,6 +50,17 @@ def _scope(fixture_name: str, config: pytest.Config) -> Any:
     return config.getini(SCOPE) or "session"
 
 
+@contextmanager
+def _shared(broker: "Broker", config: pytest.Config) -> Iterator[None]:
+    """Repair a broker after each test of this block."""
+    brokers = config.stash.setdefault(_SHARED, [])
+    brokers.append(broker)
+    try:
+        yield
+    finally:
+        brokers.remove(broker)
+
+
 @pytest.fixture(scope="session")
 def kpybroker_options() -> dict[str, Any]:
     """The options of the shared broker: keywords of `kpybroker.testing.Broker`. Override it in a conftest.py."""
@@ -60,12 +72,8 @@ def kpybroker(kpybroker_options: dict[str, Any], pytestconfig: pytest.Config) ->
     """A running broker, shared by tests: in memory, on a free port, in a thread. Injected faults end with the test."""
     from kpybroker.testing import Broker
 
-    with Broker(**kpybroker_options) as broker:
-        pytestconfig.stash[_SHARED] = broker
-        try:
-            yield broker
-        finally:
-            del pytestconfig.stash[_SHARED]
+    with Broker(**kpybroker_options) as broker, _shared(broker, pytestconfig):
+        yield broker
 
 
 @pytest.fixture
@@ -83,6 +91,26 @@ def kpybroker_factory() -> "Iterator[Callable[..., Broker]]":
     yield start
     for broker in reversed(started):
         broker.stop()
+
+
+@pytest.fixture(scope="session")
+def kpybroker_security() -> "Security":
+    """The security of the shared broker with users. Override it in a conftest.py."""
+    from kpybroker.testing import Security
+
+    return Security(users=["alice", "bob"])
+
+
+@pytest.fixture(scope=_scope)
+def kpybroker_secured(
+    kpybroker_security: "Security", kpybroker_options: dict[str, Any], pytestconfig: pytest.Config
+) -> "Iterator[Broker]":
+    """A running broker with users and certificates, shared by tests; ``kpybroker_secured.access`` has the settings of
+    their clients."""
+    from kpybroker.testing import Broker
+
+    with Broker(**kpybroker_options, security=kpybroker_security) as broker, _shared(broker, pytestconfig):
+        yield broker
 
 
 @pytest.fixture(scope="session")
@@ -108,6 +136,15 @@ def kafka_cluster(_shared_cluster: "Cluster") -> "Cluster":
 
 
 @pytest.fixture
+def oidc_provider() -> "Iterator[OidcProvider]":
+    """An OpenID Connect provider of the test's own, for logins by OAUTHBEARER: it signs tokens, and fails on demand."""
+    from kpybroker.testing import OidcProvider
+
+    with OidcProvider() as provider:
+        yield provider
+
+
+@pytest.fixture
 def topic(kpybroker: "Broker", request: pytest.FixtureRequest) -> str:
     """The name of a new topic of this test alone, on the shared broker."""
     marker = request.node.get_closest_marker(MARKER)
@@ -119,10 +156,10 @@ def topic(kpybroker: "Broker", request: pytest.FixtureRequest) -> str:
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item: pytest.Item) -> None:
-    """Repair the shared broker after a test that broke parts of it."""
-    broker = item.config.stash.get(_SHARED, None)
-    if broker is not None and broker.is_running:
-        broker.faults.clear()
+    """Repair the shared brokers after a test that broke parts of them."""
+    for broker in item.config.stash.get(_SHARED, ()):
+        if broker.is_running:
+            broker.faults.clear()
 
 
 def pytest_assertrepr_compare(op: str, left: object, right: object) -> Sequence[str] | None:

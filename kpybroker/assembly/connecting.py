@@ -1,11 +1,13 @@
 """The ways of a node to others: one to brokers, one to controllers, each protected as its listener demands."""
 
 import asyncio
+import logging
 import random
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from kpybroker.config import between_nodes
-from kpybroker.config.between_nodes import Credentials, Dialled
+from kpybroker.config.between_nodes import Credentials, Dialled, KerberosCredentials, NodeCredentials, TokenCredentials
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.io.scheduler import LoopScheduler
 from kpybroker.network.peer import Connect
@@ -15,8 +17,12 @@ from kpybroker.quorum.recovery import StartRefused
 from kpybroker.server.outgoing import OpenStream, plain_stream
 
 if TYPE_CHECKING:
-    from kpybroker.network.sessions import Account
+    from kpybroker.assembly.node_tokens import NodeToken
+    from kpybroker.network.sessions import Account, LoginConnect
     from kpybroker.network.tls_stream import ClientContext
+    from kpybroker.oauth.token_login import TokenLogin
+
+log = logging.getLogger("kpybroker.network")
 
 
 class Ways(NamedTuple):
@@ -31,6 +37,21 @@ class Ways(NamedTuple):
     """Only finds out whether a port accepts connections. Nothing is sent over it, so it needs no protection."""
     contexts: "tuple[ClientContext, ...]" = ()
     """The keys and certificates of the ways with TLS."""
+    logins: "tuple[NodeLogin, ...]" = ()
+    """The ways with a login."""
+    tokens: "tuple[NodeToken, ...]" = ()
+    """The tokens by which this node logs in by OAUTHBEARER."""
+
+    async def fetch_tokens(self) -> None:
+        """Get the tokens, and begin to renew them. Raises StartRefused."""
+        for token in self.tokens:
+            await asyncio.to_thread(token.load)
+            token.start()
+
+    def close(self) -> None:
+        """Renew no tokens any more."""
+        for token in self.tokens:
+            token.close()
 
     def load_keys(self, config: BrokerConfig) -> None:
         """Read keys and certificates from their files. Raises StartRefused."""
@@ -47,6 +68,42 @@ class Ways(NamedTuple):
         """Take over a change of the configuration."""
         for context in self.contexts:
             context.reconfigure(config)
+        for login in self.logins:
+            login.reconfigure(config)
+
+
+class NodeLogin:
+    """The login of this node at one kind of nodes, which follows its JAAS config."""
+
+    def __init__(
+        self, dialled: Callable[[BrokerConfig], Dialled], credentials: NodeCredentials, account: "Account"
+    ) -> None:
+        """``dialled`` finds the kind of nodes in a configuration."""
+        self._dialled = dialled
+        self._credentials = credentials
+        self._account = account
+        self._connects: list[LoginConnect] = []
+
+    def over(self, scheduler: LoopScheduler, connect: Connect, rng: random.Random) -> Connect:
+        """A way with this login."""
+        from kpybroker.network.sessions import LoginConnect
+
+        self._connects.append(LoginConnect(scheduler, connect, self._account, rng))
+        return self._connects[-1]
+
+    def reconfigure(self, config: BrokerConfig) -> None:
+        """Take over another configuration, for the logins that begin from now on. Tokens go on being renewed by the
+        configuration of the start."""
+        credentials = self._dialled(config).credentials
+        if isinstance(credentials, TokenCredentials):
+            return
+        if credentials is not None and credentials != self._credentials:
+            self._credentials, self._account = credentials, account_of(credentials)
+            for connect in self._connects:
+                connect.account = self._account
+            log.info(
+                "This node logs in to listener %s as %a from now on", self._dialled(config).listener, self._account.user
+            )
 
 
 class _Builder:
@@ -61,6 +118,8 @@ class _Builder:
         self._rng = rng
         self.contexts: dict[str, ClientContext] = {}
         """By the names of their listeners."""
+        self.logins: list[NodeLogin] = []
+        self.tokens: dict[TokenLogin, NodeToken] = {}
 
     def timed(self, connect: Connect) -> Connect:
         """A way with the timeouts of ``socket.connection.setup.timeout``."""
@@ -72,7 +131,15 @@ class _Builder:
         """A way without protection."""
         return self.timed(connect_over(self._loop, buffer_bytes))
 
-    def to(self, dialled: Dialled, buffer_bytes: int = -1) -> Connect:
+    def login(self, find: Callable[[BrokerConfig], Dialled]) -> "NodeLogin | None":
+        """The login at a kind of nodes; None if they demand none."""
+        credentials = find(self._config).credentials
+        if credentials is None:
+            return None
+        self.logins.append(NodeLogin(find, credentials, self._account(credentials)))
+        return self.logins[-1]
+
+    def to(self, dialled: Dialled, login: "NodeLogin | None", buffer_bytes: int = -1) -> Connect:
         """The way to a kind of nodes."""
         if dialled.protocol == "PLAINTEXT":
             return self.plain(buffer_bytes)
@@ -84,11 +151,19 @@ class _Builder:
 
             stream = tls_stream(self.contexts.setdefault(dialled.listener, ClientContext(dialled.listener)))
         connect = connect_over(self._loop, buffer_bytes, stream)
-        if dialled.credentials is not None:
-            from kpybroker.network.sessions import LoginConnect
-
-            connect = LoginConnect(self._scheduler, connect, account_of(dialled.credentials), self._rng)
+        if login is not None:
+            connect = login.over(self._scheduler, connect, self._rng)
         return self.timed(PatientConnect(self._scheduler, connect, dialled.listener))
+
+    def _account(self, credentials: NodeCredentials) -> "Account":
+        if not isinstance(credentials, TokenCredentials):
+            return account_of(credentials)
+        from kpybroker.assembly.node_tokens import NodeToken
+
+        source = credentials.source
+        if source not in self.tokens:
+            self.tokens[source] = NodeToken(source, self._scheduler, self._rng)
+        return self.tokens[source].account
 
 
 def ways_of(
@@ -104,33 +179,68 @@ def ways_of(
         connect = build.timed(simulated)
         return Ways(connect, connect, build.timed(simulated), connect)
     controllers = between_nodes.controllers(config)
-    to_controllers, probe = build.to(controllers), build.plain()
+    to_controllers = build.to(controllers, build.login(between_nodes.controllers))
     if not config.is_broker:
         to_brokers = to_leaders = to_controllers  # it connects to no brokers
     else:
         brokers = between_nodes.brokers(config)
-        to_brokers = build.to(brokers)
-        to_leaders = build.to(brokers, config.asked("replica.socket.receive.buffer.bytes"))
-    return Ways(to_controllers, to_brokers, to_leaders, probe, tuple(build.contexts.values()))
+        login = build.login(between_nodes.brokers)
+        to_brokers = build.to(brokers, login)
+        to_leaders = build.to(brokers, login, config.asked("replica.socket.receive.buffer.bytes"))
+    parts = tuple(build.contexts.values()), tuple(build.logins), tuple(build.tokens.values())
+    return Ways(to_controllers, to_brokers, to_leaders, build.plain(), *parts)
 
 
-def account_of(credentials: Credentials) -> "Account":
+def account_of(credentials: Credentials | KerberosCredentials) -> "Account":
     """The account of a node with these credentials."""
+    return _ACCOUNTS[credentials.mechanism](credentials)
+
+
+def _plain(credentials: Credentials) -> "Account":
     from kpybroker.network.login import Login
     from kpybroker.network.sessions import Account
+    from kpybroker.sasl.plain import PlainClient
 
-    mechanism, user, password, by_token = credentials
-    if mechanism == "PLAIN":
-        from kpybroker.sasl.plain import PlainClient
+    mechanism, user, password, _ = credentials
+    return Account(mechanism, user, lambda _host: Login(mechanism, PlainClient(user, password)))
 
-        return Account(mechanism, user, lambda: Login(mechanism, PlainClient(user, password)))
+
+def _scram(credentials: Credentials) -> "Account":
     import secrets
 
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
     from kpybroker.sasl import scram
     from kpybroker.sasl.scram_client import ScramClient
 
-    def new_login() -> Login:
+    mechanism, user, password, by_token = credentials
+
+    def new_login(_host: str) -> Login:
         kind, nonce = scram.MECHANISMS[mechanism], secrets.token_hex(16)
         return Login(mechanism, ScramClient(kind, user, password, nonce, by_token=by_token))
 
     return Account(mechanism, user, new_login)
+
+
+def _gssapi(credentials: KerberosCredentials) -> "Account":
+    from functools import partial
+
+    from kpybroker.kerberos.contexts import Initiator
+    from kpybroker.network.login import Login
+    from kpybroker.network.sessions import Account
+    from kpybroker.sasl.gssapi import GssapiClient
+
+    mechanism, login = credentials
+    initiator = Initiator(login)
+    return Account(
+        mechanism, login.principal, lambda host: Login(mechanism, GssapiClient(partial(initiator.context, host)))
+    )
+
+
+_ACCOUNTS: "Final[Mapping[str, Callable[[Any], Account]]]" = {
+    "PLAIN": _plain,
+    "SCRAM-SHA-256": _scram,
+    "SCRAM-SHA-512": _scram,
+    "GSSAPI": _gssapi,
+}
+"""The mechanisms by which a node can log in (`kpybroker.config.between_nodes.MECHANISMS`)."""

@@ -13,8 +13,8 @@ from typing import Final, NamedTuple
 
 from kpybroker.authorization.index import NOBODYS, AclIndex, Who, who
 from kpybroker.authorization.resources import IMPLIED_BY, WILDCARD, Operation, PatternType, Permission, ResourceType
-from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.principal import EVERYONE, Principal
+from kpybroker.errors import AuthorizerNotReady
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
 
 MOST_REMEMBERED: Final = 50_000
@@ -83,8 +83,8 @@ class Authorizer:
         return self.decide(principal, host, operation, kind, name).allows
 
     def decide(self, principal: Principal, host: str, operation: Operation, kind: ResourceType, name: str) -> Rule:
-        """The rule that allows or denies this; the decision is counted. Raises CloseConnection while ACLs are loaded,
-        since that has no error code and a client should come again."""
+        """The rule that allows or denies this; the decision is counted. Raises AuthorizerNotReady while ACLs are
+        loaded."""
         asker = (principal, host, operation, kind)
         known = self._rules.get(asker)
         rule = None if known is None else known.get(name)
@@ -118,7 +118,7 @@ class Authorizer:
         if principal in self.super_users:
             return SUPER_USER
         if self.awaits_acls:
-            raise CloseConnection("the ACLs are not loaded yet, and only super users are served until then")
+            raise AuthorizerNotReady
         index = self._indexes.get(kind)
         covering = [] if index is None else index.covering(name)
         if not covering:

@@ -11,6 +11,7 @@ from kpybroker.cli.options import Command, bootstrap_server, connected, json_out
 from kpybroker.cli.tables import columns, show_json
 from kpybroker.client import quota_requests
 from kpybroker.client.quota_requests import KEYS, KINDS, Names, Quotas, described
+from kpybroker.metadata.creator import creator_in, mark_of
 
 HEADERS = ("ENTITY", "QUOTA", "VALUE")
 
@@ -110,6 +111,29 @@ def set_(pairs: tuple[str, ...], dry_run: bool, server: str, **named: Any) -> No
 def remove(keys: tuple[str, ...], dry_run: bool, server: str, **named: Any) -> None:
     """Remove quotas, so that the next level counts."""
     _change(_named(named), {}, [_known(key) for key in keys], dry_run=dry_run, server=server)
+
+
+@command.command()
+@click.argument("users", metavar="USER...", nargs=-1, required=True)
+@json_output
+@bootstrap_server
+def created(users: tuple[str, ...], as_json: bool, server: str) -> None:
+    """Count the topics and partitions that users have created since the cluster bounds them.
+
+    The bounds are kpybroker.max.topics.per.principal and kpybroker.max.partitions.per.principal. Without them, and
+    before they were set, no topic has a known creator.
+    """
+    with connected(server) as client:
+        topics = client.topics()
+    found = []
+    for user in users:
+        mark = mark_of(f"User:{user}")
+        own = [topic for topic in topics if creator_in(topic.topic_id) == mark]
+        found.append((user, len(own), sum(len(topic.partitions) for topic in own)))
+    if as_json:
+        show_json([dict(zip(("user", "topics", "partitions"), each, strict=True)) for each in found])
+    else:
+        click.echo(columns(("USER", "TOPICS", "PARTITIONS"), [(user, str(t), str(p)) for user, t, p in found]))
 
 
 def _known(key: str) -> str:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Final
 
+from kpybroker.cli.connection_settings import PASSWORD_KEY, ConnectionSettings, login_module
 from kpybroker.config.properties import written_properties
 from kpybroker.sasl.jaas import SCRAM_MODULE
 
@@ -22,7 +23,6 @@ JAVA: Final = "client.properties"
 LIBRDKAFKA: Final = "librdkafka.properties"
 PYTHON: Final = "kafka-python.json"
 AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
-PASSWORD_KEY: Final = "sasl.password"
 
 
 def server_settings(listener: str, directory: PurePath, password: str) -> dict[str, str]:
@@ -48,44 +48,16 @@ def server_settings(listener: str, directory: PurePath, password: str) -> dict[s
 
 def jaas(password: str) -> str:
     """The login module of the administrator."""
-    return f'{SCRAM_MODULE} required username="{ADMINISTRATOR}" password="{password}";'
+    return login_module(SCRAM_MODULE, {"username": ADMINISTRATOR, "password": password})
 
 
 def client_files(server: str, directory: PurePath, password: str) -> dict[str, str]:
     """The contents of the files for clients, by their names; ``server`` is the address that they connect to."""
-    authority = str(directory / CA)
-    java = {
-        "bootstrap.servers": server,
-        "security.protocol": PROTOCOL,
-        "sasl.mechanism": MECHANISM,
-        "sasl.jaas.config": jaas(password),
-        "ssl.truststore.type": "PEM",
-        "ssl.truststore.location": authority,
-    }
-    librdkafka = {
-        "bootstrap.servers": server,
-        "security.protocol": PROTOCOL,
-        "sasl.mechanisms": MECHANISM,
-        "sasl.username": ADMINISTRATOR,
-        PASSWORD_KEY: password,
-        "ssl.ca.location": authority,
-    }
+    settings = ConnectionSettings(server, PROTOCOL, MECHANISM, ADMINISTRATOR, password, str(directory / CA))
     return {
-        JAVA: written_properties(java),
-        LIBRDKAFKA: "".join(f"{key}={value}\n" for key, value in librdkafka.items()),
-        PYTHON: json.dumps(kafka_python(server, authority, password), indent=2) + "\n",
-    }
-
-
-def kafka_python(server: str, authority: str, password: str) -> dict[str, str]:
-    """The keywords of kafka-python's clients."""
-    return {
-        "bootstrap_servers": server,
-        "security_protocol": PROTOCOL,
-        "sasl_mechanism": MECHANISM,
-        "sasl_plain_username": ADMINISTRATOR,
-        "sasl_plain_password": password,
-        "ssl_cafile": authority,
+        JAVA: written_properties(settings.java()),
+        LIBRDKAFKA: "".join(f"{key}={value}\n" for key, value in settings.confluent().items()),
+        PYTHON: json.dumps(settings.kafka_python(), indent=2) + "\n",
     }
 
 

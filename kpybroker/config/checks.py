@@ -182,7 +182,7 @@ def _check_controller(config: "BrokerConfig") -> None:
 
 
 def _check_early_listeners(config: "BrokerConfig") -> None:
-    """Check only that each of these listeners exists: all listeners start as early as they can."""
+    """Check that each of these listeners exists."""
     names = {*(listener.name for listener in config.listeners), *config.controller_listener_names}
     for name in config["early.start.listeners"] or ():
         _must(

@@ -10,6 +10,8 @@ from kpybroker.config.definition import (
     INT,
     LIST,
     LOW,
+    MEDIUM,
+    PASSWORD,
     STRING,
     ConfigKey,
     ConfigValue,
@@ -81,7 +83,13 @@ class StaticLabels:
 OWN_CONFIGS: Definitions = define(
     [
         ConfigKey("kpybroker.http.listener", STRING, "127.0.0.1:9404", LOW, HostAndPort()),
+        ConfigKey("kpybroker.http.open.paths", LIST, ("/live", "/ready"), LOW, list_of()),
+        ConfigKey("kpybroker.http.ssl.key.password", PASSWORD, None, LOW),
+        ConfigKey("kpybroker.http.ssl.keystore.location", STRING, None, LOW),
+        ConfigKey("kpybroker.http.users", STRING, "", LOW),
         ConfigKey("kpybroker.loop.lag.warn.ms", INT, 250, LOW, at_least(0)),
+        ConfigKey("kpybroker.max.partitions.per.principal", INT, 0, LOW, at_least(0)),
+        ConfigKey("kpybroker.max.topics.per.principal", INT, 0, LOW, at_least(0)),
         ConfigKey(
             "kpybroker.metrics.dialects",
             LIST,
@@ -91,6 +99,7 @@ OWN_CONFIGS: Definitions = define(
         ),
         ConfigKey("kpybroker.metrics.max.partitions", INT, 10_000, LOW, at_least(0)),
         ConfigKey("kpybroker.metrics.static.labels", LIST, (), LOW, StaticLabels()),
+        ConfigKey("kpybroker.oauthbearer.allowed.urls", LIST, (), MEDIUM),
     ]
 )
 
@@ -99,8 +108,28 @@ OWN_DOCUMENTATION: Final = {
         "The address of /metrics, /live and /ready over HTTP; empty for none. When it is not set and the "
         "port is taken, the next free one up to 9413 is used."
     ),
+    "kpybroker.http.open.paths": (
+        "The paths of the second port that are served without a login, where kpybroker.http.users demands one."
+    ),
+    "kpybroker.http.ssl.key.password": "The password of the private key in kpybroker.http.ssl.keystore.location.",
+    "kpybroker.http.ssl.keystore.location": (
+        "A PEM file with the private key and the certificates for https on the second port; without it the port speaks "
+        "http. The file is read again when it has changed."
+    ),
+    "kpybroker.http.users": (
+        "The users that log in to the second port by basic authentication: scram for those with SCRAM credentials in "
+        "the cluster, or a file with lines name=password; empty for no login. With an authorizer, /metrics needs "
+        "DESCRIBE on the cluster."
+    ),
     "kpybroker.loop.lag.warn.ms": (
         "If the event loop served nobody for this time, a warning names the request that took longest; 0 for never."
+    ),
+    "kpybroker.max.partitions.per.principal": (
+        "The most partitions of all topics that a principal has created while there is such a bound, for controllers; "
+        "0 for no bound. Super users have none."
+    ),
+    "kpybroker.max.topics.per.principal": (
+        "The most topics that a principal may have created, likewise (docs/quotas.md)."
     ),
     "kpybroker.metrics.dialects": (
         "The names under which metrics are shown: strimzi, confluent, kafka_exporter, kafka_lag_exporter, native "
@@ -111,5 +140,9 @@ OWN_DOCUMENTATION: Final = {
     ),
     "kpybroker.metrics.static.labels": (
         "Labels that every metric carries, as name=value,name=value: what dashboards select by and nobody else adds."
+    ),
+    "kpybroker.oauthbearer.allowed.urls": (
+        "The URLs that sasl.oauthbearer.jwks.endpoint.url and sasl.oauthbearer.token.endpoint.url may have; by default "
+        "none. It takes the place of the JVM's system property org.apache.kafka.sasl.oauthbearer.allowed.urls."
     ),
 }

@@ -5,6 +5,7 @@ from typing import Any
 
 from kpybroker.controller.partition_change import Election
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Decision, Steps
+from kpybroker.controller.topic_bounds import Allowance
 from kpybroker.controller.topics import assigned_partition, counted, partition_records, placed_partitions
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.topic import NO_LEADER, NO_LEADER_CHANGE, RECOVERED, RECOVERING, Partition, Topic
@@ -236,6 +237,8 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
         for name in duplicates
     ]
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_GROWTH_FROM)
+    topics = [topic for name in occurrences if (topic := state.image.topics.get(name)) is not None]
+    allowance = yield from Allowance(state, request.principal).count(topics)
     records: list[Any] = []
     for wanted in message.topics:
         yield
@@ -243,7 +246,9 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
             continue
         try:
             room = MAX_RECORDS_PER_REQUEST - len(records)
-            records += yield from _add_partitions(state, wanted, room, lambda count: quota.record(count, now_ms))
+            records += yield from _add_partitions(
+                state, wanted, room, allowance, lambda count: quota.record(count, now_ms)
+            )
         except KafkaError as error:
             result = CreatePartitionsTopicResult(name=wanted.name, error_code=error.code, error_message=error.message)
         else:
@@ -255,7 +260,11 @@ def create_partitions(state: ControllerState, request: ControllerRequest, now_ms
 
 
 def _add_partitions(
-    state: ControllerState, wanted: CreatePartitionsTopic, room: int, charge: Callable[[int], None]
+    state: ControllerState,
+    wanted: CreatePartitionsTopic,
+    room: int,
+    allowance: Allowance,
+    charge: Callable[[int], None],
 ) -> Generator[None, None, list[Any]]:
     topic = state.image.topics.get(wanted.name)
     if topic is None:
@@ -278,7 +287,9 @@ def _add_partitions(
         )
     if additional > room:
         raise KafkaError(error_codes.UNKNOWN_SERVER_ERROR)
+    allowance.check_growth(topic, additional)
     charge(additional)
+    allowance.grew(topic, additional)
     if wanted.assignments is None:
         partitions = yield from placed_partitions(state, additional, replication_factor)
     else:

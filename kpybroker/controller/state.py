@@ -17,6 +17,7 @@ from kpybroker.controller.kraft_version import KRaftVersion
 from kpybroker.controller.partition_change import PartitionChange
 from kpybroker.controller.placement import UsableBroker
 from kpybroker.controller.token_index import TokenIndex
+from kpybroker.controller.topic_bounds import TopicBounds
 from kpybroker.errors import KafkaError
 from kpybroker.journal import ProducerEpoch
 from kpybroker.metadata.broker import Broker
@@ -64,6 +65,7 @@ class Settings(NamedTuple):
     """None if there are no delegation tokens."""
     quota_windows: tuple[int, int] = (11, 1_000)
     """``controller.quota.window.num``, and ``controller.quota.window.size.seconds`` in milliseconds."""
+    topic_bounds: TopicBounds = TopicBounds()
 
 
 class ControllerRequest(NamedTuple):

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 from kpybroker.controller.config_rules import MAX_VALUE_LENGTH
 from kpybroker.controller.placement import place
 from kpybroker.controller.state import STEP, ControllerRequest, ControllerState, Steps
+from kpybroker.controller.topic_bounds import Allowance
 from kpybroker.errors import KafkaError
 from kpybroker.metadata.image import TOPIC_RESOURCE
 from kpybroker.metadata.topic import Partition
@@ -46,12 +47,15 @@ def create_topics(state: ControllerState, request: ControllerRequest, now_ms: in
     yield
     _check_total_partitions(wanted, state.settings.default_partitions)
     quota = state.mutation_quota(request, now_ms, strict_from=STRICT_CREATION_FROM)
+    allowance = yield from Allowance(state, request.principal).count()
     records: list[Any] = []
     results = []
     for topic in wanted:
         yield
         try:
-            result, of_topic = yield from _create_topic(state, topic, lambda count: quota.record(count, now_ms))
+            result, of_topic = yield from _create_topic(
+                state, topic, allowance, lambda count: quota.record(count, now_ms)
+            )
         except KafkaError as error:
             result = CreatableTopicResult(name=topic.name, error_code=error.code, error_message=error.message)
         else:
@@ -101,7 +105,7 @@ def _check_total_partitions(topics: Sequence[CreatableTopic], default_partitions
 
 
 def _create_topic(
-    state: ControllerState, topic: CreatableTopic, charge: Callable[[int], None]
+    state: ControllerState, topic: CreatableTopic, allowance: Allowance, charge: Callable[[int], None]
 ) -> Generator[None, None, tuple[CreatableTopicResult, list[Any]]]:
     _check_name(state, topic.name)
     configs = _checked_configs(state, topic)
@@ -109,8 +113,10 @@ def _create_topic(
         partitions = yield from _assigned_partitions(state, topic)
     else:
         partitions = yield from _placed_partitions(state, topic)
+    allowance.check_new(topic.name, len(partitions))
     charge(len(partitions))
-    topic_id = state.new_topic_id()
+    allowance.created(topic.name, len(partitions))
+    topic_id = allowance.new_topic_id()
     records = [
         TopicRecord(name=topic.name, topic_id=topic_id),
         *(

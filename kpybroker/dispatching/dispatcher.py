@@ -26,11 +26,12 @@ from kpybroker.dispatching.newcomers import Newcomers
 from kpybroker.dispatching.replies import encode, encode_in_steps, encode_late
 from kpybroker.dispatching.served import HEADER, Intercept, KnownCall, Served, serve
 from kpybroker.dispatching.traits import TRAITS
+from kpybroker.errors import AuthorizerNotReady
 from kpybroker.fairness.times import PIECE_NS
 from kpybroker.fairness.trait import ORDINARY, Trait
 from kpybroker.server.connection import Connection
 from kpybroker.server.outbox import Reply
-from kpywire import api
+from kpywire import api, error_codes
 from kpywire.codec import decoder_in_steps
 from kpywire.errors import Malformed
 from kpywire.header import decode_request_header
@@ -113,7 +114,10 @@ class Dispatcher:
         served.requests += 1
         counters.request_bytes += len(frame)
         try:
-            response = served.handle(self.broker, request, call)
+            try:
+                response = served.handle(self.broker, request, call)
+            except AuthorizerNotReady:
+                response = _not_ready(request, call)
             if isinstance(response, Pending):
                 response.encode_with(lambda late: encode_late(served, correlation_id, late, connection))
                 reply: Reply | Pending | None = response
@@ -230,10 +234,13 @@ class Dispatcher:
         served.requests += 1
         counters.request_bytes += len(frame)
         try:
-            if served.work is not None:
-                response = yield from served.work(self.broker, request, call)
-            else:
-                response = served.handle(self.broker, request, call)
+            try:
+                if served.work is not None:
+                    response = yield from served.work(self.broker, request, call)
+                else:
+                    response = served.handle(self.broker, request, call)
+            except AuthorizerNotReady:
+                response = _not_ready(request, call)
             del request
             if isinstance(response, Pending):
                 response = yield response
@@ -302,6 +309,13 @@ def _unsent(due: Due, pending: Any) -> None:
     counters, arrived_ns, _, answered_ns = due
     total_ns = answered_ns - arrived_ns
     counters.total[(total_ns * total_ns).bit_length()] += 1
+
+
+def _not_ready(request: Any, call: Call) -> Any:
+    """Kafka's answer while its authorizer loads the ACLs."""
+    from kpybroker.failed_response import failed_response  # not of a plain start
+
+    return failed_response(request, call.api_version, error_codes.UNKNOWN_SERVER_ERROR)
 
 
 def _failed(api_key: int, api_version: int, error: Exception) -> CloseConnection:

@@ -18,7 +18,8 @@ from kpybroker.calls.call import Call
 from kpybroker.calls.pending import Pending
 from kpybroker.calls.principal import Principal
 from kpybroker.calls.steps import LARGE_BYTES, Work
-from kpybroker.errors import KafkaError
+from kpybroker.errors import AuthorizerNotReady, KafkaError
+from kpybroker.failed_response import failed_response
 from kpybroker.handlers import load_for_controller
 from kpybroker.serving.context import Context
 from kpywire import api, error_codes
@@ -85,10 +86,13 @@ def handle(controller: Context, request: EnvelopeRequest, call: Call) -> Work:
         from kpybroker.guards.stage import guarded_work  # not of a plain start
 
         handle_inside = guarded_work(controller, inside.call.api_key, handle_inside)
-    if isgeneratorfunction(handle_inside):
-        response = yield from handle_inside(controller, message, inside.call)
-    else:
-        response = handle_inside(controller, message, inside.call)
+    try:
+        if isgeneratorfunction(handle_inside):
+            response = yield from handle_inside(controller, message, inside.call)
+        else:
+            response = handle_inside(controller, message, inside.call)
+    except AuthorizerNotReady:
+        response = failed_response(message, inside.call.api_version, error_codes.UNKNOWN_SERVER_ERROR)
     if isinstance(response, Pending):
         response = yield response
     if names_no_controller(response):

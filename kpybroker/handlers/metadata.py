@@ -54,7 +54,7 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
     if code:
         return _refused(wanted or [], code)
     topics = Topics(broker, call, with_operations=request.include_topic_authorized_operations)
-    creates = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
+    topics.creates = creates = request.allow_auto_topic_creation and broker.config["auto.create.topics.enable"]
     is_guarded = broker.authorizer is not None
     if wanted is None or (not wanted and version < ALL_FROM_NULL):
         answers = yield from topics.all((yield from topics.visible()) if is_guarded else image.topics.values())
@@ -66,8 +66,8 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         if is_guarded:
             topics.may_create = not creates or may_on_cluster(broker, call, Operation.CREATE, logs_denial=False)
         answers = yield from each(names, topics.by_name_if_allowed if is_guarded else topics.by_name)
-        if creates:
-            auto_create(broker, topics.missing, call=call)
+        if creates and topics.missing:
+            _create(broker, topics.missing, call)
     asked = request.include_cluster_authorized_operations
     return MetadataResponse(
         throttle_time_ms=0,
@@ -82,6 +82,12 @@ def handle(broker: Context, request: MetadataRequest, call: Call) -> Generator[N
         cluster_authorized_operations=cluster_operations(broker, call) if asked else NOT_ASKED,
         error_code=error_codes.NONE,
     )
+
+
+def _create(broker: Context, names: list[str], call: Call) -> None:
+    """Have topics created. A refusal is kept for the client's next request."""
+    refused, scheduler = broker.refused_creations, broker.scheduler
+    auto_create(broker, names, lambda made: refused.note(call.principal, made, scheduler.monotonic_ms()), call)
 
 
 def _why_malformed(topics: Sequence[MetadataRequestTopic], version: int) -> int:
@@ -118,6 +124,8 @@ class Topics:
         """The valid names of topics that do not exist."""
         self.may_create = True
         """Whether the sender may create any topic."""
+        self.creates = False
+        """Whether topics that do not exist are created."""
         if with_operations and broker.authorizer is not None:
             self._kept: dict[bytes, bytes] = {}  # not for others, who may do other things
         else:
@@ -187,13 +195,20 @@ class Topics:
         code = error_codes.INVALID_TOPIC_EXCEPTION
         if reason_invalid(name) is None:
             code = error_codes.UNKNOWN_TOPIC_OR_PARTITION
-            self.missing.append(name)
+            if self.creates and self._was_refused(name):
+                code = error_codes.POLICY_VIOLATION
+            else:
+                self.missing.append(name)
         is_internal = name in INTERNAL
         return self._encoded(
             MetadataResponseTopic(
                 error_code=code, name=name, topic_id=ZERO_UUID, is_internal=is_internal, partitions=[]
             )
         )
+
+    def _was_refused(self, name: str) -> bool:
+        now_ms = self.broker.scheduler.monotonic_ms()
+        return self.broker.refused_creations.holds(self.call.principal, name, now_ms)
 
     def known(self, topic: Topic) -> bytes:
         """The answer for a topic that exists."""

@@ -23,6 +23,9 @@ class Request(NamedTuple):
     headers: Mapping[str, str]
     body: bytes = b""
     principal: Principal = ANONYMOUS
+    """The sender; ANONYMOUS where no login is demanded."""
+    host: str = ""
+    """The address of the sender."""
 
 
 class Answer(NamedTuple):
@@ -44,9 +47,10 @@ class Route(NamedTuple):
 class Refused(Exception):
     """A request that no route sees: it is answered with this status and line."""
 
-    def __init__(self, status: HTTPStatus, line: str) -> None:
+    def __init__(self, status: HTTPStatus, line: str, headers: Mapping[str, str] = {}) -> None:
         super().__init__(line)
         self.status = status
+        self.headers = headers
 
 
 def parse_head(head: bytes) -> Request:

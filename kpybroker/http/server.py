@@ -1,15 +1,21 @@
 """A small HTTP/1.1 server on the event loop: one answer per connection, bounded in time, memory and connections.
 
+It may be behind TLS and a login; then each route learns who asks.
+
 Nothing of it is imported by a node whose second port is switched off.
 """
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import ssl
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from kpybroker.http.request import Answer, Refused, Request, Route, body_bytes, parse_head
+
+if TYPE_CHECKING:
+    from kpybroker.http.gate import Gate
 
 log = logging.getLogger("kpybroker.http")
 
@@ -19,11 +25,49 @@ SEND_TIMEOUT_S: Final = 30.0
 MOST_CONNECTIONS: Final = 64
 
 
+class Protection(NamedTuple):
+    """The parts that a request passes before its route."""
+
+    context: Callable[[], ssl.SSLContext] | None = None
+    """Returns the TLS context for the next connection; None without TLS."""
+    gate: "Gate | None" = None
+    """None if nobody has to log in."""
+
+
+class Stream(Protocol):
+    """A connection, encrypted or not."""
+
+    @property
+    def is_closing(self) -> bool: ...
+
+    async def readuntil(self, separator: bytes) -> bytes: ...
+
+    async def readexactly(self, count: int) -> bytes: ...
+
+    def write(self, data: bytes) -> None: ...
+
+    async def drain(self) -> None: ...
+
+    def close(self) -> None: ...
+
+
+class _PlainStream:
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.readuntil, self.readexactly = reader.readuntil, reader.readexactly
+        self.write, self.drain, self.close = writer.write, writer.drain, writer.close
+        self._transport = writer.transport
+
+    @property
+    def is_closing(self) -> bool:
+        return self._transport.is_closing()
+
+
 class HttpServer:
     """The server of some routes, by path."""
 
-    def __init__(self, routes: Mapping[str, Route]) -> None:
+    def __init__(self, routes: Mapping[str, Route], protection: Protection = Protection()) -> None:  # noqa: B008
         self.routes = routes
+        self._protection = protection
         self._server: asyncio.Server | None = None
         self._connections: set[asyncio.Task[None] | None] = set()
 
@@ -46,27 +90,52 @@ class HttpServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
         self._connections.add(task)
+        stream: Stream = _PlainStream(reader, writer)
         try:
             if len(self._connections) > MOST_CONNECTIONS:
                 return
-            async with asyncio.timeout(READ_TIMEOUT_S):
-                head = await reader.readuntil(b"\r\n\r\n")
-                try:
-                    request = parse_head(head[:-4])
-                    route = self._route(request)
-                    request = request._replace(body=await reader.readexactly(body_bytes(request)))
-                except Refused as refused:
-                    route, answer = None, Answer(refused.status, [f"{refused}\n".encode()])
-            if route is not None:
-                answer = await self._answer(route, request)
-            if not writer.transport.is_closing():
-                await _send(writer, answer)
+            if self._protection.context is not None:
+                stream = await self._encrypted(reader, writer, self._protection.context())
+            answer = await self._answered(stream, str((writer.get_extra_info("peername") or ("",))[0]))
+            if not stream.is_closing:
+                await _send(stream, answer)
         except (asyncio.IncompleteReadError, asyncio.LimitOverrunError, TimeoutError, OSError, asyncio.CancelledError):
             # The peer does not speak HTTP, or is gone, or the server ends: there is nobody to answer.
             return
         finally:
             self._connections.discard(task)
-            writer.close()
+            stream.close()
+
+    @staticmethod
+    async def _encrypted(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, context: ssl.SSLContext) -> Stream:
+        from kpybroker.http.tls import TlsStream
+
+        stream = TlsStream(reader, writer, context, MOST_HEAD_BYTES)
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                await stream.handshake()
+        except ssl.SSLError as error:
+            if error.reason == "HTTP_REQUEST":
+                await _send(_PlainStream(reader, writer), Answer(HTTPStatus.BAD_REQUEST, [b"this port speaks https\n"]))
+            log.debug("A TLS handshake on the second port failed: %s", error.reason)
+            raise
+        return stream
+
+    async def _answered(self, stream: Stream, host: str) -> Answer:
+        """Read a request. Return its answer."""
+        gate = self._protection.gate
+        try:
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                head = await stream.readuntil(b"\r\n\r\n")
+            request = parse_head(head[:-4])._replace(host=host)
+            if gate is not None:
+                request = request._replace(principal=await gate.admit(request))
+            route = self._route(request)
+            async with asyncio.timeout(READ_TIMEOUT_S):
+                request = request._replace(body=await stream.readexactly(body_bytes(request)))
+        except Refused as refused:
+            return Answer(refused.status, [f"{refused}\n".encode()], headers=refused.headers)
+        return await self._answer(route, request)
 
     def _route(self, request: Request) -> Route:
         """The route of a request's path; Refused if there is none for it."""
@@ -88,7 +157,7 @@ class HttpServer:
             return Answer(HTTPStatus.INTERNAL_SERVER_ERROR, [line.encode()])
 
 
-async def _send(writer: asyncio.StreamWriter, answer: Answer) -> None:
+async def _send(writer: Stream, answer: Answer) -> None:
     from email.utils import formatdate  # takes long to import, and most nodes are never asked
 
     headers = {

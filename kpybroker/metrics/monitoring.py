@@ -8,19 +8,23 @@ used. The code of a scrape is imported at the first scrape.
 import errno
 import logging
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, Protocol
 
+from kpybroker.calls.address import java_address
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import parse_address
+from kpybroker.errors import AuthorizerNotReady
 from kpybroker.metrics.loop_watch import LoopWatch
 from kpybroker.quorum.recovery import StartRefused
 
 if TYPE_CHECKING:
+    from kpybroker.authorization.authorizer import Authorizer
     from kpybroker.broker import Broker
     from kpybroker.controller_role import ControllerRole
     from kpybroker.dispatching.dispatcher import Dispatcher
-    from kpybroker.http.server import HttpServer
+    from kpybroker.http.request import Request, Route
+    from kpybroker.http.server import HttpServer, Protection
     from kpybroker.metrics.exposition import Exposition, Sources
     from kpybroker.server.listener import Server
 
@@ -37,6 +41,9 @@ class Watched(Protocol):
     """The node that is watched: a broker, or a controller without a broker beside it."""
 
     config: BrokerConfig
+
+    @property
+    def authorizer(self) -> "Authorizer | None": ...
 
     @property
     def unready(self) -> str | None:
@@ -58,15 +65,17 @@ class Monitoring:
         self._http: HttpServer | None = None
         self._exposition: Exposition | None = None
 
-    async def listen(self) -> None:
+    async def listen(self, protection: "Protection | None" = None) -> None:
         """Start the second port. Raises StartRefused where a configured port cannot be used."""
         asked = self._asked
         if asked == "":
             return
-        from kpybroker.http.server import HttpServer
+        from kpybroker.http.server import HttpServer, Protection
         from kpybroker.metrics.pages import Pages
 
-        self._http = HttpServer(Pages(self._unready, self._text).routes)
+        protection = protection or Protection()
+        may_see = self._may_see if protection.gate is not None else _everybody
+        self._http = HttpServer(Pages(self._unready, self._text, may_see).routes, protection)
         if asked is not None:
             address = parse_address(asked)
             assert address is not None  # the config has been checked
@@ -90,6 +99,11 @@ class Monitoring:
                         error.strerror,
                     )
                     return
+
+    def serve(self, routes: "Mapping[str, Route]") -> None:
+        """Serve further paths on the second port, if there is one."""
+        if self._http is not None:
+            self._http.routes = {**self._http.routes, **routes}
 
     def show_broker(self, broker: "Broker", server: "Server", dispatchers: Sequence["Dispatcher"]) -> None:
         """Show a broker from now on, a controller beside it included. ``dispatchers`` are counted together; the first
@@ -138,6 +152,20 @@ class Monitoring:
             return self.stage
         return None if self._watched is None else self._watched.unready
 
+    def _may_see(self, request: "Request") -> bool:
+        """Whether a user that has logged in may see the metrics: with an authorizer that takes DESCRIBE on the
+        cluster."""
+        authorizer = None if self._watched is None else self._watched.authorizer
+        if authorizer is None:
+            return True
+        from kpybroker.authorization.resources import CLUSTER_NAME, Operation, ResourceType
+
+        host = java_address(request.host)
+        try:
+            return authorizer.allows(request.principal, host, Operation.DESCRIBE, ResourceType.CLUSTER, CLUSTER_NAME)
+        except AuthorizerNotReady:
+            return False
+
     async def _text(self) -> list[bytes] | None:
         if self._expose is None:
             return None
@@ -153,6 +181,10 @@ class Monitoring:
             self._exposition.close()
         if self._http is not None:
             await self._http.stop()
+
+
+def _everybody(_request: "Request") -> bool:
+    return True
 
 
 def _why(error: OSError | UnicodeError) -> str:

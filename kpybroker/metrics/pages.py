@@ -15,9 +15,15 @@ FAST: Final = 1
 class Pages:
     """The three pages of a node."""
 
-    def __init__(self, unready: Callable[[], str | None], metrics: Callable[[], Awaitable[list[bytes] | None]]) -> None:
+    def __init__(
+        self,
+        unready: Callable[[], str | None],
+        metrics: Callable[[], Awaitable[list[bytes] | None]],
+        may_see: Callable[[Request], bool],
+    ) -> None:
         """``unready`` says why clients are not served, None when they are. ``metrics`` gathers Prometheus' text; None
-        when there is nothing to report yet."""
+        when there is nothing to report yet. ``may_see`` says whether the sender of a request may see it."""
+        self._may_see = may_see
         self._unready = unready
         self._metrics = metrics
         self.routes = {"/metrics": Route(self._show), "/live": Route(self._live), "/ready": Route(self._ready)}
@@ -32,6 +38,8 @@ class Pages:
         return Answer(HTTPStatus.SERVICE_UNAVAILABLE, [f"not ready: {reason}\n".encode()])
 
     async def _show(self, request: Request) -> Answer:
+        if not self._may_see(request):
+            return Answer(HTTPStatus.FORBIDDEN, [f"{request.principal} lacks DESCRIBE on the cluster\n".encode()])
         text = await self._metrics()
         if text is None:
             return Answer(HTTPStatus.SERVICE_UNAVAILABLE, [f"no metrics yet: {self._unready()}\n".encode()])

@@ -19,6 +19,8 @@ EARLIEST, LATEST = 0.85, 0.95
 """The part of a session's lifetime after which a node logs in again, as in Kafka: chosen at random between the two."""
 SLOW_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 """Their answers take milliseconds to compute: a thread does it."""
+WAITING_MECHANISMS: Final = ("GSSAPI",)
+"""Their answers may need other machines, such as a KDC: a thread for such waits does it."""
 
 Taken = Callable[[bytes | memoryview], object]
 Lost = Callable[[str], object]
@@ -27,7 +29,8 @@ Lost = Callable[[str], object]
 class Account:
     """The name by which a node logs in, and a way to begin a `Login`. Holds a password."""
 
-    def __init__(self, mechanism: str, user: str, new_login: Callable[[], Login]) -> None:
+    def __init__(self, mechanism: str, user: str, new_login: Callable[[str], Login]) -> None:
+        """``new_login`` begins a login at the node on a host."""
         self.mechanism = mechanism
         self.user = user
         self.new_login = new_login
@@ -37,16 +40,19 @@ class Account:
 
 
 class LoginConnect:
-    """A `Connect` that adds the login to another one."""
+    """A `Connect` that adds the login to another one.
+
+    ``account`` may be replaced: the next logins use another one.
+    """
 
     def __init__(self, scheduler: Scheduler, connect: Connect, account: Account, rng: random.Random) -> None:
         self._scheduler = scheduler
         self._connect = connect
-        self._account = account
+        self.account = account
         self._rng = rng
 
     def __call__(self, host: str, port: int, opened: Callable[[], object], taken: Taken, lost: Lost) -> Link:
-        session = _Session(self._scheduler, self._account, self._rng, (opened, taken, lost))
+        session = _Session(self._scheduler, host, lambda: self.account, self._rng, (opened, taken, lost))
         session.link = self._connect(host, port, session.opened, session.taken, session.lost)
         return session
 
@@ -57,13 +63,17 @@ class _Session:
     def __init__(
         self,
         scheduler: Scheduler,
-        account: Account,
+        host: str,
+        present: Callable[[], Account],
         rng: random.Random,
         user: tuple[Callable[[], object], Taken, Lost],
     ) -> None:
         self.link: Link | None = None
         self._scheduler = scheduler
-        self._account = account
+        self._host = host
+        self._present = present
+        """Returns the account of the node at present."""
+        self._account = present()
         self._rng = rng
         self._user_opened, self._user_taken, self._user_lost = user
         self._login: Login | None = None
@@ -76,6 +86,10 @@ class _Session:
         self._held: list[bytes] = []
         """The frames that are sent after the login."""
         self._outstanding = 0
+        self._is_stepping = False
+        """Whether a thread works on an answer to the login."""
+        self._lost: str | None = None
+        """The reason for which the link was lost meanwhile."""
         self._is_closed = False
 
     # The user's side.
@@ -99,7 +113,7 @@ class _Session:
 
     def opened(self) -> None:
         """The connection is open: log in."""
-        self._login = self._account.new_login()
+        self._login = self._account.new_login(self._host)
         self._send(self._login.begin())
 
     def taken(self, frame: bytes | memoryview) -> None:
@@ -109,16 +123,20 @@ class _Session:
             self._outstanding -= 1
             self._user_taken(frame)
             self._log_in_again()
-        elif self._account.mechanism in SLOW_MECHANISMS:
+        elif self._account.mechanism in SLOW_MECHANISMS + WAITING_MECHANISMS:
             answer = bytes(frame)
-            self._scheduler.submit_urgent(
-                lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error)
-            )
+            self._is_stepping = True
+            waits = self._account.mechanism in WAITING_MECHANISMS
+            submit = self._scheduler.submit_waiting if waits else self._scheduler.submit_urgent
+            submit(lambda: _step(login, answer), lambda step, error: self._stepped(login, step, error))
         else:
             self._stepped(login, _step(login, frame), None)
 
     def lost(self, reason: str) -> None:
-        """The connection is gone. If that ends a login, the reason says so."""
+        """The connection is gone. If that ends a login, the reason says so. The last answer may still say more."""
+        if self._is_stepping:
+            self._lost = reason
+            return
         if self._login is not None and not self._is_closed and not isinstance(reason, Unprotected):
             hint = "" if self._login.is_answered else "; is its listener one with SASL?"
             reason = self._failed(f"{reason}{hint}")
@@ -127,10 +145,13 @@ class _Session:
     # The login.
 
     def _stepped(self, login: Login, step: bytes | LoginFailed | None, error: BaseException | None) -> None:
+        self._is_stepping = False
         if self._is_closed or self._login is not login:
             return
         if error is not None or isinstance(step, LoginFailed):
             self._end(self._failed(str(step) if error is None else f"a defect: {error!r}"))
+        elif self._lost is not None:
+            self.lost(self._lost)
         elif step is not None:
             self._send(step)
         else:
@@ -157,7 +178,10 @@ class _Session:
         if not self._is_due or self._outstanding > 0 or self._is_closed or self._before is None:
             return
         self._is_due = False
-        login = self._login = self._account.new_login()
+        present = self._present()
+        if present.user == self._account.user:  # a connection never changes its user
+            self._account = present
+        login = self._login = self._account.new_login(self._host)
         try:
             self._send(login.begin_again(self._before))
         except LoginFailed as error:

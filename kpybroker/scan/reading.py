@@ -1,7 +1,6 @@
 """A task's rows: the bytes of a transport through the decoder, as Arrow record batches of a good size."""
 
 from collections.abc import Iterator
-from typing import Final
 
 import pyarrow as pa
 
@@ -10,10 +9,6 @@ from kpybroker.scan.ranges import Range, Wanted
 from kpybroker.scan.transport import Transport
 from kpywire.columns.decoder import Decoder, Place
 from kpywire.errors import Malformed
-
-MOST_ROWS: Final = 32_768
-MOST_BYTES: Final = 24 * 1024 * 1024
-"""A record batch is handed on when it has this many rows or bytes."""
 
 
 def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.RecordBatch]:
@@ -26,12 +21,9 @@ def rows(transport: Transport, part: Range, wanted: Wanted) -> Iterator[pa.Recor
     )
     try:
         for piece in transport.pieces(part, wanted):
-            decoder.add(piece.data, piece.aborted)
-            if decoder.rows >= MOST_ROWS or decoder.held_bytes >= MOST_BYTES:
-                yield decoder.take()
+            yield from decoder.decode(piece.data, piece.aborted)
             if decoder.next_offset >= part.end_offset:
                 break
+        yield from decoder.take()
     except Malformed as error:
         raise ScanError(f"{part}: {error}") from None
-    if decoder.rows:
-        yield decoder.take()

@@ -19,6 +19,7 @@ from kpybroker.replicas.leader_throttle import LeaderThrottle
 from kpybroker.replicas.moves import Moves
 from kpybroker.replicas.replicas import Replicas
 from kpybroker.serving.expected_topics import ExpectedTopics
+from kpybroker.serving.refused_creations import RefusedCreations
 from kpybroker.serving.topic_answers import TopicAnswers
 
 if TYPE_CHECKING:
@@ -62,6 +63,7 @@ class Context(Protocol):
     fetch_sessions: Sessions
     topic_answers: TopicAnswers
     expected_topics: ExpectedTopics
+    refused_creations: RefusedCreations
     controller: Controller
     authorizer: Authorizer | None
     """None if everybody may do everything. Handlers ask by `kpybroker.serving.permissions`."""

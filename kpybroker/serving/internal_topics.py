@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from kpybroker.calls.call import Call
+from kpybroker.calls.principal import ANONYMOUS
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.metadata.topic_name import GROUP_OFFSETS_TOPIC, SHARE_GROUP_STATE_TOPIC, TRANSACTION_STATE_TOPIC
 from kpybroker.serving.context import Context
@@ -39,7 +40,7 @@ def auto_create(
         timeout_ms = int(broker.config["request.timeout.ms"])
         wanted = [_creatable(broker.config, name) for name in names]
         request = CreateTopicsRequest(topics=wanted, timeout_ms=timeout_ms, validate_only=False)
-        if call is None or broker.authorizer is None:
+        if call is None or (broker.authorizer is None and call.principal is ANONYMOUS):
             broker.controller.send(request, then)
         else:
             asked = Call(

@@ -15,10 +15,14 @@ if TYPE_CHECKING:
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
+    from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
+    from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
 
 __all__ = [
+    "Access",
+    "AsyncAccess",
     "AsyncBroker",
     "Broker",
     "BrokerFailed",
@@ -26,15 +30,21 @@ __all__ = [
     "Group",
     "KafkaContainer",
     "Member",
+    "OidcProvider",
     "Record",
+    "Security",
     "Snapshot",
+    "allow",
     "assert_committed",
     "assert_records",
+    "deny",
     "wait_for_group_stable",
     "wait_for_records",
 ]
 
 _HOMES = {
+    "Access": "security",
+    "AsyncAccess": "security",
     "AsyncBroker": "async_broker",
     "Broker": "broker",
     "BrokerFailed": "hosts",
@@ -42,10 +52,14 @@ _HOMES = {
     "Group": "groups",
     "KafkaContainer": "container",
     "Member": "groups",
+    "OidcProvider": "oidc",
     "Record": "records",
+    "Security": "security",
     "Snapshot": "snapshot",
+    "allow": "security",
     "assert_committed": "expectations",
     "assert_records": "expectations",
+    "deny": "security",
     "wait_for_group_stable": "expectations",
     "wait_for_records": "expectations",
 }

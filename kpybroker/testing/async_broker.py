@@ -7,7 +7,7 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from kpybroker.errors import KafkaError
 from kpybroker.testing import groups
@@ -28,6 +28,9 @@ from kpywire.record import Record as WireRecord
 from kpywire.record import build_batch, read_batch
 from kpywire.uuid import ZERO_UUID
 
+if TYPE_CHECKING:
+    from kpybroker.testing.security import Access, AsyncAccess, Security
+
 TIMEOUT_S = 10.0
 """The longest time to wait for something, by the test's own clock."""
 PAUSE_S = 0.01
@@ -44,7 +47,7 @@ class AsyncBroker:
     It is used directly only where `start` and `stop` are called by hand; otherwise see ``Broker``.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         config: Mapping[str, object] | None = None,
         *,
@@ -54,17 +57,30 @@ class AsyncBroker:
         host: str = "127.0.0.1",
         advertised_host: str | None = None,
         port: int = 0,
+        security: "Security | None" = None,
     ) -> None:
         """``config`` are Kafka's broker configs; a ``directory`` keeps the data there; ``process`` runs it in a child.
 
         ``host`` is the address where it listens, ``advertised_host`` the one that clients are given if that differs.
+        ``security``: users, certificates, ACLs and quotas.
         """
         self.host = host
         self.port = port
         self._advertised_host = advertised_host
         self._snapshot = snapshot
         texts = {name: _text(value) for name, value in (config or {}).items()}
-        settings = Settings(texts, None if directory is None else os.fspath(directory), host, advertised_host, port)
+        self._blocking_access: Access | None = None
+        self._ports: dict[str, int] = {}
+        protocols: tuple[str, ...] = ()
+        if security is not None:
+            from kpybroker.testing import security as secured  # takes longer to import than a broker to start
+
+            self._blocking_access = secured.Access(
+                security, advertised_host or reachable(host), lambda name: self._ports[name]
+            )
+            texts, protocols = {**self._blocking_access.config(), **texts}, secured.PROTOCOLS
+        path = None if directory is None else os.fspath(directory)
+        settings = Settings(texts, path, host, advertised_host, port, protocols)
         self._host: Host = InChildProcess(settings) if process else InThisLoop(settings)
         self.client = Client(reachable(host), lambda: self.port)
         self.clock = AsyncClock(self._host.command)
@@ -75,11 +91,16 @@ class AsyncBroker:
     async def start(self) -> "AsyncBroker":
         """Serve clients when this returns. Raises BrokerFailed with one line."""
         self.port = await self._host.start(self._snapshot)
+        if self._blocking_access is not None:
+            self._ports = await self._host.command("ports")
+            await asyncio.to_thread(self._blocking_access.prepare)
         return self
 
     async def stop(self) -> None:
         """Stop cleanly. Data in memory is lost; a directory stays."""
         self.client.close()
+        if self._blocking_access is not None:
+            self._blocking_access.close()
         await self._host.stop()
 
     async def restart(self, *, clean: bool = True) -> None:
@@ -104,6 +125,27 @@ class AsyncBroker:
     def bootstrap_servers(self) -> str:
         """``host:port``, for any client."""
         return address(self._advertised_host or reachable(self.host), self.port)
+
+    async def servers_of(self, listener: str) -> str:
+        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
+        ports = await self._host.command("ports")
+        if listener not in ports:
+            raise BrokerFailed(f"there is no listener {listener!r}, but {', '.join(ports) or 'none'}")
+        return address(self._advertised_host or reachable(self.host), ports[listener])
+
+    @property
+    def access(self) -> "AsyncAccess":
+        """Users, certificates and tokens of a broker with ``security``. Raises BrokerFailed without it."""
+        from kpybroker.testing.security import AsyncAccess
+
+        return AsyncAccess(self.blocking_access)
+
+    @property
+    def blocking_access(self) -> "Access":
+        """The same for other threads than that of the broker's loop."""
+        if self._blocking_access is None:
+            raise BrokerFailed("the broker has no security: start it as Broker(security=Security(...))")
+        return self._blocking_access
 
     def forget_sockets(self) -> None:
         """Leave the sockets to the parent, in a forked child of this process."""

@@ -9,7 +9,7 @@ import os
 import weakref
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from kpybroker.testing.async_broker import TIMEOUT_S, AsyncBroker
 from kpybroker.testing.controls import Clock, Faults
@@ -18,6 +18,9 @@ from kpybroker.testing.hosts import BrokerFailed
 from kpybroker.testing.loop_thread import LoopThread
 from kpybroker.testing.records import Record, Records
 from kpybroker.testing.snapshot import Snapshot
+
+if TYPE_CHECKING:
+    from kpybroker.testing.security import Access, Security
 
 T = TypeVar("T")
 
@@ -30,7 +33,7 @@ class Broker:
     It belongs to the process that started it: a forked child can use it as a client, and does not stop it.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913
         self,
         config: Mapping[str, object] | None = None,
         *,
@@ -40,12 +43,13 @@ class Broker:
         host: str = "127.0.0.1",
         advertised_host: str | None = None,
         port: int = 0,
+        security: "Security | None" = None,
     ) -> None:
         """``config``: Kafka's broker configs, such as ``{"num.partitions": 3}``.
 
         ``directory``: keep the data on disk there. ``process``: run in a child process. ``snapshot``: begin with its
         contents. ``host``: the address to listen on; ``advertised_host``: the one that clients are given, if it
-        differs.
+        differs. ``security``: users, certificates, ACLs and quotas; `access` has clients' settings for them.
         """
         self._broker = AsyncBroker(
             config,
@@ -55,6 +59,7 @@ class Broker:
             host=host,
             advertised_host=advertised_host,
             port=port,
+            security=security,
         )
         self._thread: LoopThread | None = None
         self._pid = 0
@@ -120,6 +125,10 @@ class Broker:
         """``host:port``, for any client."""
         return self._broker.bootstrap_servers
 
+    def servers_of(self, listener: str) -> str:
+        """``host:port`` of one listener, where ``listeners`` names several. Raises BrokerFailed for an unknown name."""
+        return self._call(self._broker.servers_of(listener))
+
     @property
     def host(self) -> str:
         """The host where it listens."""
@@ -129,6 +138,11 @@ class Broker:
     def port(self) -> int:
         """The port where it listens."""
         return self._broker.port
+
+    @property
+    def access(self) -> "Access":
+        """Users, certificates and tokens of a broker with ``security``. Raises BrokerFailed without it."""
+        return self._broker.blocking_access
 
     @property
     def is_running(self) -> bool:

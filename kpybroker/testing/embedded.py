@@ -45,6 +45,9 @@ class Settings(NamedTuple):
     host: str = "127.0.0.1"
     advertised_host: str | None = None
     port: int = 0
+    protocols: tuple[str, ...] = ()
+    """The security protocols that have listeners of their own beside PLAINTEXT; their names are those of the
+    protocols."""
 
 
 class EmbeddedNode:
@@ -54,6 +57,7 @@ class EmbeddedNode:
         self.settings = settings
         self.faults = Faults()
         self.port = settings.port
+        self._ports: dict[str, int] = {}
         self.failure: str | None = None
         """The reason why the node gave up, if it did."""
         self._root = IN_MEMORY if settings.directory is None else os.path.abspath(settings.directory)
@@ -77,7 +81,8 @@ class EmbeddedNode:
         except BaseException:
             await self.stop()
             raise
-        self.port = next(iter(self._node.ports.values()))
+        self._ports = dict(self._node.ports)
+        self.port = next(iter(self._ports.values()))
         return self.port
 
     async def stop(self) -> None:
@@ -106,8 +111,9 @@ class EmbeddedNode:
         advertised = settings.advertised_host or reachable(settings.host)
         own = {**DEFAULTS, "log.dirs": self._root}
         if "listeners" not in settings.config:
-            own["listeners"] = f"{LISTENER}://{address(settings.host, self.port)}"
-            own["advertised.listeners"] = f"{LISTENER}://{address(advertised, self.port)}"
+            ports = {LISTENER: self.port} | {name: self._ports.get(name, 0) for name in settings.protocols}
+            for key, host in (("listeners", settings.host), ("advertised.listeners", advertised)):
+                own[key] = ",".join(f"{name}://{address(host, port)}" for name, port in ports.items())
         return BrokerConfig.load(None, {**own, **settings.config})
 
     def _new_disk(self) -> Disk:
@@ -135,6 +141,10 @@ class EmbeddedNode:
     async def do_start(self) -> int:
         """Call `start`."""
         return await self.start()
+
+    async def do_ports(self) -> dict[str, int]:
+        """The ports of the listeners, by their names."""
+        return self._ports
 
     async def do_advance(self, delta_ms: float) -> int:
         """Move the clock. Return its time afterwards, in milliseconds since the epoch."""

@@ -14,8 +14,8 @@ from kpybroker.authorization.authorizer import SUPER_USER, Authorizer
 from kpybroker.authorization.resources import WILDCARD, Operation, PatternType, Permission, ResourceType
 from kpybroker.calls.call import Call
 from kpybroker.calls.client import Client
-from kpybroker.calls.close_connection import CloseConnection
 from kpybroker.calls.principal import Principal
+from kpybroker.errors import AuthorizerNotReady
 from kpybroker.serving.permissions import may, may_on_cluster, may_with_any
 from kpywire import api
 from kpywire.metadata_records.access_control_entry_record import AccessControlEntryRecord as Acl
@@ -129,9 +129,9 @@ def test_only_super_users_are_served_before_the_acls_are_known() -> None:
     judge.awaits_acls = True
     assert judge.decide(BOB, HOST, Operation.WRITE, TOPIC, "t") is SUPER_USER
     for _ in range(2):
-        with pytest.raises(CloseConnection):
+        with pytest.raises(AuthorizerNotReady):
             judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")
-        with pytest.raises(CloseConnection):
+        with pytest.raises(AuthorizerNotReady):
             judge.allows_any(ALICE, HOST, Operation.READ, TOPIC)
     judge.awaits_acls = False
     assert judge.allows(ALICE, HOST, Operation.READ, TOPIC, "t")

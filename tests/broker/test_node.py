@@ -74,6 +74,26 @@ def wait_until(condition: Callable[[], bool], timeout_s: float = 30) -> None:
         time.sleep(0.01)
 
 
+def test_the_only_voter_may_close_its_listener_until_the_acls_are_loaded(tmp_path: Path) -> None:
+    node = start(
+        tmp_path,
+        **{
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "listeners": "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0",
+            "controller.listener.names": "CONTROLLER",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "early.start.listeners": "",
+        },
+    )
+    try:
+        with RawClient(node.node.ports["CONTROLLER"]) as raw:
+            assert raw.call(ApiVersionsRequest(client_software_name="t", client_software_version="1"), 3).api_keys
+    finally:
+        node.stop()
+
+
 def test_what_was_written_is_there_after_a_clean_restart(tmp_path: Path) -> None:
     for round_number in range(3):
         node = start(tmp_path)

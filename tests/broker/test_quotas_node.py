@@ -13,6 +13,7 @@ from running_node import RunningNode, start
 
 from kpybroker.cli import main
 from kpywire import api, error_codes
+from kpywire.codec import encode
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.describe_client_quotas import ComponentData, DescribeClientQuotasRequest
 from kpywire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -133,6 +134,28 @@ def test_a_fetch_above_its_quota_gets_nothing_now_and_the_same_later(node: Runni
         set_quotas(admin, default_of_everybody, consumer_byte_rate=None)
         later = raw.call(fetch(opened.session_id, 2, wants=False), 12)
         assert len(later.responses[0].partitions[0].records) == whole
+
+
+@pytest.mark.parametrize("version", [4, 7, 12])
+@pytest.mark.parametrize("topics", [1, 60])
+def test_a_fetch_is_charged_for_the_bytes_that_it_gets(
+    node: RunningNode, admin: RawClient, version: int, topics: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_quotas(admin, {"client-id": "exact"}, consumer_byte_rate=1e9)
+    stage = node.node.dispatcher and node.node.dispatcher.stage
+    assert stage is not None
+    charged: list[int] = []
+    monkeypatch.setattr(stage, "fetched", lambda _call, answer_bytes: charged.append(answer_bytes) or 0)
+    with RawClient(node.port, client_id="exact") as raw:
+        for _ in range(2):  # the second answer to a long request is put together of what is remembered
+            request = fetch(epoch=-1)
+            request.topics += [
+                FetchTopic(topic=f"missing-{number}", partitions=request.topics[0].partitions)
+                for number in range(topics - 1)
+            ]
+            response = raw.call(request, version)
+            assert len(response.responses) == topics
+            assert charged.pop() == len(encode(response, version)) + 4
 
 
 def test_the_size_of_an_answer_is_bounded_by_the_quota(node: RunningNode, admin: RawClient) -> None:

@@ -4,14 +4,16 @@ import asyncio
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.metadata import metadata_version
 from kpybroker.node import Node
 from kpybroker.quorum.formatter import Formatting, choose_levels, format_directories
+from kpybroker.quorum.scram_arguments import parse_scram
 from kpystorage.real_disk import Descriptors, RealDisk
 from oracle import free_port
 
@@ -29,14 +31,20 @@ SETTINGS = {
 class RunningCluster:
     """``roles`` of the nodes 1, 2, ... ; those with a controller are the static voters."""
 
-    def __init__(self, directory: Path, roles: list[str], settings: Mapping[str, str] = {}) -> None:
-        """If ``settings`` name INTERNAL as the listener for brokers, each broker has it beside PLAINTEXT."""
+    def __init__(
+        self, directory: Path, roles: list[str], settings: Mapping[str, str] = {}, scram: Sequence[str] = ()
+    ) -> None:
+        """``scram``: the users that every node is formatted with, as texts of ``--add-scram``.
+
+        If ``settings`` name INTERNAL as the listener for brokers, each broker has it beside PLAINTEXT.
+        """
         self.loop = asyncio.new_event_loop()
         self.failures: list[str] = []
         self.nodes: dict[int, Node] = {}
         self.ports = {node_id: (free_port(), free_port()) for node_id in range(1, len(roles) + 1)}
         self.internal_ports = {node_id: free_port() for node_id in self.ports}
         self._settings = settings
+        self._scram = scram
         self._directory = directory
         self._roles = dict(enumerate(roles, 1))
         for node_id in self._roles:
@@ -69,7 +77,8 @@ class RunningCluster:
     def _format(self, node_id: int) -> None:
         path = str(self._directory / str(node_id))
         levels = choose_levels(None, {}, dynamic_quorum=False)
-        formatting = Formatting(CLUSTER_ID, node_id, [path], path, levels, None)
+        users = parse_scram(self._scram, levels[metadata_version.FEATURE_NAME], random.Random(node_id))
+        formatting = Formatting(CLUSTER_ID, node_id, [path], path, levels, None, users)
         Path(path).mkdir()
         format_directories(RealDisk(Descriptors(16)), formatting, random.Random(node_id), int(time.time() * 1000))
 
@@ -156,9 +165,11 @@ class RunningCluster:
 
 
 @contextmanager
-def cluster_of(directory: Path, roles: list[str], settings: Mapping[str, str] = {}) -> Iterator[RunningCluster]:
+def cluster_of(
+    directory: Path, roles: list[str], settings: Mapping[str, str] = {}, scram: Sequence[str] = ()
+) -> Iterator[RunningCluster]:
     """A started cluster, which ends with the block."""
-    cluster = RunningCluster(directory, roles, settings)
+    cluster = RunningCluster(directory, roles, settings, scram)
     try:
         cluster.start(*range(1, len(roles) + 1))
         yield cluster

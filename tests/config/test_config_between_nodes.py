@@ -74,3 +74,33 @@ def test_a_node_that_could_log_in_nowhere_does_not_start(changes: dict[str, str 
     assert words in refused.value.message
     assert "\n" not in refused.value.message
     assert "hush" not in refused.value.message
+
+
+AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({}, ["sasl.mechanism.controller.protocol=SCRAM-SHA-512"]),
+        ({"controller.quorum.voters": "1@h:1"}, []),
+        ({"authorizer.class.name": AUTHORIZER}, ["sasl.mechanism.controller.protocol=SCRAM-SHA-512"]),
+        (
+            {"authorizer.class.name": AUTHORIZER, "early.start.listeners": "INTERNAL"},
+            ["sasl.mechanism.controller.protocol=SCRAM-SHA-512", "early.start.listeners lacks CONTROLLER"],
+        ),
+    ],
+)
+def test_a_quorum_that_cannot_begin_is_warned_of(changes: dict[str, str], words: list[str]) -> None:
+    as_controller = {
+        "process.roles": "broker,controller",
+        "listeners": "INTERNAL://:1,CONTROLLER://:2",
+        "controller.quorum.voters": "1@h:1,2@h:2,3@h:3",
+        "listener.security.protocol.map": "INTERNAL:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-512",
+    }
+    entries = {f"listener.name.{name}.plain.sasl.jaas.config": BASE[OF_BROKERS] for name in ("controller", "internal")}
+    entries["listener.name.internal.scram-sha-512.sasl.jaas.config"] = BASE[OF_CONTROLLERS]
+    warnings = configured(**{**as_controller, **entries, "node.id": "1", **changes}).warnings
+    assert len(warnings) == len(words)
+    assert all(line.startswith(word) for line, word in zip(warnings, words, strict=True))

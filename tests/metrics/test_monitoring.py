@@ -52,7 +52,7 @@ def test_metrics_that_cannot_be_told_are_an_error_and_nothing_else_is() -> None:
         raise RuntimeError("broken")
 
     async def ask(path: str) -> bytes:
-        server = HttpServer(Pages(lambda: None, broken).routes)
+        server = HttpServer(Pages(lambda: None, broken, lambda _request: True).routes)
         port = await server.start("127.0.0.1", 0)
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(f"GET {path} HTTP/1.1\r\n\r\n".encode())

@@ -17,13 +17,13 @@ USER, PASSWORD = "broker", "bröker's, secret="
 SERVED = {api.API_VERSIONS: (0, 4), api.SASL_HANDSHAKE: (0, 1), api.SASL_AUTHENTICATE: (0, 2), api.VOTE: (0, 2)}
 
 
-def server_half(mechanism: str, password: str = PASSWORD) -> ServerExchange:
+def server_half(mechanism: str, password: str = PASSWORD, user: str = USER) -> ServerExchange:
     """The server's half of one exchange; it knows one user."""
     if mechanism == "PLAIN":
-        return PlainServer(lambda: {USER: password})
+        return PlainServer(lambda: {user: password})
     kind = scram.MECHANISMS[mechanism]
     credential = kind.credential(kind.salted_password(password, b"salt" * 4, 4096), b"salt" * 4, 4096)
-    known = {USER: ScramLogin(credential, USER)}
+    known = {user: ScramLogin(credential, user)}
     return ScramServer(kind, lambda name, _by_token: known.get(name), "theservers", b"secret")
 
 
@@ -37,12 +37,19 @@ def answered(frame: bytes, response: Any) -> bytes:
 class SaslServer:
     """One connection of a listener with SASL."""
 
-    def __init__(self, enabled: tuple[str, ...] = ("PLAIN",), lifetime_ms: int = 0, password: str = PASSWORD) -> None:
+    def __init__(
+        self,
+        enabled: tuple[str, ...] = ("PLAIN",),
+        lifetime_ms: int = 0,
+        password: str = PASSWORD,
+        user: str = USER,
+    ) -> None:
         self.asked: list[RequestHeader] = []
         self.served = dict(SERVED)
         self.lifetime_ms = lifetime_ms
         self._enabled = enabled
         self._password = password
+        self._user = user
         self._exchange: ServerExchange | None = None
         self._takes: dict[int, Callable[[bytes, RequestHeader], Any]] = {
             api.API_VERSIONS: self._versions,
@@ -70,7 +77,7 @@ class SaslServer:
         if asked.mechanism not in self._enabled:
             code = error_codes.UNSUPPORTED_SASL_MECHANISM
             return SaslHandshakeResponse(error_code=code, mechanisms=list(self._enabled))
-        self._exchange = server_half(asked.mechanism, self._password)
+        self._exchange = server_half(asked.mechanism, self._password, self._user)
         return SaslHandshakeResponse(error_code=0, mechanisms=list(self._enabled))
 
     def _authenticate(self, frame: bytes, header: RequestHeader) -> SaslAuthenticateResponse:

@@ -67,9 +67,9 @@ class Played:
         self.mechanism = mechanism
         self.server = {"enabled": (mechanism,), "lifetime_ms": LIFETIME_MS, **server}
         account = account_of(Credentials(mechanism, USER, password, by_token=False))
-        login = LoginConnect(self.scheduler, self.connect, account, random.Random(1))
+        self.login = LoginConnect(self.scheduler, self.connect, account, random.Random(1))
         self.peer = Peer(
-            self.scheduler, PatientConnect(self.scheduler, login, "INTERNAL"), "there", 9, "me", TIMEOUT_MS
+            self.scheduler, PatientConnect(self.scheduler, self.login, "INTERNAL"), "there", 9, "me", TIMEOUT_MS
         )
 
     def connect(self, _host: str, _port: int, opened: Any, taken: Any, lost: Any) -> Link:
@@ -126,6 +126,42 @@ def test_a_node_logs_in_again_before_its_session_ends_and_every_request_is_answe
     played.play()
     assert link.keys.count(api.SASL_HANDSHAKE) == 3, "and again, when nothing is asked"
     assert len(played.links) == 1
+
+
+@pytest.mark.parametrize("user", [USER, "another"])
+def test_another_account_counts_for_the_next_connection_and_its_password_for_the_next_login(user: str) -> None:
+    played = Played()
+    link = played.ready()
+    link.vote()
+    played.login.account = account_of(Credentials("PLAIN", user, "changed", by_token=False))
+    same = user == USER
+    link.server = SaslServer(password="changed" if same else PASSWORD)
+    played.scheduler.advance(int(LIFETIME_MS * LATEST))
+    played.ask()
+    played.play()
+    link.vote()
+    assert len(played.links) == 1, "a connection never changes its user"
+    link.lost("gone")
+    played.server |= {"user": user, "password": "changed"}
+    played.scheduler.advance(LONGEST_PAUSE_MS)
+    played.ready().vote()
+    assert len(played.links) == 2
+    assert [each.error_code for each in played.answers] == [0, 0, 0]
+
+
+def test_the_reason_of_a_refusal_is_known_although_the_connection_closes_with_it() -> None:
+    played = Played("SCRAM-SHA-256", password="wrong")
+    played.ask()
+    link = played.links[0]
+    link.opened()
+    for _ in range(3):
+        link.taken(link.server.take(link.unanswered.pop(0)))
+        played.scheduler.run()
+    link.taken(link.server.take(link.unanswered.pop(0)))
+    link.lost("the other side closed the connection")
+    played.scheduler.run()
+    (answer,) = played.answers
+    assert "SASL_AUTHENTICATION_FAILED" in str(answer)
 
 
 def test_a_login_again_that_fails_ends_the_connection_and_every_request_hears_of_it() -> None:

@@ -26,6 +26,16 @@ def test_a_block_about_a_broker_runs(words: str, tmp_path: Path, monkeypatch: py
         exec(block_with(words), {"broker": broker, "Broker": Broker, "Snapshot": Snapshot})
 
 
+def test_the_blocks_about_users_run() -> None:
+    inside = "".join(f"    {line}\n" for line in block_with("settings.aiokafka()").splitlines())
+    exec(block_with("over TLS, as alice") + inside, {})
+
+
+def test_the_test_with_users_passes_as_it_is(pytester: pytest.Pytester) -> None:
+    pytester.makepyfile("from kafka import KafkaProducer\n" + block_with("def test_alice_sends"))
+    pytester.runpytest_inprocess("-p", "no:cacheprovider").assert_outcomes(passed=1)
+
+
 def test_the_block_about_faults_asks_for_faults_that_there_are() -> None:
     program = block_with("faults.fail").replace("    assert fault.hits > 0\n", "")
     with Broker() as broker:

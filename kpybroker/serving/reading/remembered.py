@@ -43,21 +43,23 @@ class RememberedAnswer:
         self.session.changed.pop(entry, None)
         return True
 
+    def topics(self, policy: Policy | None = None) -> list[FetchableTopicResponse]:
+        """The answers for every partition, by topic. With a policy they are counted as sent."""
+        return [self._topic(entries, policy) for entries in self._topics if entries]
+
     def response(self, policy: Policy) -> FetchResponse:
         """The response with every partition."""
         return FetchResponse(
             throttle_time_ms=0,
             error_code=error_codes.NONE,
             session_id=NO_SESSION,
-            responses=[self._topic(entries, policy) for entries in self._topics if entries],
+            responses=self.topics(policy),
             node_endpoints=node_endpoints(self.nodes, NodeEndpoint) if self.nodes else [],
         )
 
-    def _topic(self, entries: list[Entry], policy: Policy) -> FetchableTopicResponse:
+    def _topic(self, entries: list[Entry], policy: Policy | None) -> FetchableTopicResponse:
         news = self.partitions
         told = [entry for entry in entries if entry in news] if news else []
-        for entry in told:
-            policy.count(entry, news[entry])
         partitions: list[Any]
         if len(told) == len(entries):
             partitions = [news[entry] for entry in entries]
@@ -65,14 +67,22 @@ class RememberedAnswer:
             partitions = EncodedStructs([self._encoded(entry, news.get(entry)) for entry in entries])
         else:
             partitions = EncodedStructs([entry.settled for entry in entries])
-        if len(told) < len(entries):
-            settled = next(entry for entry in entries if entry not in news)
-            if settled.replica is not None:
-                settled.replica.topic.fetches += len(entries) - len(told)
+        if policy is not None:
+            self._count(entries, told, policy)
         topic = entries[0].topic
         if isinstance(topic, bytes):
             return FetchableTopicResponse(topic_id=topic, partitions=partitions)
         return FetchableTopicResponse(topic=topic, partitions=partitions)
+
+    def _count(self, entries: list[Entry], told: list[Entry], policy: Policy) -> None:
+        """Count the answers for the entries of a topic; those with news are ``told``."""
+        news = self.partitions
+        for entry in told:
+            policy.count(entry, news[entry])
+        if len(told) < len(entries):
+            settled = next(entry for entry in entries if entry not in news)
+            if settled.replica is not None:
+                settled.replica.topic.fetches += len(entries) - len(told)
 
     def _encoded(self, entry: Entry, answer: PartitionData | None) -> Any:
         return entry.settled if answer is None else encode_with_records(answer, FetchResponse, self._version)

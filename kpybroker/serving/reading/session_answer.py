@@ -36,10 +36,23 @@ class SessionAnswer:
             self.session.changed.pop(entry, None)
         return self.incremental
 
+    def topics(self) -> list[FetchableTopicResponse]:
+        """The answers that were collected last, by topic."""
+        topics: dict[str | bytes, FetchableTopicResponse] = {}
+        for entry, answer in self.partitions.items():
+            key = entry.topic
+            topic = topics.get(key)
+            if topic is not None:
+                topic.partitions.append(answer)
+            elif isinstance(key, bytes):
+                topics[key] = FetchableTopicResponse(topic_id=key, partitions=[answer])
+            else:
+                topics[key] = FetchableTopicResponse(topic=key, partitions=[answer])
+        return list(topics.values())
+
     def response(self, policy: Policy) -> FetchResponse:
         """The response made of the answers that were collected last."""
         session = self.session
-        topics: dict[str | bytes, FetchableTopicResponse] = {}
         errors, goes_on = 0, session.id != NO_SESSION
         for entry, answer in self.partitions.items():
             if answer.error_code != error_codes.NONE:
@@ -50,21 +63,13 @@ class SessionAnswer:
                 told = answer.high_watermark if answer.diverging_epoch.epoch < 0 else UNTOLD
                 session.answered(entry, told, answer.log_start_offset, more=more)
             policy.count(entry, answer)
-            key = entry.topic
-            topic = topics.get(key)
-            if topic is not None:
-                topic.partitions.append(answer)
-            elif isinstance(key, bytes):
-                topics[key] = FetchableTopicResponse(topic_id=key, partitions=[answer])
-            else:
-                topics[key] = FetchableTopicResponse(topic=key, partitions=[answer])
         if errors > MOST_ERRORS and goes_on:
             self._sessions.end(session)
         return FetchResponse(
             throttle_time_ms=0,
             error_code=error_codes.NONE,
             session_id=session.id,
-            responses=list(topics.values()),
+            responses=self.topics(),
             node_endpoints=node_endpoints(self.nodes, NodeEndpoint) if self.nodes and not policy.is_replica else [],
         )
 

@@ -4,6 +4,8 @@ The partitions stay due in their session, so the client's next request reads the
 have begun is not kept, as in Kafka.
 """
 
+from typing import Any, Final
+
 from kpybroker.calls.call import Call, FetchThrottle
 from kpybroker.fetch.session import NO_SESSION, Entry, Session
 from kpybroker.fetch.sessions import Sessions
@@ -12,11 +14,19 @@ from kpybroker.serving.reading.policy import Policy
 from kpybroker.serving.reading.remembered import RememberedAnswer
 from kpybroker.serving.reading.session_answer import SessionAnswer
 from kpywire import error_codes
-from kpywire.messages.fetch import FetchResponse, PartitionData
+from kpywire.fetch import codec_for
+from kpywire.messages.fetch import FetchableTopicResponse, FetchResponse, PartitionData
 
-FRAME_BYTES = 16
-PARTITION_BYTES = 48
-"""The approximate size of an answer for one partition, without its records."""
+SIZE_BYTES: Final = 4
+
+
+def charged_bytes(topics: list[FetchableTopicResponse], version: int) -> int:
+    """The bytes that a response with these topics is charged for (``FetchResponse.sizeOf``): its body and the size in
+    front of it, but not its header, and not the leaders that are named as hints."""
+    parts: list[Any] = []
+    response = FetchResponse(throttle_time_ms=0, error_code=error_codes.NONE, session_id=NO_SESSION, responses=topics)
+    codec_for(version).encode(response, parts)
+    return SIZE_BYTES + sum(map(len, parts))
 
 
 class ThrottledAnswer:
@@ -45,15 +55,17 @@ class ThrottledAnswer:
     def nodes(self, nodes: dict[int, Node] | None) -> None:
         self._answer.nodes = nodes
 
+    def topics(self) -> list[FetchableTopicResponse]:
+        """The answers that were collected, by topic."""
+        return self._answer.topics()
+
     def leaves_out(self, entry: Entry, answer: PartitionData) -> bool:
         """Whether a partition is left out of the answer."""
         return self._answer.leaves_out(entry, answer)
 
     def response(self, policy: Policy) -> FetchResponse:
         """The response, which is empty if the client has to wait."""
-        size = FRAME_BYTES
-        for answer in self.partitions.values():
-            size += PARTITION_BYTES + len(answer.records or b"")
+        size = charged_bytes(self._answer.topics(), self._call.api_version)
         throttle_ms = self._throttle.fetched(self._call, size)
         if throttle_ms <= 0:
             return self._answer.response(policy)

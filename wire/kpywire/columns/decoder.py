@@ -1,23 +1,38 @@
 """A decoder of one partition's batches into Arrow record batches.
 
+Sections are gathered until there are enough rows; then all their records are decoded together, field by field.
+
 Invariant: the rows are the records that `kpywire.record.read_batch` reads, in the order of the log, within the wanted
 offsets and without the batches that `Aborted` leaves out. Any bytes give rows or raise Malformed. The memory that is
 held is in proportion to the bytes that were given and inflated.
 """
 
-from collections.abc import Sequence
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
+from typing import Final, NamedTuple
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from kpywire.aborted import Aborted
-from kpywire.batch import BatchHeader, batch_headers, check_crc
+from kpywire.batch import HEADER_BYTES, LOG_APPEND_TIME, BatchHeader, batch_headers, check_crc
+from kpywire.columns import arrays
+from kpywire.columns.record_positions import record_positions
 from kpywire.columns.schema import TYPES, schema_of
+from kpywire.columns.sections import Fields, fields_of
+from kpywire.compression import decompress
 from kpywire.errors import Malformed
-from kpywire.record import MAX_INFLATED_BYTES, Record, read_batch
+from kpywire.record import MAX_INFLATED_BYTES
 from kpywire.varint import Buffer
 
+NO_END: Final = (1 << 63) - 1
 MICROSECONDS: Final = 1000
+LATEST_MS: Final = NO_END // MICROSECONDS
+
+MOST_ROWS: Final = 32_768
+MOST_BYTES: Final = 24 * 1024 * 1024
+"""A record batch is made of about this many rows or bytes, and is at most about twice as large."""
 
 
 class Place(NamedTuple):
@@ -25,6 +40,19 @@ class Place(NamedTuple):
 
     topic: str
     partition: int
+
+
+def every_batch(_header: BatchHeader) -> bool:
+    """Admit all batches."""
+    return True
+
+
+class _Part(NamedTuple):
+    """A batch whose records were found and not decoded yet."""
+
+    section: bytes
+    positions: list[NDArray[np.int64]]
+    header: BatchHeader
 
 
 class Decoder:
@@ -36,66 +64,106 @@ class Decoder:
         columns: Sequence[str],
         *,
         start_offset: int = 0,
-        end_offset: int | None = None,
+        end_offset: int = NO_END,
+        admits: Callable[[BatchHeader], bool] = every_batch,
         checks_crcs: bool = True,
         max_inflated_bytes: int = MAX_INFLATED_BYTES,
     ) -> None:
-        """Rows have offsets in ``start_offset .. end_offset``, half-open; without an end there is no bound."""
+        """Rows have offsets in ``start_offset .. end_offset``, half-open. Batches that ``admits`` denies have none."""
         self._place = place
         self._columns = tuple(columns)
         self._start_offset = start_offset
-        self._end_offset = 1 << 63 if end_offset is None else end_offset
+        self._end_offset = end_offset
+        self._admits = admits
         self._checks_crcs = checks_crcs
         self._max_inflated_bytes = max_inflated_bytes
-        self._records: list[tuple[Record, int]] = []
+        self._parts: list[_Part] = []
         self.next_offset = start_offset
         """The offset behind the last batch that was taken, whether it had rows or not."""
-        self.held_bytes = 0
-        """About the bytes of the rows that were decoded and not taken yet."""
+        self._rows = 0
+        self._held_bytes = 0
 
-    @property
-    def rows(self) -> int:
-        """The number of rows that were decoded and not taken yet."""
-        return len(self._records)
-
-    def add(self, data: Buffer, aborted: Aborted) -> None:
-        """Decode all whole batches in ``data``; a cut-off one at the end is left out. Raises Malformed."""
+    def decode(self, data: Buffer, aborted: Aborted) -> Iterator[pa.RecordBatch]:
+        """The rows of all whole batches in ``data``, as far as there are enough for a record batch; `take` has the
+        rest. A batch that is cut off at the end is left out. Raises Malformed."""
         for position, header in batch_headers(data):
             if header.base_offset >= self._end_offset:
                 return
             if header.next_offset > self._start_offset:
                 if self._checks_crcs and not check_crc(data, header, position):
                     raise Malformed(f"the batch at offset {header.base_offset} has a wrong CRC")
-                if not aborted.skips(data, header, position):
-                    self._add(data, header, position)
+                if not aborted.skips(data, header, position) and self._admits(header):
+                    self._find(data, header, position)
             self.next_offset = max(self.next_offset, header.next_offset)
+            if self._rows >= MOST_ROWS or self._held_bytes >= MOST_BYTES:
+                yield from self.take()
 
-    def _add(self, data: Buffer, header: BatchHeader, position: int) -> None:
-        for record in read_batch(data, header, position, self._max_inflated_bytes):
-            if self._start_offset <= record.offset < self._end_offset:
-                self._records.append((record, header.timestamp_type))
-                self.held_bytes += len(record.key or b"") + len(record.value or b"")
+    def _find(self, data: Buffer, header: BatchHeader, position: int) -> None:
+        packed = memoryview(data)[position + HEADER_BYTES : position + header.size]
+        section = decompress(header.codec, packed, self._max_inflated_bytes) if header.codec else bytes(packed)
+        found = record_positions(section, header.record_count)
+        if found:
+            self._parts.append(_Part(section, found, header))
+            self._rows += header.record_count
+            self._held_bytes += len(section)
 
-    def take(self) -> pa.RecordBatch:
-        """The rows so far, which the decoder forgets."""
-        records, self._records, self.held_bytes = self._records, [], 0
-        arrays = [pa.array(self._column(name, records), TYPES[name]) for name in self._columns]
-        return pa.RecordBatch.from_arrays(arrays, schema=schema_of(self._columns))
+    def take(self) -> Iterator[pa.RecordBatch]:
+        """The rows that were found and not given yet. Raises Malformed."""
+        parts, self._parts = self._parts, []
+        held_bytes, self._rows, self._held_bytes = self._held_bytes, 0, 0
+        if not parts:
+            return
+        decoded = self._decoded(parts)
+        pieces = max(-(-held_bytes // (2 * MOST_BYTES)), -(-decoded.num_rows // (2 * MOST_ROWS)))
+        rows_each = -(-decoded.num_rows // max(pieces, 1))
+        for first in range(0, decoded.num_rows, max(rows_each, 1)):
+            yield decoded.slice(first, rows_each)
 
-    def _column(self, name: str, records: list[tuple[Record, int]]) -> list[Any]:
+    def _decoded(self, parts: list[_Part]) -> pa.RecordBatch:
+        buffer = parts[0].section if len(parts) == 1 else b"".join([part.section for part in parts])
+        bases = accumulate((len(part.section) for part in parts), initial=0)
+        found = [piece + base for part, base in zip(parts, bases, strict=False) for piece in part.positions]
+        positions = np.concatenate(found)
+        fields = fields_of(np.frombuffer(buffer, np.uint8), positions, np.append(positions[1:], len(buffer)))
+        offsets = _of_batches(parts, [part.header.base_offset for part in parts]) + fields.offset_deltas
+        columns = [self._column(name, pa.py_buffer(buffer), parts, fields, offsets) for name in self._columns]
+        rows = pa.RecordBatch.from_arrays(columns, schema=schema_of(self._columns))
+        if self._start_offset <= offsets.min() and offsets.max() < self._end_offset:
+            return rows
+        return rows.filter(pa.array((self._start_offset <= offsets) & (offsets < self._end_offset)))
+
+    def _column(
+        self, name: str, buffer: pa.Buffer, parts: list[_Part], fields: Fields, offsets: NDArray[np.int64]
+    ) -> pa.Array:
+        count = len(offsets)
         match name:
             case "key":
-                return [record.key for record, _ in records]
+                return arrays.byte_strings(buffer, fields.keys)
             case "value":
-                return [record.value for record, _ in records]
+                return arrays.byte_strings(buffer, fields.values)
             case "topic":
-                return [self._place.topic] * len(records)
+                return pa.repeat(pa.scalar(self._place.topic, pa.string()), count)
             case "partition":
-                return [self._place.partition] * len(records)
+                return pa.repeat(pa.scalar(self._place.partition, pa.int32()), count)
             case "offset":
-                return [record.offset for record, _ in records]
+                return pa.array(offsets)
             case "timestamp":
-                return [record.timestamp * MICROSECONDS for record, _ in records]
+                return pa.array(_timestamps(parts, fields)).view(TYPES[name])
             case "timestampType":
-                return [timestamp_type for _, timestamp_type in records]
-        return [[{"key": k, "value": v} for k, v in record.headers] or None for record, _ in records]
+                return pa.array(_of_batches(parts, [part.header.timestamp_type for part in parts]).astype(np.int32))
+        return arrays.headers(buffer, fields.header_counts, fields.header_keys, fields.header_values)
+
+
+def _of_batches(parts: list[_Part], values: Sequence[int]) -> NDArray[np.int64]:
+    """A value of each batch, for each of its records."""
+    return np.repeat(np.array(values, np.int64), [part.header.record_count for part in parts])
+
+
+def _timestamps(parts: list[_Part], fields: Fields) -> NDArray[np.int64]:
+    """The timestamps in microseconds; those that no microsecond of 64 bits can express are the nearest that can."""
+    timestamps = _of_batches(parts, [part.header.base_timestamp for part in parts]) + fields.timestamp_deltas
+    if any(part.header.timestamp_type == LOG_APPEND_TIME for part in parts):
+        appended = _of_batches(parts, [part.header.timestamp_type for part in parts]) == LOG_APPEND_TIME
+        timestamps = np.where(appended, _of_batches(parts, [part.header.max_timestamp for part in parts]), timestamps)
+    microseconds: NDArray[np.int64] = np.clip(timestamps, -LATEST_MS, LATEST_MS) * MICROSECONDS
+    return microseconds

@@ -14,7 +14,7 @@ TIMESTAMP: Final = "timestamp"
 TIMESTAMP_TYPE: Final = "timestampType"
 HEADERS: Final = "headers"
 
-_HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
+HEADER: Final = pa.struct([("key", pa.string()), ("value", pa.binary())])
 TYPES: Final[dict[str, pa.DataType]] = {
     KEY: pa.binary(),
     VALUE: pa.binary(),
@@ -23,7 +23,7 @@ TYPES: Final[dict[str, pa.DataType]] = {
     OFFSET: pa.int64(),
     TIMESTAMP: pa.timestamp("us", "UTC"),
     TIMESTAMP_TYPE: pa.int32(),
-    HEADERS: pa.list_(_HEADER),
+    HEADERS: pa.list_(HEADER),
 }
 """The type of each column. A record without headers has null for them, as in Spark's source."""
 PLAIN: Final = tuple(name for name in TYPES if name != HEADERS)

@@ -1,0 +1,51 @@
+"""Variable-length integers of many records at once: as `kpywire.varint`, for arrays of positions."""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kpywire.errors import Malformed
+
+Bytes = NDArray[np.uint8]
+Positions = NDArray[np.int64]
+
+_LONGEST_32: Final = 5
+_LONGEST_64: Final = 10
+_ONE: Final = np.uint64(1)
+
+
+def varints(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """The zigzag signed 32-bit integers at ``positions``, and the positions after them.
+
+    A position beyond ``data`` reads as its last byte: callers compare where a record ends. Raises Malformed.
+    """
+    values, after = _unsigned(data, positions, _LONGEST_32)
+    return _signed(values & np.uint64(0xFFFF_FFFF)), after
+
+
+def varlongs(data: Bytes, positions: Positions) -> tuple[Positions, Positions]:
+    """Like `varints`, with 64 bits."""
+    values, after = _unsigned(data, positions, _LONGEST_64)
+    return _signed(values), after
+
+
+def _unsigned(data: Bytes, positions: Positions, longest: int) -> tuple[NDArray[np.uint64], Positions]:
+    found = data.take(positions, mode="clip")
+    values = (found & 0x7F).astype(np.uint64)
+    after = positions + 1
+    going = np.flatnonzero(found > 0x7F)
+    for length in range(1, longest):
+        if not going.size:
+            return values, after
+        found = data.take(after[going], mode="clip")
+        values[going] |= (found & 0x7F).astype(np.uint64) << np.uint64(7 * length)
+        after[going] += 1
+        going = going[found > 0x7F]
+    if going.size:
+        raise Malformed(f"a variable-length integer is longer than {longest} bytes")
+    return values, after
+
+
+def _signed(values: NDArray[np.uint64]) -> Positions:
+    return (values >> _ONE).view(np.int64) ^ -(values & _ONE).view(np.int64)
