@@ -28,7 +28,7 @@ def secrets_in(path: str, properties: Mapping[str, str]) -> dict[str, str]:
 
 
 def exposed(files: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Those that others may read, each with what is secret in it. Files that are not there are left out."""
+    """The files that others may read, each with what is secret in it. Files that are not there are left out."""
     return [(path, secret) for path, secret in files.items() if others_may_read(Path(path))]
 
 
