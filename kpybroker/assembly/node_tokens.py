@@ -81,6 +81,11 @@ class NodeToken:
         if now_ms <= token.expires_ms:
             due_ms = self._source.window.due_ms(token.begins_ms, token.expires_ms, now_ms, self._rng.random())
             wait_ms = max(due_ms - now_ms, 0) or AGAIN_AFTER_MS
+        self._renew_after(wait_ms)
+
+    def _renew_after(self, wait_ms: int) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
         self._timer = self._scheduler.call_later(wait_ms, self._renew)
 
     def _renew(self) -> None:
@@ -92,7 +97,7 @@ class NodeToken:
             return
         if token is None:
             log.warning("the token to log in to other nodes by %s stays as it is: %s", NAME, error)
-            self._timer = self._scheduler.call_later(AGAIN_AFTER_MS, self._renew)
+            self._renew_after(AGAIN_AFTER_MS)
             return
         self._token, self._extensions = token, source.extensions
         self._wait()
