@@ -1,9 +1,11 @@
 """``kpybroker lake``: topics as Delta and Iceberg tables, exactly once; docs/lake.md."""
 
+import random
 import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -114,7 +116,7 @@ def _registry(url: str | None) -> "Registry | None":
 
 
 def _values(kind: str, url: str | None) -> "Values":
-    from kpybroker.lake.values import values_of
+    from kpybroker.lake.formats import values_of
 
     return values_of(kind, _registry(url))
 
@@ -225,7 +227,7 @@ def run(
         settings = {"committed_only": not read_uncommitted, "fails_on_data_loss": not skip_lost, "parallel": parallel}
         topic = stack.enter_context(_topic(server, topic_name, Contact("waiting for it.", say_line), **settings))
         topic_id = topic.find()
-        from kpybroker.lake.values import values_of
+        from kpybroker.lake.formats import values_of
 
         wish = Wish(mode, kind, new_generation, partition_by)
         table = opened(target, topic, topic_id, wish, lambda name: values_of(name, registry))
@@ -233,8 +235,11 @@ def run(
         assert origin is not None
         limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
         values = values_of(origin.values, registry)
-        writer = Writer(topic, topic_id, table, lambda: dead_letters_of(target, origin), values, limits)
-        taken_back = writer.recover(target.dead_letters().open())
+        number = random.getrandbits(62)
+        writer = Writer(
+            topic, topic_id, table, lambda: dead_letters_of(target, origin), values, limits, random.getrandbits(62)
+        )
+        taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
         writer.begin(backfill=backfill)
@@ -361,7 +366,7 @@ def show(table_text: str, as_json: bool, options: dict[str, str], catalog: str) 
                 for batch in dead_letters.rows(topic_id):
                     for reason in batch["_reason"].to_pylist():
                         reasons[reason] = reasons.get(reason, 0) + 1
-        covered = {topic_id: table.covered(topic_id) for topic_id in origin.topic_ids}
+        covered = {topic_id: table.covered(topic_id).coverage for topic_id in origin.topic_ids}
         rows = table.count()
     if as_json:
         offsets = {
@@ -398,7 +403,7 @@ def show(table_text: str, as_json: bool, options: dict[str, str], catalog: str) 
 )
 @table_options
 def maintain(table_text: str, file_mib: int, keep_hours: int, options: dict[str, str], catalog: str) -> None:
-    """Put small files of TABLE and its dead letters together, and delete what no kept version needs. A writer may go on."""
+    """Put small files of TABLE together, and delete what no kept version needs. A writer may go on."""
     target = _target(table_text, options, catalog)
     with _told():
         _existing(target)

@@ -59,7 +59,7 @@ class AvroValues:
         if number not in self._parsed:
             text = self._registry.schema(number, "AVRO")
             try:
-                parsed = fastavro.parse_schema(json.loads(text))
+                parsed: Any = fastavro.parse_schema(json.loads(text))
                 named: dict[str, Any] = {}
                 if parsed.get("type") != "record":
                     raise Unknown(f"schema {number} is not of a record")
@@ -119,7 +119,7 @@ def _decoded(raw: pa.Table, parsed: Any, schema: pa.Schema, values: list[bytes])
         stream = io.BytesIO(value)
         stream.seek(FIVE_BYTES)
         try:
-            read = fastavro.schemaless_reader(stream, parsed, None)
+            read: Any = fastavro.schemaless_reader(stream, parsed, None)
             if stream.tell() != len(value):
                 reason = f"{len(value) - stream.tell()} bytes are left behind the Avro record"
             document = [plain(read.get(field.name), field.type) for field in schema]

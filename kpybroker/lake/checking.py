@@ -79,7 +79,7 @@ class Check:
 
     def counts(self) -> Iterator[Count]:
         """Compare partition after partition."""
-        coverage = self._table.covered(self._topic_id)
+        coverage = self._table.covered(self._topic_id).coverage
         starts = self._log.starts()
         may_be_compacted = self._mode != UPSERT and self._log.is_compacted()
         for partition, lanes in sorted(coverage.items()):

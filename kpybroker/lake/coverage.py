@@ -21,6 +21,15 @@ Coverage = dict[int, Lanes]
 """The lanes of each partition."""
 
 
+class Covered(NamedTuple):
+    """The offsets of a topic id that a table covers, or will cover with a commit."""
+
+    topic_id: str
+    coverage: Coverage
+    writer: int = 0
+    """A number that each writer draws: a commit of another one is seen by it."""
+
+
 class Step(NamedTuple):
     """The offsets ``start .. end`` of a partition, half-open, by which the next commit moves a lane."""
 
@@ -67,19 +76,21 @@ def is_within(inner: Mapping[int, Lanes], outer: Mapping[int, Lanes]) -> bool:
     )
 
 
-def to_json(topic_id: str, coverage: Mapping[int, Lanes]) -> str:
-    """``{"topic_id": "...", "partitions": {"0": [[0, 17]]}}``, for the table's commit."""
+def to_json(covered: Covered) -> str:
+    """``{"topic_id": "...", "writer": 7, "partitions": {"0": [[0, 17]]}}``, for the table's commit."""
+    topic_id, coverage, writer = covered
     partitions = {str(partition): [list(lane) for lane in lanes] for partition, lanes in sorted(coverage.items())}
-    return json.dumps({"topic_id": topic_id, "partitions": partitions}, separators=(",", ":"))
+    return json.dumps({"topic_id": topic_id, "writer": writer, "partitions": partitions}, separators=(",", ":"))
 
 
-def of_json(text: str) -> tuple[str, Coverage]:
+def of_json(text: str) -> Covered:
     """The inverse of `to_json`. ValueError for another text."""
     try:
         found = json.loads(text)
-        return str(found["topic_id"]), {
+        coverage = {
             int(partition): tuple(Lane(int(start), int(end)) for start, end in lanes)
             for partition, lanes in found["partitions"].items()
         }
+        return Covered(str(found["topic_id"]), coverage, int(found["writer"]))
     except (KeyError, TypeError, AttributeError, ValueError):
         raise ValueError(f"not offsets of kpybroker: {text[:80]!r}") from None

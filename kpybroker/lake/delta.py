@@ -13,14 +13,13 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from kpybroker.lake.coverage import Coverage, Lane, ranges, to_json
+from kpybroker.lake.coverage import Coverage, Covered, Lane, ranges, to_json
 from kpybroker.lake.errors import LakeError, NotCommitted, one_line
 from kpybroker.lake.tables import (
     KEY,
     OFFSET,
     PARTITION,
     TOPIC_ID,
-    Covered,
     Origin,
     origin_of,
     origin_text,
@@ -78,16 +77,16 @@ class Delta:
     def schema(self) -> pa.Schema:
         return pa.schema(self._table.schema().to_arrow())
 
-    def covered(self, topic_id: str) -> Coverage:
+    def covered(self, topic_id: str) -> Covered:
         found: Coverage = {}
         for partition in range(self._version(f"kpybroker/{topic_id}/partitions") or 0):
-            lanes = []
+            lanes: list[Lane] = []
             while (start := self._version(_name(topic_id, partition, len(lanes), "start"))) is not None:
                 end = self._version(_name(topic_id, partition, len(lanes), "end"))
                 lanes.append(Lane(start, start if end is None else end))
             if lanes:
                 found[partition] = tuple(lanes)
-        return found
+        return Covered(topic_id, found, self._version(_writer(topic_id)) or 0)
 
     def _version(self, name: str) -> int | None:
         if name not in self._known:
@@ -98,20 +97,18 @@ class Delta:
         return self._known[name]
 
     def _properties(self, covered: Covered) -> CommitProperties:
-        topic_id, coverage = covered
+        topic_id, coverage, writer = covered
         versions = {f"kpybroker/{topic_id}/partitions": max(coverage, default=-1) + 1}
         for partition, lanes in coverage.items():
             for number, lane in enumerate(lanes):
                 versions[_name(topic_id, partition, number, "start")] = lane.start
                 versions[_name(topic_id, partition, number, "end")] = lane.end
         # One that is always there: two writers that read the same state exclude each other by it.
-        transactions = [Transaction(f"kpybroker/{topic_id}", self._table.version() + 1)]
+        transactions = [Transaction(_writer(topic_id), writer)]
         transactions += [
             Transaction(name, version) for name, version in versions.items() if self._version(name) != version
         ]
-        return CommitProperties(
-            custom_metadata={"kpybroker.offsets": to_json(topic_id, coverage)}, app_transactions=transactions
-        )
+        return CommitProperties(custom_metadata={"kpybroker.offsets": to_json(covered)}, app_transactions=transactions)
 
     def append(self, rows: pa.Table, covered: Covered) -> None:
         with self._committing():
@@ -136,10 +133,16 @@ class Delta:
             self.append(rows, covered)
             return
         columns = {f'"{name}"': f's."{name}"' for name in rows.column_names}
-        merge = {"source_alias": "s", "target_alias": "t", "merge_schema": True}
         with self._committing():
             (
-                self._table.merge(flagged, SAME_ROW, commit_properties=self._properties(covered), **merge)
+                self._table.merge(
+                    flagged,
+                    SAME_ROW,
+                    source_alias="s",
+                    target_alias="t",
+                    merge_schema=True,
+                    commit_properties=self._properties(covered),
+                )
                 .when_matched_delete(f"s.{GONE} AND {IS_LATER}")
                 .when_matched_update(columns, f"NOT s.{GONE} AND {IS_LATER}")
                 .when_not_matched_insert(columns, f"NOT s.{GONE}")
@@ -210,6 +213,10 @@ class Delta:
             )
             self._table.cleanup_metadata()
         return f"{len(gone)} files that no version of the last {retention_hours:g} h needs were deleted"
+
+
+def _writer(topic_id: str) -> str:
+    return f"kpybroker/{topic_id}/writer"
 
 
 def _name(topic_id: str, partition: int, lane: int, bound: str) -> str:

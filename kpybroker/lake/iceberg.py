@@ -32,9 +32,9 @@ from pyiceberg.partitioning import UNPARTITIONED_PARTITION_SPEC
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
 
-from kpybroker.lake.coverage import Coverage, of_json, ranges, to_json
+from kpybroker.lake.coverage import Covered, of_json, ranges, to_json
 from kpybroker.lake.errors import LakeError, NotCommitted, one_line
-from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Covered, Origin, origin_of, origin_text
+from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 ORIGIN: Final = "kpybroker.origin"
 OFFSETS: Final = "kpybroker.offsets"
@@ -95,25 +95,26 @@ class Iceberg:
         small = {pa.large_string(): pa.string(), pa.large_binary(): pa.binary()}
         return pa.schema([pa.field(field.name, small.get(field.type, field.type)) for field in fields])
 
-    def covered(self, topic_id: str) -> Coverage:
+    def covered(self, topic_id: str) -> Covered:
+        nothing = Covered(topic_id, {})
         snapshot = self._table.current_snapshot()
         while snapshot is not None:
             text = None if snapshot.summary is None else snapshot.summary.additional_properties.get(OFFSETS)
-            if text is not None and (found := _offsets(text))[0] == topic_id:
-                return found[1]
+            if text is not None and (found := _offsets(text)).topic_id == topic_id:
+                return found
             parent = snapshot.parent_snapshot_id
             snapshot = None if parent is None else self._table.snapshot_by_id(parent)
             if parent is not None and snapshot is None:
                 text = self._table.properties.get(f"{OFFSETS}.{topic_id}")
-                return {} if text is None else _offsets(text)[1]
-        return {}
+                return nothing if text is None else _offsets(text)
+        return nothing
 
     def append(self, rows: pa.Table, covered: Covered) -> None:
         with self._committing() as transaction:
             self._append(transaction, rows, covered)
 
     def _append(self, transaction: Transaction, rows: pa.Table, covered: Covered) -> None:
-        text = to_json(*covered)
+        text = to_json(covered)
         transaction.set_properties({f"{OFFSETS}.{covered.topic_id}": text})
         names = set(self.schema().names)
         if any(name not in names for name in rows.column_names):
@@ -130,7 +131,7 @@ class Iceberg:
         with self._committing() as transaction:
             if self._table.current_snapshot() is not None and keys:
                 transaction.delete(
-                    And(EqualTo(TOPIC_ID, covered.topic_id), chosen), snapshot_properties={OFFSETS: to_json(*covered)}
+                    And(EqualTo(TOPIC_ID, covered.topic_id), chosen), snapshot_properties={OFFSETS: to_json(covered)}
                 )
             self._append(transaction, rows, covered)
 
@@ -150,7 +151,7 @@ class Iceberg:
         self._delete(And(EqualTo(TOPIC_ID, covered.topic_id), Not(kept)), covered)
 
     def _delete(self, chosen: BooleanExpression, covered: Covered) -> None:
-        text = to_json(*covered)
+        text = to_json(covered)
         with self._committing() as transaction:
             if self._table.current_snapshot() is not None:
                 transaction.delete(chosen, snapshot_properties={OFFSETS: text})
@@ -210,7 +211,7 @@ class Iceberg:
         return f"{before - len(self._table.snapshots())} snapshots older than {retention_hours:g} h were expired"
 
 
-def _offsets(text: str) -> tuple[str, Coverage]:
+def _offsets(text: str) -> Covered:
     try:
         return of_json(text)
     except ValueError as error:
@@ -219,7 +220,7 @@ def _offsets(text: str) -> tuple[str, Coverage]:
 
 def _any(conditions: Iterable[BooleanExpression]) -> BooleanExpression:
     found: Any = reduce(Or, conditions, AlwaysFalse())
-    return found  # type: ignore[no-any-return]
+    return found
 
 
 @contextmanager

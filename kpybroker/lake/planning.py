@@ -42,7 +42,8 @@ def begin(
 
 def pending(coverage: Mapping[int, Lanes], ends: Mapping[int, int]) -> list[Step]:
     """All offsets that are not covered yet, as one step for each lane; the tail's come first."""
-    tails, older = [], []
+    tails: list[Step] = []
+    older: list[Step] = []
     for partition, lanes in sorted(coverage.items()):
         last = len(lanes) - 1
         for number, lane in enumerate(lanes):

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kpybroker.lake.checking import NO_END, Log, Offsets, last_of_keys
-from kpybroker.lake.coverage import ranges
-from kpybroker.lake.tables import BYTES, DEAD_LETTERS, FACTS, KEY, OFFSET, PARTITION, UPSERT, Covered, Table
+from kpybroker.lake.coverage import Covered, ranges
+from kpybroker.lake.tables import BYTES, DEAD_LETTERS, FACTS, KEY, OFFSET, PARTITION, UPSERT, Table
 from kpybroker.lake.values import Values, sort
 
 PLACES_IN_ONE_COMMIT = 5_000
@@ -32,7 +32,7 @@ class Replayed(NamedTuple):
 
 def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mode: str, log: Log) -> Replayed:
     """Try all dead letters of a topic again. LakeError; NotCommitted if it is to be repeated."""
-    covered = Covered(topic_id, table.covered(topic_id))
+    covered = table.covered(topic_id)
     dead = pa.Table.from_batches(
         (batch.select(DEAD_LETTERS.names).cast(DEAD_LETTERS) for batch in dead_letters.rows(topic_id)), DEAD_LETTERS
     )
@@ -51,7 +51,7 @@ def replay(table: Table, dead_letters: Table, topic_id: str, values: Values, mod
             table.upsert(found.rows, found.rows.slice(0, 0).select(FACTS.names), covered)
         else:
             table.append(found.rows, covered)
-    dead_covered = Covered(topic_id, dead_letters.covered(topic_id))
+    dead_covered = dead_letters.covered(topic_id)
     for rows in (already, superseded, found.rows):
         for first in range(0, rows.num_rows, PLACES_IN_ONE_COMMIT):
             dead_letters.delete(_places(rows.slice(first, PLACES_IN_ONE_COMMIT)), topic_id, dead_covered)

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple, Protocol
 
 import pyarrow as pa
 
-from kpybroker.lake.coverage import Coverage
+from kpybroker.lake.coverage import Covered
 
 TOPIC_ID: Final = "_topic_id"
 PARTITION: Final = "_partition"
@@ -46,13 +46,6 @@ class Origin(NamedTuple):
     values: str = "bytes"
 
 
-class Covered(NamedTuple):
-    """The offsets that a commit covers when it is done."""
-
-    topic_id: str
-    coverage: Coverage
-
-
 class Table(Protocol):
     """A table of one format. Errors of commits are NotCommitted, others LakeError; both have one line.
 
@@ -73,7 +66,7 @@ class Table(Protocol):
     def schema(self) -> pa.Schema:
         """The columns."""
 
-    def covered(self, topic_id: str) -> Coverage:
+    def covered(self, topic_id: str) -> Covered:
         """The covered offsets of a topic id."""
 
     def append(self, rows: pa.Table, covered: Covered) -> None:

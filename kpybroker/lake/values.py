@@ -10,11 +10,8 @@ from typing import Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kpybroker.lake.errors import LakeError
-from kpybroker.lake.registry import Registry
 from kpybroker.lake.tables import BYTES, FACTS, REASON, VALUE, with_reasons
 
-KINDS: Final = ("bytes", "json", "avro", "json-schema")
 FIVE_BYTES: Final = 5
 """Confluent's prefix: a zero and the schema's id."""
 
@@ -84,26 +81,3 @@ def assembled(raw: pa.Table, reasons: list[str | None], columns: Callable[[list[
 
 def _pairs(table: pa.Table) -> tuple[list[str], list[pa.ChunkedArray]]:
     return table.column_names, table.columns
-
-
-def values_of(kind: str, registry: Registry | None) -> Values:
-    """The format of this name. LakeError."""
-    if kind == "bytes":
-        return Bytes()
-    if kind == "json":
-        from kpybroker.lake.json_values import JsonValues
-
-        return JsonValues()
-    if kind == "protobuf":
-        raise LakeError("values in Protobuf are not decoded yet; --values bytes keeps them as they are")
-    if kind not in KINDS:
-        raise LakeError(f"no format {kind!r}; there are {', '.join(KINDS)}")
-    if registry is None:
-        raise LakeError(f"--values {kind} needs --schema-registry")
-    if kind == "json-schema":
-        from kpybroker.lake.json_values import JsonValues
-
-        return JsonValues(registry)
-    from kpybroker.lake.avro_values import AvroValues
-
-    return AvroValues(registry)

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kpybroker.lake import planning
-from kpybroker.lake.coverage import Coverage, Step, advanced, is_within
+from kpybroker.lake.coverage import Coverage, Covered, Step, advanced, is_within
 from kpybroker.lake.errors import LakeError, NotCommitted, TableChanged
-from kpybroker.lake.tables import ATTEMPTS, FACTS, KEY, OFFSET, PARTITION, UPSERT, VALUE, Covered, Table, with_reasons
+from kpybroker.lake.tables import ATTEMPTS, FACTS, KEY, OFFSET, PARTITION, UPSERT, VALUE, Table, with_reasons
 from kpybroker.lake.values import Sorted, Values, raw_of, sort
 
 NO_KEY = "the record has no key"
@@ -52,8 +52,10 @@ class Writer:
         dead_letters: Callable[[], Table],
         values: Values,
         limits: planning.Limits,
+        number: int,
     ) -> None:
-        """``dead_letters`` opens their table, and makes it when it is first needed."""
+        """``dead_letters`` opens their table, and makes it when it is first needed. ``number`` is a random one of this
+        writer."""
         self._source = source
         self._topic_id = topic_id
         self._table = table
@@ -64,19 +66,38 @@ class Writer:
         self._mode = "" if origin is None else origin.mode
         self._limits = limits
         self._bytes_per_offset: float = planning.FIRST_GUESS_BYTES
-        self.coverage: Coverage = table.covered(topic_id)
+        self._number = number
+        self.coverage: Coverage = table.covered(topic_id).coverage
 
-    def recover(self, dead_letters: Table | None) -> int:
-        """Delete the dead letters of a commit that did not follow; return how many there were."""
-        if dead_letters is None:
-            return 0
+    def take_over(self, dead_letters: Table | None) -> int:
+        """Become the table's writer: a commit of another one that is under way fails from now on. Then delete the dead
+        letters of a commit that did not follow, and return how many there were."""
+        self.coverage = self._take(self._table)
+        return 0 if dead_letters is None else self._take_dead_letters(dead_letters)
+
+    def _take(self, table: Table) -> Coverage:
+        for attempt in range(ATTEMPTS):
+            coverage = table.covered(self._topic_id).coverage
+            try:
+                table.append(table.schema().empty_table(), self._covered(coverage))
+                break
+            except NotCommitted:
+                if attempt == ATTEMPTS - 1:
+                    raise
+                table.refresh()
+        return coverage
+
+    def _take_dead_letters(self, dead_letters: Table) -> int:
         self._dead_letters = dead_letters
-        if is_within(dead_letters.covered(self._topic_id), self.coverage):
+        if is_within(self._take(dead_letters), self.coverage):
             return 0
         before = dead_letters.count()
-        dead_letters.delete_uncovered(Covered(self._topic_id, self.coverage))
+        dead_letters.delete_uncovered(self._covered(self.coverage))
         dead_letters.refresh()
         return before - dead_letters.count()
+
+    def _covered(self, coverage: Coverage) -> Covered:
+        return Covered(self._topic_id, coverage, self._number)
 
     def begin(self, *, backfill: bool) -> None:
         """Give lanes to the partitions that have none."""
@@ -86,10 +107,12 @@ class Writer:
         starts, ends = self._source.starts(), self._source.ends()
         self.coverage = planning.begin(self.coverage, starts, ends, backfill=backfill and is_new)
 
-    def pending(self, ends: Coverage | dict[int, int]) -> list[Step]:
-        return planning.pending(self.coverage, ends)  # type: ignore[arg-type]
+    def pending(self, ends: dict[int, int]) -> list[Step]:
+        """The offsets below ``ends`` that are not covered."""
+        return planning.pending(self.coverage, ends)
 
     def is_due(self, waiting: list[Step], waited_ms: int) -> bool:
+        """Whether these are worth a commit now."""
         return planning.is_due(waiting, self._limits, self._bytes_per_offset, waited_ms)
 
     def write(self, ends: dict[int, int]) -> Committed | None:
@@ -129,19 +152,20 @@ class Writer:
 
     def _commit_dead(self, dead: pa.Table, target: Coverage) -> None:
         if self._dead_letters is None:
-            self._dead_letters = self._open_dead_letters()
+            self._take_dead_letters(self._open_dead_letters())
+        assert self._dead_letters is not None
         dead_letters = self._dead_letters
-        before = dead_letters.covered(self._topic_id)
+        before = dead_letters.covered(self._topic_id).coverage
         self._commit(dead_letters, before, target, lambda covered: dead_letters.append(dead, covered))
 
     def _commit(self, table: Table, before: Coverage, target: Coverage, change: Callable[[Covered], None]) -> None:
-        commit(table, Covered(self._topic_id, target), before, change)
+        commit(table, self._covered(target), self._covered(before), change)
 
 
-def commit(table: Table, covered: Covered, before: Coverage, change: Callable[[Covered], None]) -> None:
+def commit(table: Table, covered: Covered, before: Covered, change: Callable[[Covered], None]) -> None:
     """Commit a change once, also where an answer is lost: the table itself says whether it took place.
 
-    TableChanged if another writer has moved the offsets; NotCommitted after a number of attempts.
+    TableChanged if another writer has committed since; NotCommitted after a number of attempts.
     """
     for attempt in range(ATTEMPTS):
         try:
@@ -150,12 +174,10 @@ def commit(table: Table, covered: Covered, before: Coverage, change: Callable[[C
         except NotCommitted:
             table.refresh()
             now = table.covered(covered.topic_id)
-            if now == covered.coverage:
+            if now == covered:
                 return
-            if not same(now, before):
-                raise TableChanged(
-                    f"table {table.name}: another writer has moved its offsets; there must be one writer"
-                ) from None
+            if now.writer != before.writer or not same(now.coverage, before.coverage):
+                raise TableChanged(f"table {table.name}: another writer has taken over; there must be one") from None
             if attempt == ATTEMPTS - 1:
                 raise
 
