@@ -235,10 +235,8 @@ def run(
         assert origin is not None
         limits = Limits(commit_rows, commit_mib * MIB, commit_ms)
         values = values_of(origin.values, registry)
-        number = random.getrandbits(62)
-        writer = Writer(
-            topic, topic_id, table, lambda: dead_letters_of(target, origin), values, limits, random.getrandbits(62)
-        )
+        dead_letters = partial(dead_letters_of, target, origin)
+        writer = Writer(topic, topic_id, table, dead_letters, values, limits, random.getrandbits(62))
         taken_back = writer.take_over(target.dead_letters().open())
         if taken_back:
             say_line(f"{plural(taken_back, 'dead letter')} of a commit that did not follow were taken back.")
