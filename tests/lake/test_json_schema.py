@@ -30,7 +30,8 @@ def test_widening_goes_up_and_does_not_depend_on_the_order(one: str, two: str, t
     assert widened(one, two) == widened(two, one)
     up = widened(one, two)
     if up is not None:
-        assert widened(up, one) == up and widened(up, two) == up
+        assert widened(up, one) == up
+        assert widened(up, two) == up
         other = widened(two, three)
         assert widened(up, three) == (None if other is None else widened(one, other))
 
@@ -77,7 +78,8 @@ def test_columns_in_words() -> None:
     columns.learn([{"n": 1, "s": "x", "o": {"a": 1}, "none": None}, {"n": 2.5, "s": 7, "mixed": True}, {"mixed": "no"}])
     assert columns.types == {"n": DOUBLE, "s": STRING, "o": JSON, "mixed": "boolean", "mixed__str": STRING}
     columns.add([{"n": "high"}])
-    assert columns.types["n"] == DOUBLE and columns.types["n__str"] == STRING
+    assert columns.types["n"] == DOUBLE
+    assert columns.types["n__str"] == STRING
     assert columns.values([{"n": "high", "s": 7}])["n__str"] == ["high"]
 
 
