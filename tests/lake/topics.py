@@ -84,7 +84,6 @@ def writer_of(
     table: Table,
     number: int = 1,
     rows: int = 1_000_000,
-    values: Values | None = None,
 ) -> Writer:
     origin = table.origin()
     assert origin is not None
