@@ -56,7 +56,7 @@ class Topic:
     def find(self) -> str:
         """The id of the topic as it is now, as text. KafkaError if it does not exist."""
         self._client.forget()
-        self._id = self._client.retrying(lambda: self._client.topic(self.name)).topic_id
+        self._id = self._client.topic(self.name).topic_id
         if self._id == ZERO_UUID:
             raise LakeError(f"topic {self.name} has no id: the brokers are older than Kafka 2.8")
         return to_string(self._id)
