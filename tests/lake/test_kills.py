@@ -26,17 +26,20 @@ def kills_of(form: int, kills: int) -> int:
     return kills // len(FORMS) + (form < kills % len(FORMS)) if kills >= 20 else (3, 2, 0, 0)[form] * kills // 5
 
 
+def value_of(rng: random.Random) -> bytes | None:
+    choice = rng.random()
+    if choice < 0.1:
+        return None
+    return b"junk" if choice < 0.15 else json.dumps({"n": rng.getrandbits(40)}).encode()
+
+
 def produced(broker: Broker, rng: random.Random, log: list[list[tuple[bytes, bytes | None]]]) -> None:
     """More records: some do not fit, some are tombstones."""
     for partition in (0, 1):
         batch: list[tuple[bytes, bytes | None]] = []
         for _ in range(RECORDS):
             key = b"key-%d" % rng.randrange(60)
-            choice = rng.random()
-            value = (
-                None if choice < 0.1 else b"junk" if choice < 0.15 else json.dumps({"n": rng.getrandbits(40)}).encode()
-            )
-            batch.append((key, value))
+            batch.append((key, value_of(rng)))
         broker.produce(TOPIC, *batch, partition=partition)
         log[partition] += batch
 
@@ -96,11 +99,8 @@ def test_table_equals_topic_through_kills(request: pytest.FixtureRequest, tmp_pa
         for _ in range(kills):
             produced(broker, rng, log)
             reported += killed(words, rng)
-        for command in (
-            ["lake", "run", TOPIC, *place, "--once", "-q", *server],
-            ["lake", "check", TOPIC, *place, *server],
-        ):
-            done = CliRunner().invoke(main, command)
+        for command in (["run", TOPIC, *place, "--once", "-q"], ["check", TOPIC, *place]):
+            done = CliRunner().invoke(main, ["lake", *command, *server])
             assert done.exit_code == 0, (seed, done.output)
         print(done.output)
     table = target.open()
