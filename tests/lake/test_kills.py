@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from memory_topic import target_in
 
 from kpybroker.cli import main
 from kpybroker.testing import Broker
-from topics import target_in
 
 TOPIC = "killed"
 FORMS = [("delta", "append"), ("iceberg", "upsert"), ("delta", "upsert"), ("iceberg", "append")]

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from memory_topic import FORMATS, ID, Content, MemoryTopic, made, started, target_in, writer_of, written
 
 from kpybroker.lake.checking import Check, as_text
 from kpybroker.lake.coverage import Covered
@@ -15,7 +16,6 @@ from kpybroker.lake.json_values import JsonValues
 from kpybroker.lake.replaying import replay
 from kpybroker.lake.tables import FACTS, OFFSET, Origin, Table
 from kpybroker.lake.target import Target, target_of
-from topics import FORMATS, ID, Content, MemoryTopic, made, started, target_in, writer_of, written
 
 pytestmark = pytest.mark.parametrize("kind", FORMATS)
 
