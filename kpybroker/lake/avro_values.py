@@ -35,7 +35,7 @@ LOGICAL: Final[dict[str, pa.DataType]] = {
     "uuid": pa.string(),
 }
 JSON_TEXT: Final = pa.string()
-"""Of unions of several types, and of maps: JSON in a string."""
+"""The type of unions of several types and of maps: JSON in a string."""
 
 
 class AvroValues:

@@ -22,7 +22,10 @@ CONFLICT: Final = "__str"
 RESERVED: Final = ("_topic_id", "_partition", "_offset", "_timestamp", "_key", "_reason", "_gone")
 MOST_COLUMNS: Final = 1_000
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9_.\-]+")
-_LONGS: Final = range(-(1 << 63), 1 << 63)
+LEAST: Final = -(1 << 63)
+MOST: Final = (1 << 63) - 1
+_LONGS: Final = range(LEAST, MOST + 1)
+PYTHON: Final[dict[str, type]] = {BOOLEAN: bool, LONG: int, DOUBLE: float, STRING: str, JSON: str}
 
 Document = Mapping[str, Any]
 
@@ -69,6 +72,8 @@ class Columns:
         self.types: dict[str, str] = dict(types or {})
         self._taken = {name.lower(): name for name in self.types}
         self._names: dict[str, str] = {}
+        self._usual: dict[str, type | None] = {}
+        """Python's type of values of a field that fit its column without a closer look."""
 
     def learn(self, documents: Iterable[Document]) -> None:
         """Infer from a sample: columns are added and widened."""
@@ -89,8 +94,12 @@ class Columns:
 
     def add(self, documents: Iterable[Document]) -> None:
         """Add the columns that these documents need; those that exist keep their types."""
+        usual = self._usual
         for document in documents:
             for field, value in document.items():
+                kind = type(value)
+                if kind is usual.get(field) and (kind is not int or LEAST <= value <= MOST):
+                    continue
                 seen = type_of(value)
                 if seen is None:
                     continue
@@ -100,6 +109,7 @@ class Columns:
                     self._add(name, seen)
                 elif known is not seen and not fits(value, known):
                     self._add(name + CONFLICT, STRING)
+                usual[field] = PYTHON.get(self.types[name])
 
     def _add(self, name: str, kind: str) -> None:
         if name not in self.types:
@@ -125,9 +135,15 @@ class Columns:
     def values(self, documents: list[Document]) -> dict[str, list[Any]]:
         """The values of each column, None where a document has none. `add` has seen the documents."""
         found: dict[str, list[Any]] = {name: [None] * len(documents) for name in self.types}
+        usual = self._usual
+        cells = {field: found[self.column(field)] for field in usual}
         for row, document in enumerate(documents):
             for field, value in document.items():
                 if value is None:
+                    continue
+                seen = type(value)
+                if seen is usual.get(field) and (seen is not int or LEAST <= value <= MOST):
+                    cells[field][row] = value
                     continue
                 name = self.column(field)
                 kind = self.types[name]

@@ -8,8 +8,6 @@ import pyarrow as pa
 
 from kpybroker.client.client import EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, Client, Spot
 from kpybroker.client.config_requests import Kind, Resource, describe
-from kpybroker.client.connection import Unreachable
-from kpybroker.errors import KafkaError
 from kpybroker.lake.coverage import Step
 from kpybroker.lake.errors import LakeError
 from kpybroker.lake.planning import tasks
@@ -92,8 +90,9 @@ class Topic:
         try:
             yield from rows(transport, Range(self.name, self._id, step.partition, step.start, step.end), wanted)
         except ScanError as error:
+            transport.close()
             raise LakeError(str(error)) from None
-        except (KafkaError, Unreachable):
+        except BaseException:
             transport.close()
             raise
         self._idle.append(transport)

@@ -135,6 +135,7 @@ def test_dead_letters_of_a_commit_that_did_not_follow_are_taken_back(tmp_path: P
     with pytest.raises(KeyboardInterrupt):
         writer.write(topic.ends())
     assert sum(batch.num_rows for batch in target.dead_letters().open().rows(ID)) == 2  # type: ignore[union-attr]
+    assert_equal(target, topic)
     after = writer_of(target, topic, made(target, topic), number=2)
     assert after.take_over(target.dead_letters().open()) == 1
     assert written(after, topic) == 1
