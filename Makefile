@@ -14,8 +14,8 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
-SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
+CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
+SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv
 
@@ -127,6 +127,12 @@ spark-all: setup ## the same with every version, each against both brokers
 	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
+# Spark gives a Python process ten seconds to start, which is little on a busy machine: that alone is tried again.
+.PHONY: spark-source
+spark-source: setup ## the same suite with format("kpybroker") in place of Spark's own source (SPARK=4.0.0, 4.2.0 or 4.3.0)
+	$(PYTEST) compat-tests/test_spark_*.py compat-tests/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
+	    --spark-format kpybroker --reruns 2 --only-rerun "failed to connect back"
+
 .PHONY: foreign
 foreign: setup ## test suites of public clients at pinned versions (SUITE=librdkafka, TARGET=apache-kafka)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m foreign $(SUITE) --target $(TARGET)
@@ -185,8 +191,13 @@ mixed: setup ## one cluster of both programs: Apache Kafka and kpybroker lead an
 	$(BIN)/python -m pytest compat-tests/test_mixed_quorum.py -q
 
 .PHONY: failover
-failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…)
-	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM)
+failover: setup ## a million acknowledged records for each way in which nodes of a cluster fail: none lost, doubled or out of order (PROGRAM=…, OPTIONS=--secured)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(PROGRAM) $(OPTIONS)
+
+.PHONY: secured
+secured: setup ## security in use: a cluster moves to SASL_SSL and exchanges certificates under load; then failover with both (TARGET=…)
+	$(PYTEST) compat-tests/test_rolling_security.py compat-tests/test_certificates_exchanged.py --target $(TARGET)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m failover --program $(TARGET) --secured $(OPTIONS)
 
 .PHONY: rounds
 rounds: setup ## a client's loop of transactions through restarts and deaths of all nodes, round by round: does it go on? (ROUNDS=100, PROGRAM=…)
@@ -231,6 +242,10 @@ lake: setup ## lake tables whose writers are killed a hundred times while the to
 .PHONY: flips
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+
+.PHONY: audit
+audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
+	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures
