@@ -14,7 +14,7 @@ import pyarrow.dataset as ds
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from kpybroker.lake.coverage import Coverage, Covered, Lane, ranges, to_json
-from kpybroker.lake.errors import LakeError, NotCommitted, one_line
+from kpybroker.lake.errors import LakeError, NotCommitted, told
 from kpybroker.lake.tables import (
     KEY,
     OFFSET,
@@ -39,19 +39,19 @@ class Delta:
         self._options = dict(options)
         self._target_bytes = target_bytes
         self._known: dict[str, int] = {}
-        with _told(LakeError, f"table {uri} cannot be read"):
+        with told(LakeError, f"table {uri} cannot be read"):
             self._table = DeltaTable(uri, storage_options=self._options)
 
     @staticmethod
     def is_there(uri: str, options: Mapping[str, str]) -> bool:
-        with _told(LakeError, f"table {uri} cannot be read"):
+        with told(LakeError, f"table {uri} cannot be read"):
             return bool(DeltaTable.is_deltatable(uri, dict(options)))
 
     @staticmethod
     def create(
         uri: str, options: Mapping[str, str], schema: pa.Schema, origin: Origin, partition_by: list[str]
     ) -> None:
-        with _told(LakeError, f"table {uri} cannot be created"):
+        with told(LakeError, f"table {uri} cannot be created"):
             DeltaTable.create(
                 uri,
                 schema,
@@ -63,14 +63,14 @@ class Delta:
 
     def refresh(self) -> None:
         self._known.clear()
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             self._table = DeltaTable(self.name, storage_options=self._options)
 
     def origin(self) -> Origin | None:
         return origin_of(self._table.metadata().description)
 
     def set_origin(self, origin: Origin) -> None:
-        with _told(NotCommitted, f"table {self.name}"):
+        with told(NotCommitted, f"table {self.name}"):
             self._table.alter.set_table_description(origin_text(origin))
         self.refresh()
 
@@ -177,7 +177,7 @@ class Delta:
     @contextmanager
     def _committing(self) -> Iterator[None]:
         """A commit, after which the newest state is known if it succeeded."""
-        with _told(NotCommitted, f"table {self.name}"):
+        with told(NotCommitted, f"table {self.name}"):
             yield
             self._known.clear()
 
@@ -189,12 +189,12 @@ class Delta:
             & (field(OFFSET) >= start)
             & (field(OFFSET) < end)
         )
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             found = self._table.to_pyarrow_dataset().to_table(columns=[OFFSET], filter=chosen)
         return found[OFFSET].combine_chunks()
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             dataset = self._table.to_pyarrow_dataset()
             yield from dataset.to_batches(filter=ds.field(TOPIC_ID) == topic_id)
 
@@ -202,12 +202,12 @@ class Delta:
         return int(self._table.count())
 
     def compact(self, target_bytes: int) -> str:
-        with _told(NotCommitted, f"table {self.name} was not compacted"):
+        with told(NotCommitted, f"table {self.name} was not compacted"):
             done = self._table.optimize.compact(target_size=target_bytes)
         return f"{done['numFilesRemoved']} files were put together into {done['numFilesAdded']}"
 
     def clean(self, retention_hours: float) -> str:
-        with _told(LakeError, f"table {self.name} was not cleaned"):
+        with told(LakeError, f"table {self.name} was not cleaned"):
             gone: list[Any] = self._table.vacuum(
                 retention_hours=int(retention_hours), dry_run=False, enforce_retention_duration=False
             )
@@ -221,14 +221,3 @@ def _writer(topic_id: str) -> str:
 
 def _name(topic_id: str, partition: int, lane: int, bound: str) -> str:
     return f"kpybroker/{topic_id}/{partition}/{lane}/{bound}"
-
-
-@contextmanager
-def _told(kind: type[LakeError], what: str) -> Iterator[None]:
-    """Errors of the library in one line: it raises many kinds."""
-    try:
-        yield
-    except LakeError:
-        raise
-    except Exception as error:
-        raise kind(f"{what}: {one_line(error)}") from None

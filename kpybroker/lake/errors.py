@@ -1,5 +1,9 @@
 """The errors of lake tables; each text is one line for people."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class LakeError(Exception):
     """The work on a table cannot go on."""
@@ -17,3 +21,16 @@ def one_line(error: BaseException) -> str:
     """An exception of a library as one line."""
     text = " ".join(str(error).split())
     return text[:400] or type(error).__name__
+
+
+@contextmanager
+def told(kind: type[LakeError], what: str) -> Iterator[None]:
+    """Inside the block, errors of a library become one of ours. It raises many kinds, and warns of what is usual."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    except LakeError:
+        raise
+    except Exception as error:
+        raise kind(f"{what}: {one_line(error)}") from None

@@ -6,7 +6,6 @@ commit: expired snapshots take their summaries along. The topic behind the table
 A commit is never repeated by the library, which would put rows that were read for one state behind another one.
 """
 
-import warnings
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import datetime, timedelta
@@ -33,7 +32,7 @@ from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table import Transaction
 
 from kpybroker.lake.coverage import Covered, of_json, ranges, to_json
-from kpybroker.lake.errors import LakeError, NotCommitted, one_line
+from kpybroker.lake.errors import LakeError, NotCommitted, told
 from kpybroker.lake.tables import KEY, OFFSET, PARTITION, TOPIC_ID, Origin, origin_of, origin_text
 
 ORIGIN: Final = "kpybroker.origin"
@@ -43,7 +42,7 @@ RETRIES: Final = "commit.retry.num-retries"
 
 def catalog_of(name: str, options: Mapping[str, str]) -> Catalog:
     """A catalog by the name in PyIceberg's own configuration, or by options. LakeError."""
-    with _told(LakeError, f"catalog {name} cannot be used"):
+    with told(LakeError, f"catalog {name} cannot be used"):
         return load_catalog(name, **options)
 
 
@@ -59,12 +58,12 @@ class Iceberg:
 
     @staticmethod
     def is_there(catalog: Catalog, name: str) -> bool:
-        with _told(LakeError, f"table {name} cannot be read"):
+        with told(LakeError, f"table {name} cannot be read"):
             return bool(catalog.table_exists(name))
 
     @staticmethod
     def create(catalog: Catalog, name: str, schema: pa.Schema, origin: Origin, partition_by: list[str]) -> None:
-        with _told(LakeError, f"table {name} cannot be created"):
+        with told(LakeError, f"table {name} cannot be created"):
             namespace = name.rpartition(".")[0]
             with suppress(NamespaceAlreadyExistsError):
                 catalog.create_namespace(namespace)
@@ -77,7 +76,7 @@ class Iceberg:
                     spec.add_identity(column)
 
     def refresh(self) -> None:
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             try:
                 self._table = self._catalog.load_table(self.name)
             except NoSuchTableError:
@@ -160,7 +159,7 @@ class Iceberg:
     @contextmanager
     def _committing(self) -> Iterator[Transaction]:
         self._table.metadata.properties[RETRIES] = "0"
-        with _told(NotCommitted, f"table {self.name}"), self._table.transaction() as transaction:
+        with told(NotCommitted, f"table {self.name}"), self._table.transaction() as transaction:
             yield transaction
 
     def places(self, topic_id: str, partition: int, start: int, end: int) -> pa.Array:
@@ -168,16 +167,16 @@ class Iceberg:
             And(EqualTo(TOPIC_ID, topic_id), EqualTo(PARTITION, partition)),
             And(GreaterThanOrEqual(OFFSET, start), LessThan(OFFSET, end)),
         )
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             found = self._table.scan(row_filter=chosen, selected_fields=(OFFSET,)).to_arrow()
         return found[OFFSET].combine_chunks()
 
     def rows(self, topic_id: str) -> Iterator[pa.RecordBatch]:
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             yield from self._table.scan(row_filter=EqualTo(TOPIC_ID, topic_id)).to_arrow_batch_reader()
 
     def count(self) -> int:
-        with _told(LakeError, f"table {self.name} cannot be read"):
+        with told(LakeError, f"table {self.name} cannot be read"):
             return int(self._table.scan().count())
 
     def compact(self, target_bytes: int) -> str:
@@ -204,7 +203,7 @@ class Iceberg:
 
     def clean(self, retention_hours: float) -> str:
         before = len(self._table.snapshots())
-        with _told(LakeError, f"table {self.name} was not cleaned"):
+        with told(LakeError, f"table {self.name} was not cleaned"):
             until = datetime.now() - timedelta(hours=retention_hours)
             self._table.maintenance.expire_snapshots().older_than(until).commit()
         self.refresh()
@@ -221,16 +220,3 @@ def _offsets(text: str) -> Covered:
 def _any(conditions: Iterable[BooleanExpression]) -> BooleanExpression:
     found: Any = reduce(Or, conditions, AlwaysFalse())
     return found
-
-
-@contextmanager
-def _told(kind: type[LakeError], what: str) -> Iterator[None]:
-    """Errors of the library in one line: it raises many kinds, and warns of what is usual here."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    except LakeError:
-        raise
-    except Exception as error:
-        raise kind(f"{what}: {one_line(error)}") from None

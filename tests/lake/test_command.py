@@ -147,3 +147,26 @@ def test_a_place_where_nothing_can_be_written_is_one_line(broker: Broker, tmp_pa
     text = lake(broker, "run", "closed", f"delta:{tmp_path}/file/table", "--once", code=1)
     assert text.startswith("Error: table ")
     assert len(text.splitlines()) == 1
+
+
+def test_without_the_extra_a_line_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "deltalake", None)
+    monkeypatch.delitem(sys.modules, "kpybroker.lake.delta", raising=False)
+    text = lake(None, "show", f"delta:{tmp_path}/table", code=1)
+    assert text == "Error: deltalake is not installed: pip install 'kpybroker[lake]'\n"
+
+
+def test_offsets_that_are_gone_stop_a_writer_or_are_skipped(broker: Broker, tmp_path: Path) -> None:
+    filled(broker, "short", 1)
+    table = f"delta:{tmp_path}/short"
+    lake(broker, "run", "short", table, "--once", "-q")
+    for number in range(10):
+        broker.produce("short", (b"k", b"%d" % number))
+    server = ["-b", broker.bootstrap_servers]
+    assert (
+        CliRunner().invoke(main, ["offsets", "delete-records", "short", "--before-offset", "25", *server]).exit_code
+        == 0
+    )
+    assert "offset 21 is gone" in lake(broker, "run", "short", table, "--once", code=1)
+    assert lake(broker, "run", "short", table, "--once", "--skip-lost", "-q").startswith("6 rows")
+    assert "table = topic: 6 rows" in lake(broker, "check", "short", table)
