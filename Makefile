@@ -234,6 +234,11 @@ acls: setup ## a million decisions on random ACLs, here and by Kafka's own autho
 compaction: setup ## compact many more random logs beside Kafka's own cleaner
 	$(PYTEST) tests/storage/test_cleaner_oracle.py -o timeout=0 --cleaner-histories 100 --cleaner-seed $$(date +%s)
 
+.PHONY: lake
+lake: setup ## lake tables whose writers are killed a hundred times while the topic grows: table = topic, row by row
+	$(PYTEST) tests/lake -s -o timeout=0 --lake-kills 100
+	$(BIN)/python -m benchmarks.micro lake
+
 .PHONY: flips
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
