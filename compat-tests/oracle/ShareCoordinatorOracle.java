@@ -156,11 +156,10 @@ public class ShareCoordinatorOracle {
     }
 
     private static void open(int from) {
-        shard = new ShareCoordinatorShard.Builder(config)
+        shard = (ShareCoordinatorShard) new ShareCoordinatorShard.Builder(config)
             .withLogContext(new LogContext()).withSnapshotRegistry(new SnapshotRegistry(new LogContext()))
             .withTime(TIME).withCoordinatorMetrics(new ShareCoordinatorMetrics(new Metrics()))
-            .withTopicPartition(new TopicPartition("__share_group_state", 0)).build() instanceof ShareCoordinatorShard made
-            ? made : null;
+            .withTopicPartition(new TopicPartition("__share_group_state", 0)).build();
         for (int offset = from; offset < LOG.size(); offset++) {
             shard.replay(offset, -1, (short) -1, LOG.get(offset));
         }

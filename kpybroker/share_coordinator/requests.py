@@ -41,7 +41,9 @@ def initialize(shard: ShareShard, request: StateRequest, decision: Decision) -> 
     state = shard.states.get(key)
     refusal = (
         _negative(request)
-        or _fenced(part.state_epoch, state and state.newest_state_epoch, error_codes.FENCED_STATE_EPOCH)
+        or _fenced(
+            part.state_epoch, None if state is None else state.newest_state_epoch, error_codes.FENCED_STATE_EPOCH
+        )
         or _unknown(request, decision)
     )
     if refusal is None:

@@ -4,8 +4,9 @@ Where two ranges overlap, the newer state counts: that with the higher delivery 
 Ranges next to each other with equal states become one where the merge meets them; like Kafka's, it does not look back
 at ranges that it has left behind, so equal neighbours can remain.
 
-Invariant: each offset has the newest of the states that were given for it, and ranges do not overlap. (A single range
-is taken as it is.)
+A range that ends before it begins is left out: a merge with one might never end, as in Kafka.
+
+Invariant: each offset has the newest of the states that were given for it, and ranges do not overlap.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,8 +34,8 @@ class StateBatch(NamedTuple):
 def combine(before: Sequence[StateBatch], new: Sequence[StateBatch], start_offset: int) -> tuple[StateBatch, ...]:
     """Merge new batches into those before. Offsets below ``start_offset`` are left out, unless it is `UNCHANGED`."""
     batches = _from(start_offset, (*before, *new))
-    if len(batches) < 2:
-        return tuple(batches)
+    if not batches:
+        return ()
     heapify(batches)
     combined = []
     batch = heappop(batches)
@@ -58,12 +59,10 @@ def combine(before: Sequence[StateBatch], new: Sequence[StateBatch], start_offse
 
 
 def _from(start_offset: int, batches: Iterable[StateBatch]) -> list[StateBatch]:
-    if start_offset == UNCHANGED:
-        return list(batches)
     return [
         batch if batch.first_offset >= start_offset else batch._replace(first_offset=start_offset)
         for batch in batches
-        if batch.last_offset >= start_offset
+        if start_offset <= batch.last_offset >= batch.first_offset
     ]
 
 
