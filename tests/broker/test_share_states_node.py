@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from running_node import RunningNode, start
@@ -164,11 +165,12 @@ def test_a_name_that_is_not_a_share_partitions_creates_nothing(node: RunningNode
 def test_a_deleted_topics_states_are_deleted(node: RunningNode) -> None:
     with RawClient(node.port) as client:
         begun(client)
-        client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t")], timeout_ms=10_000), 6)
+        client.call(DeleteTopicsRequest(topics=[DeleteTopicState(name="t", topic_id=bytes(16))], timeout_ms=10_000), 6)
 
         def states() -> int:
             (shard,) = node.node.broker.share_states.shards.values()  # type: ignore[union-attr]
-            return len(shard.machine.shard.states)
+            machine: Any = shard.machine
+            return len(machine.shard.states)
 
         wait_until(lambda: node.call(states) == 0)
 
