@@ -74,6 +74,7 @@ class Coordinators(NamedTuple):
 
     groups: Shards
     transactions: Shards
+    share_states: Shards
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     marker_writer: MarkerWriter
@@ -110,6 +111,7 @@ class Broker:
         self.upkeep = partitions.upkeep
         self.groups = coordinators.groups
         self.transactions = coordinators.transactions
+        self.share_states = coordinators.share_states
         self.transactions_elsewhere = coordinators.transactions_elsewhere
         self.markers = coordinators.markers
         self.marker_writer = coordinators.marker_writer
@@ -133,6 +135,7 @@ class Broker:
         self.in_sync.start()
         self.groups.start()
         self.transactions.start()
+        self.share_states.start()
 
     def stop(self) -> None:
         """End the work on the logs."""
@@ -155,6 +158,7 @@ class Broker:
             self.in_sync.brokers_changed()
         self.groups.apply(image, delta)
         self.transactions.apply(image, delta)
+        self.share_states.apply(image, delta)
         self.marker_writer.look_again()
         if self._must_register(image, delta):
             self.lifecycle.register_again()

@@ -98,7 +98,7 @@ KIPS = {
     890: "Transactions, second generation: an epoch for each, partitions added and verified by brokers",
     903: "Fetches of brokers carry their epoch",
     919: "Admin requests to controllers",
-    932: "Share groups: recognised in logs and requests, not served",
+    932: "Share groups: the share coordinator only; groups are not served",
     951: "The new leader in the error that says there is one",
     966: "Eligible leader replicas: who leads when nobody is in sync, clean shutdowns, one minimum for all brokers",
     994: "Transactions that run for long, listed",
@@ -109,6 +109,7 @@ KIPS = {
     1142: "Listing what has configs",
     1152: "Transactions listed by a pattern",
     1166: "Followers of the quorum hear of its high watermark at once",
+    1226: "Share groups: the deliveries that are completed are counted, for lag",
     1228: "Markers say which generation ended the transaction",
 }
 

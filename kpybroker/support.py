@@ -43,8 +43,7 @@ GAPS = (
         "Share groups",
         "KIP-932: several consumers at one partition, each record acknowledged by itself.",
         _names(
-            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge InitializeShareGroupState "
-            "ReadShareGroupState WriteShareGroupState DeleteShareGroupState ReadShareGroupStateSummary "
+            "ShareGroupHeartbeat ShareGroupDescribe ShareFetch ShareAcknowledge "
             "DescribeShareGroupOffsets AlterShareGroupOffsets DeleteShareGroupOffsets"
         ),
     ),

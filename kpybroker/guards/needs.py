@@ -87,6 +87,11 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.DESCRIBE_TOPIC_PARTITIONS: BY_HANDLER,
     api.ADD_RAFT_VOTER: AT_CONTROLLER,
     api.REMOVE_RAFT_VOTER: AT_CONTROLLER,
+    api.INITIALIZE_SHARE_GROUP_STATE: Operation.CLUSTER_ACTION,
+    api.READ_SHARE_GROUP_STATE: Operation.CLUSTER_ACTION,
+    api.WRITE_SHARE_GROUP_STATE: Operation.CLUSTER_ACTION,
+    api.DELETE_SHARE_GROUP_STATE: Operation.CLUSTER_ACTION,
+    api.READ_SHARE_GROUP_STATE_SUMMARY: Operation.CLUSTER_ACTION,
 }
 """The needs on the listeners of a broker."""
 AT_A_CONTROLLER: Final[dict[int, Need]] = {

@@ -33,6 +33,7 @@ SERVED = (
     "delete_acls",
     "delete_groups",
     "delete_records",
+    "delete_share_group_state",
     "delete_topics",
     "describe_acls",
     "describe_client_quotas",
@@ -57,6 +58,7 @@ SERVED = (
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
+    "initialize_share_group_state",
     "join_group",
     "leave_group",
     "list_config_resources",
@@ -70,6 +72,8 @@ SERVED = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "read_share_group_state",
+    "read_share_group_state_summary",
     "remove_raft_voter",
     "renew_delegation_token",
     "sasl_authenticate",
@@ -80,6 +84,7 @@ SERVED = (
     "update_features",
     "update_raft_voter",
     "vote",
+    "write_share_group_state",
     "write_txn_markers",
 )
 

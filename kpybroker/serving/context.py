@@ -70,6 +70,8 @@ class Context(Protocol):
     producer_ids: ProducerIds
     groups: Shards
     transactions: Shards
+    share_states: Shards
+    """The share coordinator."""
     transactions_elsewhere: TransactionsElsewhere
     markers: Markers
     supported_features: Mapping[str, tuple[int, int]]
