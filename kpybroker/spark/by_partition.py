@@ -22,7 +22,7 @@ def by_partition(frame: DataFrame, options: Mapping[str, str], tasks: int | None
     chosen = sink_options(options)
     columns = columns_of(frame.schema, chosen.topic)
     kept = [field for field in frame.schema.fields if field.name.lower() not in ("topic", "partition")]
-    schema = StructType(kept).add("topic", StringType()).add("partition", IntegerType())
+    schema = StructType(list(kept)).add("topic", StringType()).add("partition", IntegerType())
     names = [field.name for field in kept]
 
     def add_places(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

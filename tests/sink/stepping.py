@@ -63,7 +63,7 @@ class Turns:
             self._gates[number].acquire()
             try:
                 actors[number]()
-            except Exception as error:  # noqa: BLE001 - the test decides which errors may be
+            except Exception as error:
                 errors[number] = error
             self._is_alive[number] = False
             self._turn_over.release()
