@@ -1,7 +1,7 @@
 """The driver of a Spark query that writes the numbers 0, 1, 2 ... into a topic. It starts a failed query again.
 
-It is told the broker, the topic, the directory, the way (``driver`` or ``tasks``) and a file that ends it once it is
-there. Its checkpoint is all that it knows of its former lives.
+Its arguments are the broker, the topic, the directory, the way (``driver`` or ``tasks``) and a file that ends it once
+it is there. Its checkpoint is all that it knows of its former lives.
 """
 
 import sys
@@ -12,7 +12,6 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kpybroker.spark import KpybrokerSource
 from kpybroker.spark.by_partition import by_partition
 
 ROWS_PER_BATCH = 40
@@ -40,7 +39,6 @@ def session(directory: Path) -> SparkSession:
         builder = builder.config(key, value)
     spark: SparkSession = builder.getOrCreate()
     spark.sparkContext.setLogLevel("OFF")
-    spark.dataSource.register(KpybrokerSource)
     return spark
 
 

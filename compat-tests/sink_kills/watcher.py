@@ -51,7 +51,7 @@ class Watcher:
 
 
 def faults(values: Mapping[int, Sequence[int]], rows_per_batch: int) -> list[str]:
-    """What is wrong with the numbers of each partition: lost, twice, in a wrong order, or a micro-batch in part."""
+    """The faults in the numbers of each partition: lost, twice, in a wrong order, or a micro-batch in part."""
     found = sorted(number for numbers in values.values() for number in numbers)
     wrong = []
     twice = sorted({number for number, following in pairwise(found) if number == following})

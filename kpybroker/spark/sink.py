@@ -9,10 +9,18 @@ from pyspark.sql.types import StructType
 
 from kpybroker.scan.errors import BadOption, ScanError
 from kpybroker.sink.connecting import client_of, codec_of, warnings_of
-from kpybroker.sink.options import PREFIX, Options, for_stream, sink_options
+from kpybroker.sink.options import PREFIX, Mark, Options, for_stream, sink_options
 from kpybroker.spark.one_line import one_line, warn
 from kpybroker.spark.sink_columns import Columns, columns_of, is_by_partition
-from kpybroker.spark.sink_ways import QUERY_ID, AtLeastOnce, ByTasks, ThroughDriver, Way, new_transactional_id
+from kpybroker.spark.sink_ways import (
+    QUERY_ID,
+    AtLeastOnce,
+    ByTasks,
+    ThroughDriver,
+    Way,
+    mark_of_task,
+    new_transactional_id,
+)
 
 _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasource.DataSourceStreamWriter)
 """Spark sends Arrow's batches to streaming writers since 4.1."""
@@ -21,13 +29,14 @@ _StreamWriter: Any = getattr(datasource, "DataSourceStreamArrowWriter", datasour
 class BatchWriter(DataSourceArrowWriter):
     """Writes a frame."""
 
-    def __init__(self, way: Way, columns: Columns) -> None:
+    def __init__(self, way: Way, columns: Columns, mark: Mark | None) -> None:
         self._way = way
         self._columns = columns
+        self._mark = mark
 
     def write(self, iterator: Iterator[Any]) -> Any:
         with one_line():
-            return self._way.write(self._columns.rows(iterator))
+            return self._way.write(self._columns.rows(iterator), self._mark)
 
     def commit(self, messages: Sequence[Any]) -> None:
         with one_line():
@@ -47,7 +56,7 @@ class StreamWriter(_StreamWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[Any]) -> Any:
         with one_line():
-            return self._way.write(self._columns.rows(iterator))
+            return self._way.write(self._columns.rows(iterator), mark_of_task())
 
     def commit(self, messages: Sequence[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
         with one_line():
@@ -64,7 +73,7 @@ def batch_writer(given: Mapping[str, str], schema: StructType, *, overwrite: boo
     if overwrite:
         raise BadOption("Save mode overwrite not allowed for Kafka. Use the save mode append.")
     options = _checked(sink_options(given))
-    return BatchWriter(_way(options, schema), columns_of(schema, options.topic))
+    return BatchWriter(_way(options, schema), columns_of(schema, options.topic), options.mark)
 
 
 def stream_writer(given: Mapping[str, str], schema: StructType) -> StreamWriter:

@@ -58,13 +58,13 @@ class ThroughDriver:
         self._options = options
         self._transactional_id = transactional_id
 
-    def write(self, rows: Iterable[Row]) -> Packed:
+    def write(self, rows: Iterable[Row], mark: Mark | None) -> Packed:
         """Pack the rows of a task."""
         with client_of(self._options) as client:
             packer = packer_of(self._options, client)
             for row in rows:
                 packer.add(row)
-        return Packed(mark_of_task(self._options), packer.take_all())
+        return Packed(mark, packer.take_all())
 
     def commit(self, messages: Sequence[Any]) -> None:
         timeout_ms = self._options.timeout_ms or DRIVER_TIMEOUT_MS
@@ -103,11 +103,10 @@ class ByTasks:
                 self._marks = committing.marks(client, self._transactional_id)
         return ByTasks, (self._options, self._transactional_id, self._identity, self._marks)
 
-    def write(self, rows: Iterable[Row]) -> Written:
+    def write(self, rows: Iterable[Row], mark: Mark | None) -> Written:
         """Write the rows of a task."""
         check_attempt(TaskContext.get())
         assert self._identity is not None
-        mark = mark_of_task(self._options)
         if mark is not None and self._marks.get(mark.application, -1) >= mark.version:
             return Written(mark, self._identity, {})
         return Written(mark, self._identity, appended(self._options, self._identity, rows))
@@ -128,17 +127,17 @@ class AtLeastOnce:
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def write(self, rows: Iterable[Row]) -> Written:
+    def write(self, rows: Iterable[Row], mark: Mark | None) -> Written:
         """Write the rows of a task."""
         with client_of(self._options) as client:
             identity = transactions.begin(client, None)
-        return Written(None, None, appended(self._options, identity, rows))
+        return Written(mark, None, appended(self._options, identity, rows))
 
     def commit(self, messages: Sequence[Any]) -> None:
         """Everything is visible already."""
 
     def abort(self, messages: Sequence[Any]) -> None:
-        """What is written stays."""
+        """Nothing can be taken back."""
 
 
 Way = ThroughDriver | ByTasks | AtLeastOnce
@@ -183,13 +182,11 @@ def partition_count(client: Client, topic: str) -> int:
     return client.retrying(attempt)
 
 
-def mark_of_task(options: Options) -> Mark | None:
-    """The mark of the job that a task belongs to."""
+def mark_of_task() -> Mark | None:
+    """The micro-batch that a task belongs to; None if Spark does not tell it."""
     context = TaskContext.get()
     query_id = None if context is None else context.getLocalProperty(QUERY_ID)
-    if options.mark is not None or query_id is None:
-        return options.mark
-    return Mark(query_id, int(context.getLocalProperty(BATCH_ID)))
+    return None if query_id is None else Mark(query_id, int(context.getLocalProperty(BATCH_ID)))
 
 
 def one_mark(messages: Sequence[Any]) -> Mark | None:

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from stepping import SETTINGS, Killed, Mortal, Turns
 
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
@@ -18,6 +17,7 @@ from kpybroker.sink import committing
 from kpybroker.sink.options import Mark
 from kpybroker.sink.packing import Batches, Chooser, Packer, Row
 from kpybroker.testing import Broker
+from stepping_clients import SETTINGS, Killed, Mortal, Turns
 
 PARTITIONS = 3
 TIMEOUT_MS = 60_000
@@ -109,7 +109,7 @@ def test_a_driver_that_dies_at_any_call_is_followed_by_one_that_completes_its_wo
         topic = new_topic(broker)
         with client_of(broker) as client:
             write(client, topic, 0)
-        mortal = Mortal(broker.bootstrap_servers, last_call, is_served=is_served)
+        mortal = Mortal(client_of(broker), last_call, is_served=is_served)
         with mortal:
             with contextlib.suppress(Killed):
                 write(mortal, topic, 1)
@@ -128,7 +128,7 @@ def test_each_of_two_crashes_in_a_row_leaves_nothing_that_is_written_twice(broke
     for first, second in itertools.product(range(3, 13, 3), range(2, 12, 3)):
         topic = new_topic(broker)
         for last_call in (first, second):
-            with Mortal(broker.bootstrap_servers, last_call, is_served=True) as mortal, contextlib.suppress(Killed):
+            with Mortal(client_of(broker), last_call, is_served=True) as mortal, contextlib.suppress(Killed):
                 through_driver(mortal, topic, 0)
         with client_of(broker) as client:
             through_driver(client, topic, 0)
@@ -191,7 +191,7 @@ def test_marks_of_a_query_hold_for_all_topics_and_not_for_other_queries(broker: 
             committing.write(client, "marks", TIMEOUT_MS, Mark("query", batch), [packed(name, batch, 0)])
         assert committing.marks(client, "marks") == {"query": 4}
         assert not committing.write(client, "marks", TIMEOUT_MS, Mark("query", 3), [packed(topic, 3, 0)])
-        assert committing.write(client, "marks", TIMEOUT_MS, Mark("anew", 0), [packed(topic, 0, 0)])
+        assert committing.write(client, "marks", TIMEOUT_MS, Mark("another", 0), [packed(topic, 0, 0)])
 
 
 def test_a_batch_too_large_for_its_topic_is_divided(broker: Broker) -> None:

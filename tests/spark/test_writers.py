@@ -77,7 +77,7 @@ def frames(*rows: tuple[Any, ...], schema: StructType) -> Iterator[Any]:
 def micro_batch(
     broker: Broker, batch: int, *tasks: list[tuple[Any, ...]], schema: StructType = PLAIN, **options: Any
 ) -> None:
-    """What Spark does for a micro-batch: writers are pickled for tasks, and another one commits."""
+    """Do as Spark does for a micro-batch: writers are pickled for tasks, and another one commits."""
     there = cloudpickle.dumps(source(broker, **options).streamWriter(schema, False))
     messages = []
     for number, rows in enumerate(tasks):

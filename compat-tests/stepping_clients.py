@@ -16,8 +16,9 @@ class Killed(BaseException):
 class Mortal(Client):
     """A client that dies at a call: before the broker hears of it, or before the answer comes."""
 
-    def __init__(self, servers: str, last_call: int, *, is_served: bool) -> None:
-        super().__init__(servers, 5.0, SETTINGS)
+    def __init__(self, like: Client, last_call: int, *, is_served: bool) -> None:
+        """A client of the same cluster."""
+        super().__init__(",".join(f"{host}:{port}" for host, port in like.servers), like.timeout_s, like.settings)
         self.calls = 0
         self.is_dead = False
         self._last_call = last_call
