@@ -242,6 +242,10 @@ compaction: setup ## compact many more random logs beside Kafka's own cleaner
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
 
+.PHONY: audit
+audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
+	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
+
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures
 	$(BIN)/python -m kpybroker.support

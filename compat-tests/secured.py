@@ -15,17 +15,13 @@ from namespaces import Network
 from oracle import ApacheKafka, BrokerProcess, free_port
 
 NODE, PASSWORD = "node", "node's secret"
-<<<<<<< HEAD
+USER, USER_PASSWORD = "alice", "wonder"
 MODULES = {
-    "PLAIN": "org.apache.kafka.common.security.plain.PlainLoginModule",
-    "SCRAM-SHA-256": "org.apache.kafka.common.security.scram.ScramLoginModule",
-    "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
+    "PLAIN": PLAIN_MODULE,
+    "SCRAM-SHA-256": SCRAM_MODULE,
+    "SCRAM-SHA-512": SCRAM_MODULE,
     "GSSAPI": "com.sun.security.auth.module.Krb5LoginModule",
 }
-=======
-USER, USER_PASSWORD = "alice", "wonder"
-MODULES = {"PLAIN": PLAIN_MODULE, "SCRAM-SHA-256": SCRAM_MODULE, "SCRAM-SHA-512": SCRAM_MODULE}
->>>>>>> inuse
 """The login module of each mechanism."""
 SECURED: Final = "SECURED"
 WITH_USER: Final = ("--add-scram", f"SCRAM-SHA-512=[name={USER},password={USER_PASSWORD}]")

@@ -7,8 +7,9 @@ import contextlib
 from collections.abc import Iterator
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import KafkaError as ConfluentError
 
-from clients import Confluent, Reading
 from conftest import NewTopic
 from kpybroker.client.appending import Appender
 from kpybroker.client.client import Client, Spot
@@ -46,20 +47,35 @@ def write(client: Client, topic: str, batch: int) -> bool:
     return committing.write(client, topic, TIMEOUT_MS, Mark("query", batch), parts)
 
 
-def numbers(confluent: Confluent, topic: str) -> list[int]:
+def numbers(servers: str, topic: str, partitions: int = PARTITIONS) -> list[int]:
     """The numbers that are visible, those of each partition in their order."""
-    found = confluent.read(topic, Reading(isolation="read_committed"))
-    assert all(
-        [int(record.value or b"") for record in found if record.partition == partition]
-        == sorted(int(record.value or b"") for record in found if record.partition == partition)
-        for partition in range(PARTITIONS)
+    consumer = Consumer(
+        {
+            "bootstrap.servers": servers,
+            "group.id": topic,
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "isolation.level": "read_committed",
+        }
     )
-    return sorted(int(record.value or b"") for record in found)
+    consumer.assign([TopicPartition(topic, partition, 0) for partition in range(partitions)])
+    found: dict[int, list[int]] = {partition: [] for partition in range(partitions)}
+    reading = set(found)
+    while reading:
+        message = consumer.poll(30)
+        assert message is not None
+        if message.error() is None:
+            found[message.partition()].append(int(message.value()))
+        elif message.error().code() == ConfluentError._PARTITION_EOF:
+            reading.discard(message.partition())
+    consumer.close()
+    assert all(each == sorted(each) for each in found.values())
+    return sorted(number for each in found.values() for number in each)
 
 
 @pytest.mark.parametrize("is_served", [False, True], ids=["request lost", "answer lost"])
 def test_a_driver_that_dies_at_any_call_is_followed_by_one_that_completes_its_work(
-    client: Client, confluent: Confluent, new_topic: NewTopic, is_served: bool
+    client: Client, bootstrap_servers: str, new_topic: NewTopic, is_served: bool
 ) -> None:
     topic = new_topic(PARTITIONS)
     deaths = 0
@@ -69,20 +85,20 @@ def test_a_driver_that_dies_at_any_call_is_followed_by_one_that_completes_its_wo
         deaths += mortal.is_dead
         write(client, topic, batch)
     assert deaths == LAST_CALL - 1
-    assert numbers(confluent, topic) == list(range(20 * LAST_CALL))
+    assert numbers(bootstrap_servers, topic) == list(range(20 * LAST_CALL))
 
 
 def test_a_micro_batch_is_written_once_and_its_mark_is_an_offset_of_a_group(
-    client: Client, confluent: Confluent, new_topic: NewTopic
+    client: Client, bootstrap_servers: str, new_topic: NewTopic
 ) -> None:
     topic = new_topic(PARTITIONS)
     assert [write(client, topic, batch) for batch in (0, 0, 1, 0, 1, 2)] == [True, False, True, False, False, True]
-    assert numbers(confluent, topic) == list(range(60))
+    assert numbers(bootstrap_servers, topic) == list(range(60))
     assert {spot: commit.offset for spot, commit in committed(client, topic).items()} == {Spot(topic, 0): 2}
 
 
 def test_a_task_of_an_aborted_job_is_fenced_and_what_it_wrote_is_not_visible(
-    client: Client, bootstrap_servers: str, confluent: Confluent, new_topic: NewTopic
+    client: Client, bootstrap_servers: str, new_topic: NewTopic
 ) -> None:
     topic = new_topic(PARTITIONS)
     identity = committing.begin(client, topic, TIMEOUT_MS)
@@ -91,14 +107,14 @@ def test_a_task_of_an_aborted_job_is_fenced_and_what_it_wrote_is_not_visible(
         zombie.append(packed(topic, 1000, 1001, 1002))
         write(client, topic, 0)
         for appender in (zombie, Appender(late, identity)):
-            with pytest.raises(KafkaError, match="PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"):
+            with pytest.raises(KafkaError, match=r"PRODUCER_FENCED|INVALID_PRODUCER_EPOCH|INVALID_TXN_STATE"):
                 appender.append(packed(topic, 2000, 2001, 2002))
         write(client, topic, 1)
-    assert numbers(confluent, topic) == list(range(40))
+    assert numbers(bootstrap_servers, topic) == list(range(40))
 
 
 def test_tasks_write_under_one_transaction_at_the_same_time(
-    client: Client, bootstrap_servers: str, confluent: Confluent, new_topic: NewTopic
+    client: Client, bootstrap_servers: str, new_topic: NewTopic
 ) -> None:
     topic = new_topic(PARTITIONS)
     for batch in range(2):
@@ -108,17 +124,17 @@ def test_tasks_write_under_one_transaction_at_the_same_time(
         for step in range(3):
             for number, appender in enumerate(appenders):
                 appender.append(packed(topic, batch * 9 + step * 3 + number))
-        assert numbers(confluent, topic) == list(range(batch * 9))
+        assert numbers(bootstrap_servers, topic) == list(range(batch * 9))
         committing.commit(client, identity, Mark("query", batch), [appender.counts for appender in appenders])
         for task in tasks:
             task.close()
-    assert numbers(confluent, topic) == list(range(18))
+    assert numbers(bootstrap_servers, topic) == list(range(18))
 
 
-def test_a_batch_too_large_for_its_topic_is_divided(client: Client, confluent: Confluent, new_topic: NewTopic) -> None:
+def test_a_batch_too_large_for_its_topic_is_divided(client: Client, bootstrap_servers: str, new_topic: NewTopic) -> None:
     topic = new_topic(max_message_bytes="1000")
     packer = Packer(Chooser(lambda _: 1), lambda: 1)
     for number in range(100):
         packer.add(Row(topic, None, None, b"%099d" % number))
     committing.write(client, topic, TIMEOUT_MS, None, [packer.take_all()])
-    assert numbers(confluent, topic) == list(range(100))
+    assert numbers(bootstrap_servers, topic, 1) == list(range(100))

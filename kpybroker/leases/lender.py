@@ -31,15 +31,21 @@ class Lender:
     """Lends segments."""
 
     def __init__(
-        self, identity: tuple[str, int], replicas: Replicas, disk: Disk, scheduler: Scheduler, rng: random.Random
+        self,
+        identity: tuple[str, int],
+        leases: Leases,
+        replicas: Replicas,
+        disk: Disk,
+        scheduler: Scheduler,
+        rng: random.Random,
     ) -> None:
-        """``identity`` is the id of the cluster and that of this node."""
+        """``identity`` is the id of the cluster and that of this node; ``leases`` the table of the node."""
         self._cluster_id, self._node_id = identity
         self._replicas = replicas
         self._disk = disk
         self._scheduler = scheduler
         self._rng = rng
-        self.leases = Leases()
+        self.leases = leases
         self._timer: Timer | None = None
 
     def borrow(

@@ -9,7 +9,7 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from binascii import Error as Base64Error
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 MIN_ITERATIONS: Final = 4096
 MAX_ITERATIONS: Final = 16384
@@ -205,10 +205,10 @@ def salt_of(random: bytes) -> bytes:
 
 def xor(one: bytes, other: bytes) -> bytes:
     """Both must have the same length."""
-    return bytes(a ^ b for a, b in zip(one, other, strict=True))
+    return (int.from_bytes(one, "big") ^ int.from_bytes(other, "big")).to_bytes(len(one), "big")
 
 
-def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, str]:
+def _fields(pattern: re.Pattern[str], data: bytes) -> dict[str, Any]:
     if len(data) > MOST_MESSAGE_BYTES:
         raise Malformed(f"a message of {len(data)} bytes, of {MOST_MESSAGE_BYTES} at most")
     try:

@@ -20,8 +20,8 @@ class Task(InputPartition):
 
 
 def read(task: InputPartition | None, options: Options, wanted: Wanted) -> Iterator[pa.RecordBatch]:
-    """The rows of a task. Spark plans a task of None where there is nothing to read."""
-    if task is None:
+    """The rows of a task. Where there is nothing to read, Spark plans one that is, or holds, None."""
+    if task is None or task.value is None:
         return
     with one_line():
         transport = transport_of(options)

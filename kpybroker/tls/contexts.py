@@ -73,8 +73,11 @@ def _apply(context: ssl.SSLContext, settings: TlsSettings, entries: tuple[KeyEnt
     for entry in reversed(entries):  # OpenSSL keeps the last of each kind of key
         _load_key(context, entry)
     trusted = read_trust_store(settings)
-    if trusted is None:
-        is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+    is_server = context.protocol == ssl.PROTOCOL_TLS_SERVER
+    if is_server and settings.client_auth == NO_CLIENT_AUTH:
+        # In each handshake OpenSSL would look there for the issuers of its own certificate, on the disk too.
+        _trust(ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), trusted or ())
+    elif trusted is None:
         context.load_default_certs(ssl.Purpose.CLIENT_AUTH if is_server else ssl.Purpose.SERVER_AUTH)
     else:
         _trust(context, trusted)

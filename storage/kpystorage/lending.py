@@ -7,6 +7,7 @@ Its first bytes, up to the end that is lent with it, never change: they lie belo
 Not here: who borrows, and for how long (`kpybroker.leases`).
 """
 
+import errno
 from bisect import bisect_right
 from collections.abc import Iterator
 from contextlib import suppress
@@ -51,12 +52,15 @@ def _lend(disk: Disk, log: Log, start_offset: int, end: LogOffset, lease: int) -
         is_last = number + 1 == len(log.segments) or log.base_offsets[number + 1] >= end.offset
         end_position = end.position if segment.base_offset == end.segment_base_offset else segment.size
         next_offset = end.offset if is_last else log.base_offsets[number + 1]
-        path, index_path = (
-            _link(disk, log, segment.base_offset, suffix, lease) for suffix in (names.LOG, names.OFFSET_INDEX)
-        )
-        status = disk.status(path)
-        if status is None:
-            raise FileNotFoundError(path)
+        path = _link(disk, log, segment.base_offset, names.LOG, lease)
+        try:
+            index_path = _link(disk, log, segment.base_offset, names.OFFSET_INDEX, lease)
+            status = disk.status(path)
+            if status is None:
+                raise FileNotFoundError(errno.ENOENT, "a lent name is gone", path)
+        except OSError:
+            disk.unlink(path)
+            raise
         yield LentSegment(segment.base_offset, next_offset, path, index_path, end_position, status.inode)
 
 

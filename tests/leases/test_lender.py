@@ -36,7 +36,7 @@ class Lending:
         broker = self.node.node.broker
         assert broker is not None
         disk = broker.replicas.directories.working[0].disk
-        self.lender = Lender(("c", 1), broker.replicas, disk, broker.scheduler, random.Random(1))
+        self.lender = Lender(("c", 1), broker.leases, broker.replicas, disk, broker.scheduler, random.Random(1))
         self.admin = AdminClient({"bootstrap.servers": self.servers})
 
     def create(self, topic: str, **config: str) -> None:

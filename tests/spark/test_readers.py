@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from pyspark import cloudpickle
+from pyspark.sql.datasource import InputPartition
 
 from kpybroker.client.client import Client, Spot
 from kpybroker.client.offset_requests import delete_records
@@ -128,7 +129,7 @@ def test_a_batch_reads_what_is_there_when_it_is_planned(broker: Broker) -> None:
     broker.produce("t", *numbers(20, 30))
     assert values(reader, tasks) == named(0, 20)
     assert values(batch(broker), batch(broker).partitions()) == named(0, 30)
-    assert list(reader.read(None)) == []  # type: ignore[arg-type]
+    assert [list(reader.read(nothing)) for nothing in (None, InputPartition(None))] == [[], []]  # type: ignore[arg-type]
 
 
 def test_a_batch_has_bounds_tasks_and_filters(broker: Broker) -> None:
