@@ -1,6 +1,6 @@
 """Frames whose topic-partitions have one task each, so that tasks can write them under one transaction."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import pyarrow as pa
@@ -25,7 +25,7 @@ def by_partition(frame: DataFrame, options: Mapping[str, str], tasks: int | None
     schema = StructType(list(kept)).add("topic", StringType()).add("partition", IntegerType())
     names = [field.name for field in kept]
 
-    def add_places(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def add_places(batches: Iterable[pa.RecordBatch]) -> Iterable[pa.RecordBatch]:
         with client_of(chosen) as client:
             chooser = Chooser(lambda topic: partition_count(client, topic))
             for batch in batches:

@@ -35,7 +35,7 @@ CREATION_PATIENCE_S: Final = 5.0
 
 
 @dataclass(frozen=True)
-class Packed(WriterCommitMessage):  # type: ignore[misc]
+class Packed(WriterCommitMessage):
     """The batches of a task, which the driver writes."""
 
     mark: Mark | None
@@ -43,7 +43,7 @@ class Packed(WriterCommitMessage):  # type: ignore[misc]
 
 
 @dataclass(frozen=True)
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class Written(WriterCommitMessage):
     """The numbers of records that a task has written. Without an identity they are in no transaction."""
 
     mark: Mark | None
@@ -185,13 +185,15 @@ def partition_count(client: Client, topic: str) -> int:
 def mark_of_task() -> Mark | None:
     """The micro-batch that a task belongs to; None if Spark does not tell it."""
     context = TaskContext.get()
-    query_id = None if context is None else context.getLocalProperty(QUERY_ID)
-    return None if query_id is None else Mark(query_id, int(context.getLocalProperty(BATCH_ID)))
+    if context is None:
+        return None
+    query_id, batch_id = context.getLocalProperty(QUERY_ID), context.getLocalProperty(BATCH_ID)
+    return None if query_id is None or batch_id is None else Mark(query_id, int(batch_id))
 
 
 def one_mark(messages: Sequence[Any]) -> Mark | None:
     """The mark that all tasks had. Raises ScanError."""
-    found = {each.mark for each in messages}
+    found: set[Mark | None] = {each.mark for each in messages}
     if len(found) != 1:
         raise ScanError("the tasks belong to several micro-batches: nothing was written")
     return found.pop()
