@@ -12,7 +12,7 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kpybroker.spark.by_partition import by_partition
+from kpybroker.spark import by_partition
 
 ROWS_PER_BATCH = 40
 CHECK_EVERY_S = 0.2

@@ -1,7 +1,7 @@
 """The requests of a transaction: begin, add partitions, commit offsets in it, end it. Raises KafkaError, Unreachable.
 
-The requests are those of KIP-98, which every Kafka since 0.11 serves, also one whose ``transaction.version`` is 2: it
-treats this client as an older one. No request adds a partition implicitly, so processes that share an identity add
+The requests are those of the first version of transactions. Every Kafka serves them, also one whose
+``transaction.version`` is 2: it treats this client as an older one. No request adds a partition implicitly, so processes that share an identity add
 their own partitions.
 
 Invariant: `begin` ends the transaction that an earlier producer of the transactional id left, and fences that producer
@@ -26,7 +26,7 @@ from kpywire.messages.txn_offset_commit import (
 )
 
 ADD_BY_CLIENTS: Final = 3
-"""The newest AddPartitionsToTxn for clients; later ones are for brokers (KIP-890)."""
+"""The newest AddPartitionsToTxn for clients; later ones are for brokers."""
 END_WITHOUT_BUMP: Final = 4
 """The newest EndTxn that leaves the epoch as it is."""
 OFFSETS_ADDED: Final = 4
