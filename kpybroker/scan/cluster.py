@@ -36,7 +36,6 @@ class Cluster:
         return self.client.retrying(self._partitions)
 
     def _partitions(self) -> dict[ranges.Spot, bytes]:
-        self.client.forget()  # later requests have to know the same partitions
         match self._topics:
             case Subscribed(names):
                 found = self.client.topics(names)
@@ -48,8 +47,9 @@ class Cluster:
         spots: dict[ranges.Spot, bytes] = {}
         for topic in found:
             self._check(topic)
+            self.client.remember([topic])  # later requests have to know the same partitions
             name = topic.name or ""
-            there = sorted(part.partition_index for part in topic.partitions)
+            there = [part.partition_index for part in topic.partitions]
             chosen = self._topics.partitions[name] if isinstance(self._topics, Assigned) else there
             for partition in chosen:
                 if partition not in there:

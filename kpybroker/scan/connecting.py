@@ -7,10 +7,12 @@ from kpybroker.client import client_configs
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
 from kpybroker.client.properties import number, seconds, settings_of
+from kpybroker.scan.borrowing import Borrowed
 from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.errors import BadOption
 from kpybroker.scan.fetching import Fetching, FetchTransport
-from kpybroker.scan.options import KAFKA, Options
+from kpybroker.scan.files_first import FilesFirst
+from kpybroker.scan.options import FILES, KAFKA, Options
 from kpybroker.scan.transport import Transport
 
 CLIENT_ID: Final = "kpybroker-scan"
@@ -55,11 +57,13 @@ def cluster_of(options: Options) -> Cluster:
     return Cluster(client_of(options), options.topics, committed_only=options.wanted.committed_only)
 
 
-def transport_of(options: Options) -> Transport:
-    """The transport for a task. Raises BadOption."""
-    if options.transport == "files":
-        raise BadOption("transport=files: this cluster publishes no files; use transport=fetch or auto")
-    return FetchTransport(client_of(options), _fetching(options))
+def transport_of(options: Options, lent: Borrowed | None = None) -> Transport:
+    """The transport for a task, to which these files are lent. Raises BadOption."""
+
+    def fetching() -> Transport:
+        return FetchTransport(client_of(options), _fetching(options))
+
+    return fetching() if lent is None else FilesFirst(lent, None if options.transport == FILES else fetching)
 
 
 def _fetching(options: Options) -> Fetching:

@@ -20,7 +20,11 @@ from kpybroker.scan.topics import Assigned, Subscribed, Topics, matching
 KAFKA: Final = "kafka."
 TASK_BYTES: Final = 32 * 1024 * 1024
 TRIGGER_DELAY_MS: Final = 15 * 60 * 1000
-TRANSPORTS: Final = ("auto", "fetch", "files")
+AUTO: Final = "auto"
+FETCH: Final = "fetch"
+FILES: Final = "files"
+TRANSPORTS: Final = (AUTO, FETCH, FILES)
+LEASE_MS: Final = 10 * 60 * 1000
 SUBSCRIPTIONS: Final = ("subscribe", "subscribepattern", "assign")
 
 _DURATION: Final = re.compile(r"(\d+)\s*(us|ms|s|m|min|h|d)?")
@@ -45,7 +49,8 @@ _KNOWN: Final = frozenset(
         *SUBSCRIPTIONS, "startingoffsets", "endingoffsets", "startingoffsetsbytimestamp", "endingoffsetsbytimestamp",
         "startingtimestamp", "endingtimestamp", "startingoffsetsbytimestampstrategy", "failondataloss",
         "minpartitions", "maxrecordsperpartition", *_IGNORED_IN_BATCHES, "includeheaders", "columns", "filter",
-        "taskbytes", "transport", "pushfilters", "startingoffsetsfromcheckpoint", "groupidprefix",
+        "taskbytes", "transport", "secondports", "leasems", "pushfilters", "startingoffsetsfromcheckpoint",
+        "groupidprefix",
         "kafkaconsumer.polltimeoutms", "fetchoffset.numretries", "fetchoffset.retryintervalms", "path",
     )
 )  # fmt: skip
@@ -68,7 +73,10 @@ class Options(NamedTuple):
     min_offsets: int | None = None
     max_bytes: int | None = None
     max_delay_ms: int = TRIGGER_DELAY_MS
-    transport: str = TRANSPORTS[0]
+    transport: str = AUTO
+    second_ports: tuple[str, ...] = ()
+    """The addresses at which brokers lend their files; empty: where their configuration says."""
+    lease_ms: int = LEASE_MS
     takes_filters: bool = False
     """Whether Spark may push the filters of a query to the reader."""
     poll_timeout_ms: int | None = None
@@ -114,6 +122,8 @@ def read_options(given: Mapping[str, str]) -> Options:
         max_bytes=_number(said, "maxBytesPerTrigger"),
         max_delay_ms=_duration_ms(said, "maxTriggerDelay"),
         transport=_word(said, "transport", TRANSPORTS),
+        second_ports=tuple(filter(None, (each.strip() for each in said.get("secondports", "").split(",")))),
+        lease_ms=_number(said, "leaseMs") or LEASE_MS,
         takes_filters=_flag(said, "pushFilters", default=False),
         poll_timeout_ms=_number(said, "kafkaConsumer.pollTimeoutMs"),
         checkpoint=said.get("startingoffsetsfromcheckpoint"),

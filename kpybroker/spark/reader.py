@@ -12,6 +12,7 @@ from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.connecting import cluster_of
 from kpybroker.scan.errors import OffsetsLost
 from kpybroker.scan.filters import all_of
+from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.options import Options
 from kpybroker.scan.planning import Sizes, tasks
 from kpybroker.scan.pruning import earliest_times_ms, from_times, pruned
@@ -57,7 +58,9 @@ class Reader(DataSourceReader):
         parts = from_times(parts, cluster.at_times(earliest_times_ms(parts, condition)))
         sizes = Sizes(options.task_bytes, options.min_partitions, options.max_records_per_partition)
         read_logs = {part.spot: logs[part.spot] for part in parts}
-        return [Task(each) for each in tasks(parts, cluster.offset_bytes(ids, read_logs), sizes)]
+        offset_bytes = cluster.offset_bytes(ids, read_logs)
+        lent = borrowed(options, cluster.client, parts, offset_bytes)
+        return [Task(each, lent) for each in tasks(parts, offset_bytes, sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._wanted)

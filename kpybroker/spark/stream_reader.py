@@ -12,10 +12,12 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
 from kpybroker.scan.admission import Limits, admitted, is_due
+from kpybroker.scan.borrowing import Borrowed
 from kpybroker.scan.checkpoint import offsets_in
 from kpybroker.scan.cluster import Cluster
 from kpybroker.scan.connecting import cluster_of
 from kpybroker.scan.errors import OffsetsLost
+from kpybroker.scan.lent_files import borrowed
 from kpybroker.scan.options import Options
 from kpybroker.scan.planning import Sizes, tasks
 from kpybroker.scan.pruning import pruned
@@ -58,6 +60,7 @@ class StreamReader(DataSourceStreamReader):
         self._admitted_s = float("-inf")
         self._sizes: dict[Spot, float] = {}
         self._sized_s = float("-inf")
+        self._lent: Borrowed | None = None
 
     def __reduce__(self) -> tuple[type["StreamReader"], tuple[Options]]:
         return StreamReader, (self._options,)
@@ -107,7 +110,10 @@ class StreamReader(DataSourceStreamReader):
             sizes = Sizes(
                 self._options.task_bytes, self._options.min_partitions, self._options.max_records_per_partition
             )
-            return [Task(each) for each in tasks(parts, self._offset_bytes(ended), sizes)]
+            offset_bytes = self._offset_bytes(ended)
+            self._give_back()
+            self._lent = borrowed(self._options, self._asked.client, parts, offset_bytes)
+            return [Task(each, self._lent) for each in tasks(parts, offset_bytes, sizes)]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         return read(partition, self._options, self._options.wanted)
@@ -115,7 +121,14 @@ class StreamReader(DataSourceStreamReader):
     def commit(self, end: Json) -> None:
         """Nothing is kept for a micro-batch that has ended."""
 
+    def _give_back(self) -> None:
+        """End the leases of the micro-batch before, which Spark has finished."""
+        lent, self._lent = self._lent, None
+        if lent is not None:
+            lent.end()
+
     def stop(self) -> None:
+        self._give_back()
         if self._cluster is not None:
             self._cluster.client.close()
             self._cluster = None

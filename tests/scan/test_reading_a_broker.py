@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kpybroker.client.client import Client, Settings, Spot
 from kpybroker.client.offset_requests import delete_records
+from kpybroker.client.topic_requests import add_partitions
 from kpybroker.errors import KafkaError
 from kpybroker.scan.ahead import ahead
 from kpybroker.scan.bounds import Bound
@@ -271,6 +272,18 @@ def test_topics_are_named_matched_or_assigned(shared: Broker) -> None:
         with pytest.raises(ScanError, match="UNKNOWN_TOPIC_OR_PARTITION: topic nowhere does not exist"):
             spots(Subscribed(("nowhere",)))
         assert "nowhere" not in shared.topics()
+
+
+def test_many_topics_and_new_partitions_are_known_by_one_request(broker: Broker) -> None:
+    for number in range(20):
+        broker.create_topic(f"many-{number}")
+    with client_of(broker) as client:
+        cluster = Cluster(client, Matching("many-.*"), committed_only=False)
+        assert len(cluster.ends(cluster.partitions())) == 20
+        rule = broker.faults.delay("Metadata", 0)
+        add_partitions(client, "many-3", 4)
+        assert len(cluster.ends(cluster.partitions())) == 23
+        assert rule.hits <= 3
 
 
 def test_bounds_by_time_come_from_the_brokers(shared: Broker) -> None:
