@@ -6,8 +6,9 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 from pyspark.sql.types import ArrayType, BinaryType, DataType, IntegerType, StringType, StructType
 
-from kpybroker.scan.errors import BadOption
+from kpybroker.scan.errors import BadOption, ScanError
 from kpybroker.sink.packing import Row
+from kpywire.record import Header
 
 BY_PARTITION: Final = "kpybroker.by_partition"
 """The metadata of the column ``partition`` of a frame whose partitions have one task each."""
@@ -43,7 +44,7 @@ class Columns(NamedTuple):
             None if self.partition is None else values[self.partition],
             None if self.key is None else _bytes(values[self.key]),
             _bytes(values[self.value]),
-            tuple((each["key"], _bytes(each["value"])) for each in headers) if headers else (),
+            tuple(map(_header, headers)) if headers else (),
         )
 
 
@@ -88,6 +89,12 @@ def _are_headers(found: DataType) -> bool:
         return False
     types = [(field.name.lower(), type(field.dataType)) for field in found.elementType.fields]
     return types == [("key", StringType), ("value", BinaryType)]
+
+
+def _header(found: Any) -> Header:
+    if found is None or found["key"] is None:
+        raise ScanError("Null header keys are not permitted")
+    return found["key"], _bytes(found["value"])
 
 
 def _bytes(value: Any) -> bytes | None:

@@ -175,6 +175,13 @@ def test_rows_have_the_partitions_of_their_keys_their_headers_and_their_topics(b
     assert (third.key, third.value, third.partition) == (None, b"1", 2)
 
 
+def test_a_header_without_a_key_is_refused(broker: Broker) -> None:
+    schema = StructType().add("value", StringType()).add("headers", HEADERS)
+    rows = frames(("0", [{"key": None, "value": b"1"}]), schema=schema)
+    with pytest.raises(ScanError, match="Null header keys are not permitted"):
+        source(broker).writer(schema, False).write(rows)
+
+
 def test_the_topic_of_the_option_wins_over_the_column(broker: Broker) -> None:
     schema = StructType().add("topic", StringType()).add("value", StringType())
     writer = source(broker).writer(schema, False)
