@@ -70,6 +70,6 @@ def test_tasks_that_could_be_tried_again_do_not_write_under_one_transaction(
 
     options = {"kafka.bootstrap.servers": bootstrap_servers, "topic": topic}
     rows = by_partition(spark.range(10).selectExpr("cast(id as string) value"), options)
-    with pytest.raises(PySparkException, match="set spark.stage.maxConsecutiveAttempts=1"):
+    with pytest.raises(PySparkException, match=r"set spark\.stage\.maxConsecutiveAttempts=1"):
         rows.write.format("kpybroker").options(**options).mode("append").save()
     assert confluent.read(topic) == []

@@ -1,8 +1,8 @@
 """The requests of a transaction: begin, add partitions, commit offsets in it, end it. Raises KafkaError, Unreachable.
 
 The requests are those of the first version of transactions. Every Kafka serves them, also one whose
-``transaction.version`` is 2: it treats this client as an older one. No request adds a partition implicitly, so processes that share an identity add
-their own partitions.
+``transaction.version`` is 2: it treats this client as an older one. No request adds a partition implicitly, so
+processes that share an identity add their own partitions.
 
 Invariant: `begin` ends the transaction that an earlier producer of the transactional id left, and fences that producer
 and every process that still writes under its epoch.
