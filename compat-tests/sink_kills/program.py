@@ -12,8 +12,6 @@ from typing import Any
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from kpybroker.spark import by_partition
-
 ROWS_PER_BATCH = 40
 CHECK_EVERY_S = 0.2
 START_AGAIN_S = 1.0
@@ -55,6 +53,8 @@ def query(spark: SparkSession, servers: str, topic: str, directory: Path, way: s
         source.option("numPartitions", 2).load().selectExpr("cast(value as string) key", "cast(value as string) value")
     )
     if way == "tasks":
+        from kpybroker.spark import by_partition
+
         rows = by_partition(rows, options)
     sink = rows.writeStream.format("kpybroker").options(**options)
     return sink.option("checkpointLocation", str(directory / "checkpoint")).start()
