@@ -28,6 +28,7 @@ SECONDS ?= 3600
 OPTIONS ?=
 SEEDS ?= 0-999
 UPGRADES ?= 5
+KILLS ?= 200
 ROUNDS ?= 100
 SPARK ?= 4.0.0
 SPARKS := 3.5.1 4.0.0 4.2.0
@@ -181,6 +182,10 @@ parity: setup ## record again what Java's tools and Admin do on Apache Kafka and
 .PHONY: exactly-once
 exactly-once: setup ## 100 000 transactions of several clients through kills, pauses and zombies; anomalies in what they saw (TARGET=…, OPTIONS='--brokers 3')
 	PYTHONPATH=.:compat-tests $(BIN)/python -m exactly_once --target $(TARGET) $(OPTIONS)
+
+.PHONY: sink-kills
+sink-kills: setup ## a Spark query writes exactly once while its driver, workers and the broker are killed 200 times (KILLS=200 TARGET=…)
+	PYTHONPATH=.:compat-tests $(BIN)/python -m sink_kills --target $(TARGET) --kills $(KILLS) $(OPTIONS)
 
 .PHONY: upgrade
 upgrade: setup ## a cluster of the version before is upgraded under load, and back, and again (UPGRADES=5); then clusters of older levels

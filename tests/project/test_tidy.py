@@ -47,6 +47,7 @@ LOADED_BY_NAME = (
     *("kpybroker.cli.", "kpybroker.guards.", "kpybroker.handlers."),
     *("kpywire.messages.", "kpywire.metadata_records.", "kpywire.group_records.", "kpywire.share_records."),
     *("kpywire.transaction_records.", "kpybroker.pytest_plugin", "kpybroker.spark.audit"),
+    "pyspark_kpybroker",
 )
 FOR_TESTS = {"kpystorage.sim_disk"}
 
