@@ -54,6 +54,7 @@ SERVED = (
     "fetch",
     "fetch_snapshot",
     "find_coordinator",
+    "get_telemetry_subscriptions",
     "heartbeat",
     "incremental_alter_configs",
     "init_producer_id",
@@ -70,6 +71,7 @@ SERVED = (
     "offset_fetch",
     "offset_for_leader_epoch",
     "produce",
+    "push_telemetry",
     "remove_raft_voter",
     "renew_delegation_token",
     "sasl_authenticate",
@@ -96,9 +98,18 @@ def _served() -> list[api.ApiKey]:
     return [modules[name] for name in SERVED]
 
 
-def served_versions() -> dict[int, tuple[int, int]]:
-    """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
-    return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
+OF_CLIENT_METRICS = frozenset({"get_telemetry_subscriptions", "push_telemetry"})
+"""The APIs of KIP-714. Without a receiver they are not served, as by Kafka without a plug-in that takes the metrics."""
+
+
+def served_versions(*, client_metrics: bool = True) -> dict[int, tuple[int, int]]:
+    """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included.
+    ``client_metrics``: whether the broker is a receiver of them."""
+    return {
+        entry.key: (entry.min_version, entry.max_version)
+        for entry in _served()
+        if ON_BROKER in entry.listeners and (client_metrics or entry.module not in OF_CLIENT_METRICS)
+    }
 
 
 CONTROLLER_SERVED = frozenset(
