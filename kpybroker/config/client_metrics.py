@@ -1,7 +1,7 @@
 """The configuration of a client metrics subscription: what a request may set (KIP-714). Pure.
 
-Errors are worded as Kafka's ``ClientMetricsConfigs`` words them. Patterns are Java's as far as RE2 knows them, since the
-texts that they are matched with come from clients: a pattern with a lookahead is refused.
+Errors are worded as Kafka's ``ClientMetricsConfigs`` words them. Patterns are Java's as far as RE2 knows them, since
+the texts that they are matched with come from clients: a pattern with a lookahead is refused.
 """
 
 import re

@@ -91,9 +91,9 @@ of groups and readers are left out, and `kpybroker_partitions_left_out` and `kpy
   `kpybroker_loop_lag_seconds` is how long nobody was served. From `kpybroker.loop.lag.warn.ms` on, the log says so
   and names the request that took longest.
 - **Clients' own metrics** (KIP-714) are there once a subscription asks for them, as
-  `kafka-client-metrics.sh --alter --name slow --metrics org.apache.kafka.consumer. --interval 10000` or
-  `kpybroker configs set --client-metrics slow metrics=org.apache.kafka.consumer. interval.ms=10000` makes one. Clients
-  push to one of the brokers. `org.apache.kafka.consumer.fetch.manager.fetch.latency.avg` becomes
+  `kafka-client-metrics.sh --alter --name readers --metrics org.apache.kafka.consumer. --interval 10000` or
+  `kpybroker configs alter --client-metrics readers --set metrics=org.apache.kafka.consumer. --set interval.ms=10000`
+  makes one. Clients push to one of the brokers. `org.apache.kafka.consumer.fetch.manager.fetch.latency.avg` becomes
   `kafka_client_consumer_fetch_manager_fetch_latency_avg`, in every dialect, with `client_id`, `client_instance_id`,
   `client_software_name`, `client_software_version`, what the client says of itself (`client_rack`, `group_id`,
   `transactional_id`) and the labels of the metric. Gauges have their last value, counters the sum of what was pushed. A

@@ -16,7 +16,7 @@ MOST_INSTANCES: Final = 16_384
 SILENT_MS: Final = 60_000
 """The shortest silence that ends an instance."""
 SWEEP_MS: Final = 10_000
-_NEVER: Final = -(1 << 62)
+_NEVER: Final = float("-inf")
 _ASKS_AGAIN: Final = (error_codes.UNKNOWN_SUBSCRIPTION_ID, error_codes.UNSUPPORTED_COMPRESSION_TYPE)
 """The errors after which a client asks for its subscription without waiting."""
 
@@ -58,18 +58,18 @@ class Instance:
         self.series = Series()
         self.connection: Connection | None = None
         """That of its last request."""
-        self.expires_ms = 0
+        self.expires_ms = 0.0
         self._last_get_ms = _NEVER
         self._last_push_ms = _NEVER
 
-    def may_get(self, now_ms: int) -> bool:
+    def may_get(self, now_ms: float) -> bool:
         """Whether its question for its subscription comes in time. If so, the question counts."""
         if now_ms - max(self._last_get_ms, self._last_push_ms) < self.wanted.interval_ms:
             return self.last_error in _ASKS_AGAIN
         self._last_get_ms = now_ms
         return True
 
-    def may_push(self, now_ms: int) -> bool:
+    def may_push(self, now_ms: float) -> bool:
         """Whether its push comes in time: also the first one after its question, since clients wait between half and
         one and a half intervals. If so, the push counts."""
         is_early = now_ms - self._last_push_ms < self.wanted.interval_ms
@@ -87,7 +87,7 @@ class Instances:
         self._subscriptions = subscriptions
         self._ended = ended
         self._by_id: OrderedDict[bytes, Instance] = OrderedDict()
-        self._sweep_ms = 0
+        self._sweep_ms = 0.0
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -99,7 +99,7 @@ class Instances:
         """The instance as it is now."""
         return self._by_id.get(instance_id)
 
-    def of_request(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: int) -> Instance:
+    def of_request(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: float) -> Instance:
         """The instance of a request: made if there is none, made again if the subscriptions have changed. The
         attributes of the first request count."""
         self.sweep(now_ms)
@@ -131,11 +131,14 @@ class Instances:
         if ended is not None:
             self._ended(ended)
 
-    def sweep(self, now_ms: int) -> None:
+    def sweep(self, now_ms: float) -> None:
         """End the instances of silent clients, from time to time."""
-        if now_ms < self._sweep_ms:
-            return
-        self._sweep_ms = now_ms + SWEEP_MS
+        if now_ms >= self._sweep_ms:
+            self._sweep_ms = now_ms + SWEEP_MS
+            self.expire(now_ms)
+
+    def expire(self, now_ms: float) -> None:
+        """End the instances of silent clients."""
         for each in [each for each in self._by_id.values() if each.expires_ms <= now_ms]:
             self._expire(each)
 

@@ -179,7 +179,9 @@ class _Reader:
         if self._is_over or len(self.points) >= MOST_POINTS:
             self.left_out += 1
             return
-        self.points.append(Point("", tuple(sorted(self._labels.items())), self._value, False, False))
+        self.points.append(
+            Point("", tuple(sorted(self._labels.items())), self._value, is_delta=False, is_counter=False)
+        )
 
     def begin_attribute(self) -> None:
         self._key = self._text = ""

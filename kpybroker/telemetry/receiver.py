@@ -76,7 +76,7 @@ class Receiver:
         """The outcomes so far."""
         return Counts(self._throttled, self._unknown_subscriptions, self._pushes, self._invalid, self._left_out)
 
-    def shown(self, now_ms: int) -> list[Instance]:
+    def shown(self, now_ms: float) -> list[Instance]:
         """The clients with series, as they are at this moment."""
         self.instances.sweep(now_ms)
         return [each for each in self._pushers.values() if each.expires_ms > now_ms]
@@ -84,7 +84,7 @@ class Receiver:
     # Requests
 
     def get(
-        self, request: GetTelemetrySubscriptionsRequest, attributes: Attributes, connection: Connection, now_ms: int
+        self, request: GetTelemetrySubscriptionsRequest, attributes: Attributes, connection: Connection, now_ms: float
     ) -> GetTelemetrySubscriptionsResponse:
         """Answer a client that asks for its subscription. ``attributes`` lack its instance id."""
         instance_id = request.client_instance_id
@@ -108,7 +108,7 @@ class Receiver:
         )
 
     def push(
-        self, request: PushTelemetryRequest, attributes: Attributes, connection: Connection, now_ms: int
+        self, request: PushTelemetryRequest, attributes: Attributes, connection: Connection, now_ms: float
     ) -> Generator[None, None, int]:
         """Take a push, in steps. Return the error code of its answer."""
         instance_id = request.client_instance_id
@@ -122,7 +122,7 @@ class Receiver:
         instance.last_error = error
         return error
 
-    def _refusal(self, request: PushTelemetryRequest, instance: Instance, now_ms: int) -> int:
+    def _refusal(self, request: PushTelemetryRequest, instance: Instance, now_ms: float) -> int:
         """The error of a push, before its payload is opened."""
         if instance.is_terminating:
             return error_codes.INVALID_REQUEST
@@ -171,7 +171,7 @@ class Receiver:
         self._series -= len(instance.series)
         instance.series.forget()
 
-    def _instance(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: int) -> Instance:
+    def _instance(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: float) -> Instance:
         named = {**attributes, "client_instance_id": to_string(instance_id)}
         instance = self.instances.of_request(instance_id, named, connection, now_ms)
         if (

@@ -71,9 +71,10 @@ class Subscriptions:
             if kind != CLIENT_METRICS:
                 continue
             found = _subscription(name, configs.get((kind, name), {}))
-            if found is None:
-                self._by_name.pop(name, None)
-            else:
+            if found is None and name not in self._by_name:
+                continue
+            self._by_name.pop(name, None)
+            if found is not None:
                 self._by_name[name] = found
             self.version += 1
 
