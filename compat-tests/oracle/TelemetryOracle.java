@@ -131,7 +131,6 @@ public class TelemetryOracle {
         StringBuilder found = new StringBuilder();
         try {
             for (ResourceMetrics resource : MetricsData.parseFrom(content).getResourceMetricsList()) {
-                found.append(labels(resource.getResource().getAttributesList()));
                 for (ScopeMetrics scope : resource.getScopeMetricsList()) {
                     for (Metric metric : scope.getMetricsList()) {
                         boolean sum = metric.hasSum();
