@@ -15,7 +15,7 @@ from differential.steps import Step
 from group_requests import coordinator_ready
 from kpywire.messages.find_coordinator import FindCoordinatorRequest
 from kpywire.messages.init_producer_id import InitProducerIdRequest
-from oracle import SMALL_JVM, ApacheKafka, BrokerProcess
+from oracle import RECEIVER, SMALL_JVM, ApacheKafka, BrokerProcess
 from oracle.broker import SMALL_PROPERTIES
 from raw_client import RawClient, connect
 from targets import KpyBroker
@@ -27,6 +27,7 @@ ALIKE = {
     "group.min.session.timeout.ms": "500",
     "group.max.size": "4",
     "num.partitions": "2",
+    **RECEIVER,
 }
 """Properties of both. On a busy machine no broker may be fenced: its partitions would have other epochs then."""
 

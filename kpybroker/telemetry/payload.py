@@ -25,7 +25,9 @@ LONGEST_VALUE: Final = 256
 FIELDS_PER_STEP: Final = 500
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
-DELTA, CUMULATIVE = 1, 2
+LOW_32_BITS: Final = 0xFFFF_FFFF
+"""All that counts of a tag or a length, as in Google's readers."""
+DELTA = 1
 _DOUBLE = struct.Struct("<d")
 _INTEGER = struct.Struct("<q")
 
@@ -97,17 +99,17 @@ class _Reader:
 
     def _field(self) -> None:
         kind, end = self._open[-1]
-        tag = self._varint(end)
+        tag = self._varint(end) & LOW_32_BITS
         number, wire_type = tag >> 3, tag & 7
-        if not 0 < number < 1 << 29:
-            raise Malformed(f"a field with the number {number}")
+        if number == 0:
+            raise Malformed("a field with the number 0")
         start = self._position
         if wire_type == VARINT:
             self._set(kind, number, wire_type, self._varint(end))
             return
         length = 8 if wire_type == FIXED64 else 4 if wire_type == FIXED32 else None
         if wire_type == BYTES:
-            length = self._varint(end)
+            length = self._varint(end) & LOW_32_BITS
             start = self._position
         if length is None:
             raise Malformed(f"a field of the type {wire_type}")
