@@ -23,6 +23,9 @@ LONGEST_NAME: Final = 200
 LONGEST_VALUE: Final = 256
 """The most characters of a label's value: the name of a topic has at most 249."""
 FIELDS_PER_STEP: Final = 500
+MOST_FIELDS: Final = 200_000
+"""The most fields of a payload, some ten times as many as `MOST_POINTS` of Kafka's clients have. More are refused,
+since each takes CPU time, however short it is."""
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 LOW_32_BITS: Final = 0xFFFF_FFFF
@@ -57,8 +60,12 @@ class Payload(NamedTuple):
 def read(content: bytes) -> Generator[None, None, Payload]:
     """Read a payload, in steps. Raises Malformed."""
     reader = _Reader(content)
-    while reader.step():
+    for _ in range(MOST_FIELDS // FIELDS_PER_STEP):
+        if not reader.step():
+            break
         yield
+    else:
+        raise Malformed(f"more than {MOST_FIELDS} fields")
     return Payload(reader.client, reader.points, reader.left_out)
 
 
