@@ -107,13 +107,16 @@ def test_javas_consumer_pushes_and_closes(broker: BrokerProcess, client: RawClie
     assert (len(instance_id), closed) == (22, "closed")
 
 
-def test_a_broker_without_a_receiver_lists_neither_api(start_broker: StartBroker) -> None:
+def test_a_broker_without_a_receiver_lists_neither_api_and_answers_both(start_broker: StartBroker) -> None:
     """Apache Kafka has none unless a plug-in brings one; kpybroker's is switched off."""
     broker = start_broker(kpybroker_client_metrics_max_series="0")
     with connect(broker.bootstrap_servers) as client:
         assert not {api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY} & keys_of(client)
-        client.send(GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID), 0)
-        assert client.is_closed()
+        answer = ask(client)
+        push = PushTelemetryRequest(
+            client_instance_id=answer.client_instance_id, subscription_id=answer.subscription_id, metrics=b"\xff"
+        )
+        assert client.call(push, 0).error_code == error_codes.NONE, "nobody opens it"
 
 
 def test_a_broker_with_a_receiver_lists_both(client: RawClient) -> None:

@@ -151,9 +151,8 @@ class Node:
             request = registration(config, stored, ports.numbers, platform.rng)
             lifecycle = build_lifecycle(config, platform, request, quorum, kept.directories)
             broker = self.broker = build_broker(current, platform, quorum, security, lifecycle, kept, server)
-            served = handlers.served_versions(client_metrics=config["kpybroker.client.metrics.max.series"] > 0)
             clients = self.dispatcher = Dispatcher(
-                broker, handlers.load, served, self._intercept, counters=controllers.counters
+                broker, handlers.load, handlers.served_versions(), self._intercept, counters=controllers.counters
             )
             follow_quotas(config, platform.scheduler, clients, server, quorum.host)
             monitoring.show_broker(broker, server, (clients, controllers))

@@ -98,18 +98,13 @@ def _served() -> list[api.ApiKey]:
     return [modules[name] for name in SERVED]
 
 
-OF_CLIENT_METRICS = frozenset({"get_telemetry_subscriptions", "push_telemetry"})
-"""The APIs of KIP-714. Without a receiver they are not served, as by Kafka without a plug-in that takes the metrics."""
+def served_versions() -> dict[int, tuple[int, int]]:
+    """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included."""
+    return {entry.key: (entry.min_version, entry.max_version) for entry in _served() if ON_BROKER in entry.listeners}
 
 
-def served_versions(*, client_metrics: bool = True) -> dict[int, tuple[int, int]]:
-    """The versions of each api key that a broker's listener serves: ``{key: (first, last)}``, both included.
-    ``client_metrics``: whether the broker is a receiver of them."""
-    return {
-        entry.key: (entry.min_version, entry.max_version)
-        for entry in _served()
-        if ON_BROKER in entry.listeners and (client_metrics or entry.module not in OF_CLIENT_METRICS)
-    }
+OF_CLIENT_METRICS = frozenset({api.GET_TELEMETRY_SUBSCRIPTIONS, api.PUSH_TELEMETRY})
+"""The API keys of KIP-714. Without a receiver they are served and not advertised, as by Kafka without a plug-in."""
 
 
 CONTROLLER_SERVED = frozenset(

@@ -35,7 +35,7 @@ class Bounds(NamedTuple):
     payload_bytes: int
     """The most bytes of a payload, as it comes and unpacked (``telemetry.max.bytes``)."""
     series: int
-    """The most series of all clients together."""
+    """The most series of all clients together; 0 for no receiver, which opens no payload."""
 
 
 class Counts(NamedTuple):
@@ -117,7 +117,7 @@ class Receiver:
         instance = self._instance(instance_id, attributes, connection, now_ms)
         error = self._refusal(request, instance, now_ms)
         instance.is_terminating = request.terminating
-        if error == error_codes.NONE and request.metrics:
+        if error == error_codes.NONE and request.metrics and self._bounds.series:
             error = yield from self._take(request, instance)
         instance.last_error = error
         return error
