@@ -16,6 +16,7 @@ from kpybroker.metrics import (
     damage,
     event_loop,
     lag,
+    lending,
     newcomers,
     node_state,
     partitions,
@@ -120,6 +121,7 @@ SECTIONS: Final = (
     ("Clients' own metrics", (telemetry.RECEIVER, telemetry.OVER_CLIENTS)),
     ("Quotas", (quotas.PRODUCE, quotas.FETCH, quotas.REQUEST, quotas.DELAYED)),
     ("Damage", (damage.DAMAGED,)),
+    ("Leases on segments", (lending.LEASES,)),
     ("Compaction", (cleaning.CLEANERS, cleaning.UNCLEANABLE)),
     ("Replication", (replication.FETCHERS, replication.BYTES)),
     (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kpybroker.testing.expectations import assert_committed, assert_records, wait_for_group_stable, wait_for_records
     from kpybroker.testing.groups import Group, Member
     from kpybroker.testing.hosts import BrokerFailed
+    from kpybroker.testing.oidc import OidcProvider
     from kpybroker.testing.records import Record
     from kpybroker.testing.security import Access, AsyncAccess, Security, allow, deny
     from kpybroker.testing.snapshot import Snapshot
@@ -32,6 +33,7 @@ __all__ = [
     "KafkaContainer",
     "Measurement",
     "Member",
+    "OidcProvider",
     "Record",
     "Security",
     "Snapshot",
@@ -55,6 +57,7 @@ _HOMES = {
     "KafkaContainer": "container",
     "Measurement": "client_metrics",
     "Member": "groups",
+    "OidcProvider": "oidc",
     "Record": "records",
     "Security": "security",
     "Snapshot": "snapshot",
