@@ -57,7 +57,7 @@ class Instance:
         self.last_error = error_codes.NONE
         self.series = Series()
         self.connection: Connection | None = None
-        """That of its last request."""
+        """The connection of its last request."""
         self.expires_ms = 0.0
         self._last_get_ms = _NEVER
         self._last_push_ms = _NEVER

@@ -24,7 +24,7 @@ DEFAULT_INTERVAL_MS: Final = 300_000
 Configs = Mapping[tuple[int, str], Mapping[str, str]]
 """The configs that are set, by the type and name of their resource."""
 Attributes = Mapping[str, str | None]
-"""What is known of a client, by the names that ``match`` has for it."""
+"""The facts known of a client, by the names that ``match`` has for it."""
 
 
 class Subscription(NamedTuple):
@@ -79,7 +79,7 @@ class Subscriptions:
             self.version += 1
 
     def wanted_of(self, attributes: Attributes) -> Wanted:
-        """What all subscriptions that match a client want together."""
+        """The metrics that all subscriptions which match a client want together."""
         metrics: set[str] = set()
         interval_ms = DEFAULT_INTERVAL_MS
         for each in self._by_name.values():

@@ -31,7 +31,7 @@ class ClientMetrics(NamedTuple):
     """The id that the client was given, as ``clientInstanceId`` of Java's clients returns it."""
     software: tuple[str, str]
     labels: Mapping[str, str]
-    """What the client says of itself: ``group_id``, ``transactional_id``, ``client_rack``."""
+    """The labels that the client gives itself: ``group_id``, ``transactional_id``, ``client_rack``."""
     measurements: tuple[Measurement, ...]
 
     def values(self, name: str, **labels: str) -> list[float]:

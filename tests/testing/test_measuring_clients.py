@@ -1,4 +1,4 @@
-"""What did my consumer measure: clients of a test push their metrics, and the test reads them."""
+"""Clients of a test push their metrics, and the test reads what they have measured."""
 
 import subprocess
 import time
