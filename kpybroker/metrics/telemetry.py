@@ -1,10 +1,11 @@
 """The metrics that clients have pushed (KIP-714): by client, and as quantiles over the clients."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from kpybroker.metrics.table import COUNTER, EVERY, GAUGE, NATIVE, Measure, Name, Row, Table, known_by
+from kpybroker.telemetry.payload import Labels
 from kpybroker.telemetry.series import CLIENT_LABELS, OWN_LABELS, Sample
 from kpywire.uuid import to_string
 
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from kpybroker.telemetry.instances import Instance
 
 QUANTILES: Final = (0.5, 0.95, 1.0)
-SERIES_PER_PIECE: Final = 500
+SERIES_PER_PIECE: Final = 200
+Shown = tuple[Labels, Sample]
+"""A series, and the labels that it has from its client."""
 
 RECEIVER = Table(
     (),
@@ -69,9 +72,8 @@ def tables(broker: "Broker") -> Iterator[Table | None]:
             )
         ]
     )
-    by_name: dict[str, list[tuple[tuple[tuple[str, str], ...], Sample]]] = defaultdict(list)
+    by_name: dict[str, list[Shown]] = defaultdict(list)
     largest: dict[str, list[float]] = defaultdict(list)
-    number = 0
     for client in clients:
         own = _labels_of(client)
         of_client: dict[str, float] = {}
@@ -80,42 +82,47 @@ def tables(broker: "Broker") -> Iterator[Table | None]:
             by_name[name].append((own, sample))
             if not sample.is_counter:
                 of_client[name] = max(sample.value, of_client.get(name, sample.value))
-            number += 1
-            if number % SERIES_PER_PIECE == 0:
-                yield None
         for name, value in of_client.items():
             largest[name].append(value)
-    for name, samples in sorted(by_name.items()):
-        yield _table_of(name, samples)
         yield None
-    yield OVER_CLIENTS.with_rows(
-        [
-            Row((name, f"{quantile:g}"), (values[round(quantile * (len(values) - 1))],))
-            for name, values in ((name, sorted(each)) for name, each in sorted(largest.items()))
-            for quantile in QUANTILES
-        ]
-    )
+    for name, samples in by_name.items():
+        yield from _of_metric(name, samples)
+    yield from _over_clients(largest)
 
 
-def _labels_of(client: "Instance") -> tuple[tuple[str, str], ...]:
+def _over_clients(largest: Mapping[str, list[float]]) -> Iterator[Table | None]:
+    """The quantiles of each gauge, of which ``largest`` has the largest value of each client."""
+    rows = []
+    for name, values in largest.items():
+        ordered = sorted(values)
+        rows += [Row((name, f"{each:g}"), (ordered[round(each * (len(ordered) - 1))],)) for each in QUANTILES]
+        yield None
+    yield OVER_CLIENTS.with_rows(rows)
+
+
+def _labels_of(client: "Instance") -> Labels:
     """The labels that all series of a client have."""
     known = {**client.attributes, "client_instance_id": to_string(client.id)}
     return (*((name, known.get(name) or "") for name in OWN_LABELS), *client.series.client_labels)
 
 
-def _table_of(name: str, samples: list[tuple[tuple[tuple[str, str], ...], Sample]]) -> Table:
+def _of_metric(name: str, samples: Sequence[Shown]) -> Iterator[Table | None]:
     """One metric of all clients, with every label that one of them has for it."""
-    more = sorted({label for _, sample in samples for label, _ in sample.key.labels})
-    labels = (*OWN_LABELS, *CLIENT_LABELS, *more)
-    first = samples[0][1]
-    measure = Measure(
-        COUNTER if first.is_counter else GAUGE, f"Pushed by clients: {_one_line(first.metric)}", {EVERY: Name(name)}
-    )
+    more: set[str] = set()
+    for start in range(0, len(samples), SERIES_PER_PIECE):
+        more.update(label for _, sample in samples[start : start + SERIES_PER_PIECE] for label, _ in sample.key.labels)
+        yield None
+    labels = (*OWN_LABELS, *CLIENT_LABELS, *sorted(more))
     rows = []
-    for own, sample in samples:
-        values = dict((*own, *sample.key.labels))
-        rows.append(Row(tuple(values.get(label, "") for label in labels), (sample.value,)))
-    return Table(labels, (measure,), rows)
+    for start in range(0, len(samples), SERIES_PER_PIECE):
+        for own, sample in samples[start : start + SERIES_PER_PIECE]:
+            values = dict((*own, *sample.key.labels))
+            rows.append(Row(tuple(values.get(label, "") for label in labels), (sample.value,)))
+        yield None
+    first = samples[0][1]
+    kind = COUNTER if first.is_counter else GAUGE
+    about = f"Pushed by clients: {_one_line(first.metric)}"
+    yield Table(labels, (Measure(kind, about, {EVERY: Name(name)}),), rows)
 
 
 def _one_line(text: str) -> str:

@@ -17,7 +17,7 @@ from kpywire.errors import Malformed
 
 MOST_POINTS: Final = 2_000
 """The most values that are taken from one push."""
-MOST_LABELS: Final = 16
+MOST_LABELS: Final = 8
 LONGEST_NAME: Final = 200
 """The most characters of a metric's name, or of a label's."""
 LONGEST_VALUE: Final = 256

@@ -8,12 +8,13 @@ longest ago loses its series.
 """
 
 from collections import OrderedDict
-from collections.abc import Collection, Generator
+from collections.abc import Collection, Generator, Iterable, Mapping
 from random import Random
 from typing import Final, NamedTuple
 
 from kpybroker.telemetry.instances import Connection, Instance, Instances
-from kpybroker.telemetry.payload import Payload, read
+from kpybroker.telemetry.payload import Point, read
+from kpybroker.telemetry.series import Key, keyed
 from kpybroker.telemetry.subscriptions import Attributes, Configs, Subscriptions
 from kpywire import error_codes
 from kpywire.compression import GZIP, LZ4, SNAPPY, ZSTD, decompress
@@ -27,6 +28,9 @@ from kpywire.uuid import ONE_UUID, UUID_BYTES, ZERO_UUID, random_uuid, to_string
 
 ACCEPTED_CODECS: Final = (ZSTD, LZ4, GZIP, SNAPPY)
 """The codecs that clients are offered, the preferred one first."""
+
+LONGEST_ATTRIBUTE: Final = 256
+"""The characters of a client id that are remembered and matched; a request may have 32 767."""
 
 
 class Bounds(NamedTuple):
@@ -52,7 +56,7 @@ class Receiver:
     """The client metrics of one broker."""
 
     def __init__(self, configs: Configs, bounds: Bounds, rng: Random, taken_labels: Collection[str] = ()) -> None:
-        """``configs``: all configs of the cluster's resources. ``taken_labels``: see `Series.take`."""
+        """``configs``: all configs of the cluster's resources. ``taken_labels``: see `keyed`."""
         self._subscriptions = Subscriptions(configs)
         self.instances = Instances(self._subscriptions, self._drop_series)
         self._bounds = bounds
@@ -143,20 +147,21 @@ class Receiver:
             content = decompress(request.compression_type, request.metrics, self._bounds.payload_bytes)
             yield
             payload = yield from read(content)
+            points = yield from keyed(payload.points, self._taken_labels)
         except Malformed:
             self._invalid += 1
             return error_codes.INVALID_RECORD
         self._pushes += 1
         current = self.instances.get(instance.id)
         if current is not None:  # nobody has ended it meanwhile
-            self._keep(current, payload)
+            self._left_out += payload.left_out
+            self._keep(current, points, payload.client)
         return error_codes.NONE
 
-    def _keep(self, instance: Instance, payload: Payload) -> None:
+    def _keep(self, instance: Instance, points: Iterable[tuple[Key, Point]], client: Mapping[str, str]) -> None:
         series = instance.series
         before = len(series)
-        left_out = series.take(payload, instance.wanted, self._taken_labels)
-        self._left_out += payload.left_out + left_out
+        self._left_out += series.take(points, client, instance.wanted)
         self._series += len(series) - before
         self._pushers[instance.id] = instance
         self._pushers.move_to_end(instance.id)
@@ -172,7 +177,8 @@ class Receiver:
         instance.series.forget()
 
     def _instance(self, instance_id: bytes, attributes: Attributes, connection: Connection, now_ms: float) -> Instance:
-        named = {**attributes, "client_instance_id": to_string(instance_id)}
+        known = {name: text and text[:LONGEST_ATTRIBUTE] for name, text in attributes.items()}
+        named = {**known, "client_instance_id": to_string(instance_id)}
         instance = self.instances.of_request(instance_id, named, connection, now_ms)
         if (
             instance_id in self._pushers and self._pushers[instance_id] is not instance

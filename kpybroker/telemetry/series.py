@@ -7,13 +7,14 @@ Invariant: a client has at most `MOST_SERIES`.
 
 import math
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
-from kpybroker.telemetry.payload import MOST_POINTS, Labels, Payload
+from kpybroker.telemetry.payload import MOST_POINTS, Labels, Point
 from kpybroker.telemetry.subscriptions import Wanted
 
 MOST_SERIES: Final = MOST_POINTS
+POINTS_PER_STEP: Final = 40
 OWN_LABELS: Final = ("client_id", "client_instance_id", "client_software_name", "client_software_version")
 """The labels that every series gets from its client."""
 CLIENT_LABELS: Final = ("client_rack", "group_id", "transactional_id")
@@ -53,18 +54,15 @@ class Series:
     def __iter__(self) -> Iterator[Sample]:
         return iter(self._by_key.values())
 
-    def take(self, payload: Payload, wanted: Wanted, taken_labels: Collection[str]) -> int:
-        """Take the wanted metrics of a push. A gauge that is not in it is gone; counters stay. A label with one of the
-        names ``taken_labels`` is shown with ``exported_`` before it. Return the number of values that were left out."""
-        client = payload.client
+    def take(self, points: Iterable[tuple[Key, Point]], client: Mapping[str, str], wanted: Wanted) -> int:
+        """Take the wanted metrics of a push. A gauge that is not in it is gone; counters stay. Return the number of
+        values that were left out."""
         self.client_labels = tuple((name, client[name]) for name in CLIENT_LABELS if client.get(name))
-        avoided = {*OWN_LABELS, *CLIENT_LABELS, *taken_labels}
         kept = {key: sample for key, sample in self._by_key.items() if sample.is_counter}
         left_out = 0
-        for point in payload.points:
-            if math.isnan(point.value) or not wanted.includes(point.name):
+        for key, point in points:
+            if not wanted.includes(point.name):
                 continue
-            key = Key(shown_name(point.name), _shown_labels(point.labels, avoided))
             if key not in kept and len(kept) >= MOST_SERIES:
                 left_out += 1
                 continue
@@ -84,6 +82,19 @@ class Series:
     def forget(self) -> None:
         """Drop all series, for others."""
         self._by_key = {}
+
+
+def keyed(points: Sequence[Point], taken: Collection[str]) -> Generator[None, None, list[tuple[Key, Point]]]:
+    """Find, in steps, the key under which each point is shown; a gauge without a number has none. A label that has one
+    of the names ``taken``, or one of those that every series has, is shown with ``exported_`` before it."""
+    avoided = {*OWN_LABELS, *CLIENT_LABELS, *taken}
+    found = []
+    for number, point in enumerate(points):
+        if not math.isnan(point.value):
+            found.append((Key(shown_name(point.name), _shown_labels(point.labels, avoided)), point))
+        if number % POINTS_PER_STEP == POINTS_PER_STEP - 1:
+            yield
+    return found
 
 
 def shown_name(metric: str) -> str:

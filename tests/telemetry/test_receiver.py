@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from kpybroker.calls.steps import at_once
 from kpybroker.telemetry import instances
 from kpybroker.telemetry.instances import Connection
-from kpybroker.telemetry.receiver import Bounds, Receiver
+from kpybroker.telemetry.receiver import LONGEST_ATTRIBUTE, Bounds, Receiver
 from kpybroker.telemetry.series import MOST_SERIES
 from kpybroker.telemetry.subscriptions import CLIENT_METRICS
 from kpywire import error_codes
@@ -159,6 +159,16 @@ def test_a_silent_client_is_forgotten() -> None:
     clients.now_ms += instances.SWEEP_MS
     assert not clients.shown()
     assert len(clients.receiver.instances) == 0
+
+
+def test_a_long_client_id_is_remembered_in_part() -> None:
+    clients = Clients()
+    client = clients.join()
+    request = GetTelemetrySubscriptionsRequest(client_instance_id=ZERO_UUID)
+    answer = clients.receiver.get(request, {"client_id": "x" * 30_000}, client.connection, 0)
+    instance = clients.receiver.instances.get(answer.client_instance_id)
+    assert instance is not None
+    assert instance.attributes["client_id"] == "x" * LONGEST_ATTRIBUTE
 
 
 def test_the_client_whose_last_push_is_the_longest_ago_makes_room() -> None:
