@@ -1,6 +1,6 @@
 """The metrics that clients have pushed (KIP-714): by client, and as quantiles over the clients."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 QUANTILES: Final = (0.5, 0.95, 1.0)
 SERIES_PER_PIECE: Final = 200
+MOST_LABEL_NAMES: Final = 24
+"""The most names of labels that one metric has: every row of a table has a place for each."""
 Shown = tuple[Labels, Sample]
 """A series, and the labels that it has from its client."""
 
@@ -107,16 +109,22 @@ def _labels_of(client: "Instance") -> Labels:
 
 
 def _of_metric(name: str, samples: Sequence[Shown]) -> Iterator[Table | None]:
-    """One metric of all clients, with every label that one of them has for it."""
-    more: set[str] = set()
+    """One metric of all clients, with the labels that most of them have for it. A series with another one is left
+    out."""
+    clients_with: Counter[str] = Counter()
     for start in range(0, len(samples), SERIES_PER_PIECE):
-        more.update(label for _, sample in samples[start : start + SERIES_PER_PIECE] for label, _ in sample.key.labels)
+        piece = samples[start : start + SERIES_PER_PIECE]
+        of_clients = {(own, label) for own, sample in piece for label, _ in sample.key.labels}
+        clients_with.update(label for _, label in of_clients)
         yield None
+    more = {label for label, _ in clients_with.most_common(MOST_LABEL_NAMES)}
     labels = (*OWN_LABELS, *CLIENT_LABELS, *sorted(more))
     rows = []
     for start in range(0, len(samples), SERIES_PER_PIECE):
         for own, sample in samples[start : start + SERIES_PER_PIECE]:
             values = dict((*own, *sample.key.labels))
+            if len(clients_with) > MOST_LABEL_NAMES and not more.issuperset(label for label, _ in sample.key.labels):
+                continue
             rows.append(Row(tuple(values.get(label, "") for label in labels), (sample.value,)))
         yield None
     first = samples[0][1]

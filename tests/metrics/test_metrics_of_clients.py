@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 from scraped_node import Scrape, scraped_node
 
+from kpybroker.metrics.telemetry import MOST_LABEL_NAMES
 from kpywire import error_codes
 from kpywire.messages.api_versions import ApiVersionsRequest
 from kpywire.messages.get_telemetry_subscriptions import GetTelemetrySubscriptionsRequest
@@ -55,6 +56,9 @@ def scrape() -> Iterator[Scrape]:
                 client,
                 Metric("org.apache.kafka.consumer.latency.avg", points),
                 Metric('weird "name"\n{', [({}, 1)]),
+                Metric(
+                    "many", [({f"l{client.client_id}{each}": "x"}, 1) for each in range(100)] + [({"usual": "x"}, 1)]
+                ),
                 Metric("org.apache.kafka.consumer.records.total", [({}, 7)], SUM),
             )
         yield node.scrape()
@@ -89,3 +93,9 @@ def test_gauges_are_shown_over_the_clients_which_count_once_each(scrape: Scrape)
 def test_pushes_are_counted(scrape: Scrape) -> None:
     assert value(scrape, "kpybroker_client_metrics_pushes_total") == 3
     assert value(scrape, "kpybroker_client_metrics_instances") >= 3
+
+
+def test_the_names_of_labels_are_bounded_by_what_most_clients_have(scrape: Scrape) -> None:
+    names = {name for labels in scrape.samples["kafka_client_many"] for name, _ in labels}
+    assert "usual" in names
+    assert len([name for name in names if name.startswith("lreader")]) == MOST_LABEL_NAMES - 1
