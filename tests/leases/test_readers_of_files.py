@@ -23,7 +23,7 @@ from kpybroker.spark.task import Task
 from waiting import eventually
 
 RECORDS = 4_000
-"""Of 2 000 bytes each: eight segments."""
+"""The records have 2 000 bytes each: they fill eight segments."""
 
 
 @pytest.fixture(autouse=True)
