@@ -79,7 +79,7 @@ KIPS = {
     699: "Several coordinators found at once",
     700: "DescribeCluster",
     709: "Offsets of several groups at once",
-    714: "Client metrics: their subscriptions as configs",
+    714: "Clients push their own metrics to brokers, which subscribe to them",
     730: "Producer ids from the controller, in blocks",
     734: "The offset of the largest timestamp",
     768: "Tokens of an identity provider: signed tokens, client credentials",

@@ -22,6 +22,7 @@ class Reason(str):
 
 Need = Operation | str | Reason
 
+OF_ITSELF: Final = Reason("a client tells how it fares itself, and names nothing else")
 FOR_EVERYBODY: Final = Reason("everybody may send it: it is how a client gets to know the node and logs in")
 AT_CONTROLLER: Final = Reason("it is forwarded, and authorised by the active controller")
 BY_HANDLER: Final = Reason("the handler asks for each topic: its answer is made of kept parts")
@@ -83,6 +84,8 @@ AT_BROKER: Final[dict[int, Need]] = {
     api.UNREGISTER_BROKER: AT_CONTROLLER,
     api.DESCRIBE_TRANSACTIONS: "transactions:describe_transactions",
     api.LIST_TRANSACTIONS: "transactions:list_transactions",
+    api.GET_TELEMETRY_SUBSCRIPTIONS: OF_ITSELF,
+    api.PUSH_TELEMETRY: OF_ITSELF,
     api.LIST_CONFIG_RESOURCES: Operation.DESCRIBE_CONFIGS,
     api.DESCRIBE_TOPIC_PARTITIONS: BY_HANDLER,
     api.ADD_RAFT_VOTER: AT_CONTROLLER,
