@@ -102,7 +102,7 @@ class Connection(Debtor):
             return
         is_due_later = self.owed_ns or (self._body_size > LARGE_BODY_BYTES and self.server.turn.is_on)
         if is_due_later and not (self.client.in_transactions and self._goes_first(events)):
-            self.server.line.lined_up += 1
+            self.server.poller.lined_up += 1
             self._line_up(events)
             return
         if events & WRITABLE:
@@ -306,7 +306,9 @@ class Connection(Debtor):
         if self._body_filled < self._body_size or self._body_size == 0:
             if self._body_filled == len(body):
                 self._grow_body()
+            self.channel.expect(self._body_size - self._body_filled)
             return
+        self.channel.expect(1)
         self._serve_kept()
 
     def _serve_kept(self) -> None:
@@ -347,6 +349,8 @@ class Connection(Debtor):
         self.body_since_ms = self.server.poller.now_ms
         if not granted:
             self._enter(PAUSED)
+        elif size > have:
+            self.channel.expect(size - have)
 
     def _grow_body(self) -> None:
         body = self._body

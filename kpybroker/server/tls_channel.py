@@ -11,6 +11,7 @@ loop, and ends within `HANDSHAKE_PATIENCE_MS`.
 import os
 import socket
 import ssl
+import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -34,6 +35,11 @@ MOST_RECEIVES: Final = 4
 PIECE_BYTES: Final = 128 * 1024
 MOST_ANSWERS_BYTES: Final = 256 * 1024
 """The most encrypted bytes that wait for a client which asks for new keys and does not read."""
+MOST_AWAITED_BYTES: Final = 64 * 1024
+"""The most bytes that a socket keeps until it is reported as readable, while a large frame comes in. A client that
+encrypts sends each record of 16 KB by itself."""
+LEAST_AWAITED_BYTES: Final = 16 * 1024
+_LOW_WATER: Final = getattr(socket, "SO_RCVLOWAT", None) if sys.platform == "linux" else None
 _HANDSHAKE: Final = 0x16
 """The type of the record that a TLS client sends first."""
 
@@ -82,7 +88,7 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
+        "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
         "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
         "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
@@ -114,6 +120,8 @@ class TlsChannel:
         """Whether OpenSSL holds decrypted bytes, of a record that was larger than a buffer."""
         self._is_open = self._has_ended = self._is_closed = self._is_due = self._is_lined_up = False
         self._error: OSError | None = None
+        self._awaited_bytes = 1
+        """The number of bytes with which the socket is readable."""
         self._patience: Timer | None = listener.scheduler.call_later(HANDSHAKE_PATIENCE_MS, self._lose_patience)
 
     # Receiving
@@ -147,6 +155,16 @@ class TlsChannel:
         size = min(len(buffer), len(self._ahead))
         buffer[:size] = self._ahead[:size]
         return self._given(size)
+
+    def expect(self, count: int) -> None:
+        # No record is smaller than its data, so this many bytes come in any case, but for those that are here already.
+        awaited_bytes = min(count - len(self._tail) - len(self._ahead), MOST_AWAITED_BYTES)
+        if awaited_bytes < LEAST_AWAITED_BYTES:
+            awaited_bytes = 1
+        if awaited_bytes != self._awaited_bytes and _LOW_WATER is not None:
+            self._awaited_bytes = awaited_bytes
+            with suppress(OSError):
+                self._sock.setsockopt(socket.SOL_SOCKET, _LOW_WATER, awaited_bytes)
 
     def _given(self, size: int) -> int:
         """The result of a call that received: what there is, the end, or an error."""
@@ -401,6 +419,7 @@ class TlsChannel:
     def _tell(self) -> None:
         self._is_due = False
         if self._on_event is not None and self._wanted & READABLE and self._has_something:
+            self._poller.count()
             self._on_event(READABLE)
             self._announce()
 
