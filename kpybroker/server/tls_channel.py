@@ -103,7 +103,7 @@ class TlsChannel:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls: ssl.SSLObject | None = None
-        """Made when the first bytes have come, since these may be anything."""
+        """Made when the first record has come as a whole: its buffers are far larger than the beginning of one."""
         self._on_event: OnEvent | None = None
         self._authenticated: Authenticated | None = None
         self._wanted = self._asked = 0
@@ -182,14 +182,14 @@ class TlsChannel:
         if tls is None or not self._is_open:
             return 0
         received, receives = self._listener.received, MOST_RECEIVES
-        filled = self._read(tls, view, 0)
+        filled = self._read(tls, view, 0) if self._has_rest or self._incoming.pending else 0
         while filled < most and receives and not self._has_ended and self._error is None:
             wanted = min(max(most - filled, FED_BYTES), RECEIVED_BYTES)
             count, whole = self._receive(wanted)
             receives = receives - 1 if count == wanted else 0
             position = 0
             while position < whole:
-                stop = whole if whole <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
+                stop = whole if whole - position <= FED_BYTES else whole_end(received, position, whole, FED_BYTES)
                 self._incoming.write(received[position:stop])
                 position = stop
                 if filled < most:
@@ -434,8 +434,10 @@ class TlsChannel:
             count, whole = self._receive(FED_BYTES)
             if self._error is not None:
                 raise self._error
-            tls = self._tls or (self._begin() if count else None)
-            if tls is not None and whole:
+            if count and self._tls is None:
+                self._check_first_byte()
+            if whole:
+                tls = self._tls or self._begin()
                 self._incoming.write(self._listener.received[:whole])
                 try:
                     tls.do_handshake()
@@ -444,7 +446,7 @@ class TlsChannel:
                     with suppress(OSError):
                         self._flush()  # also the alert of a failure
             if self._has_ended and not self._is_open:
-                raise ConnectionError if tls is None else tls_mistakes.left_early(self._listener.terms)
+                raise tls_mistakes.left_early(self._listener.terms) if self._has_begun else ConnectionError
         except ssl.SSLWantReadError:
             if self._has_ended:
                 self._fail(tls_mistakes.left_early(self._listener.terms))
@@ -455,10 +457,17 @@ class TlsChannel:
         self._ask()
         self._announce()
 
-    def _begin(self) -> ssl.SSLObject:
+    @property
+    def _has_begun(self) -> bool:
+        """Whether the client has sent anything of a handshake."""
+        return self._tls is not None or bool(self._tail)
+
+    def _check_first_byte(self) -> None:
         first_byte = self._listener.received[0]
         if first_byte != _HANDSHAKE:
             raise tls_mistakes.without_tls(self._listener.terms, first_byte)
+
+    def _begin(self) -> ssl.SSLObject:
         self._tls = self._listener.context.wrap_bio(self._incoming, self._outgoing, server_side=True)
         return self._tls
 
