@@ -65,9 +65,9 @@ class Line:
         *,
         gives_moments: bool = False,
     ) -> None:
-        """``events`` counts how often a connection was readable or writable; ``served_ns`` is the time when one was last
-        served at once. ``gives_moments``: time passes while the loop only polls (not so in a simulation), so the line
-        can wait for a moment."""
+        """``events`` counts how often a connection was readable or writable, and ``served_ns`` is the time when one was
+        last served at once. ``gives_moments``: time passes while the loop only polls (not so in a simulation), so the
+        line can wait for a moment."""
         self._scheduler = scheduler
         self._events = events
         self._served_ns = served_ns

@@ -212,9 +212,6 @@ class Connection(Debtor):
                     return
                 self._serve_alone(view[4:count])
                 return
-        self._serve_or_keep(view, count)
-
-    def _serve_or_keep(self, view: memoryview, count: int) -> None:
         done = self._serve(view, count)
         if done < count and self._phase != CLOSED:
             self._keep(view[done:count])
@@ -303,12 +300,11 @@ class Connection(Debtor):
         self._body_filled += count
         if self._body_filled == 4 and self._body_size == 0:
             self._body_size = 4 + self._checked_size(body)
+        self.channel.expect(self._body_size - self._body_filled)
         if self._body_filled < self._body_size or self._body_size == 0:
             if self._body_filled == len(body):
                 self._grow_body()
-            self.channel.expect(self._body_size - self._body_filled)
             return
-        self.channel.expect(1)
         self._serve_kept()
 
     def _serve_kept(self) -> None:
@@ -347,10 +343,9 @@ class Connection(Debtor):
         body[:have] = rest
         self._body, self._body_filled = body, have
         self.body_since_ms = self.server.poller.now_ms
+        self.channel.expect(size - have)
         if not granted:
             self._enter(PAUSED)
-        elif size > have:
-            self.channel.expect(size - have)
 
     def _grow_body(self) -> None:
         body = self._body

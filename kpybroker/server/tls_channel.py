@@ -88,8 +88,8 @@ class TlsChannel:
     """One connection. The names of its events are those of the decrypted side."""
 
     __slots__ = (
-        "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest", "_incoming",
-        "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
+        "_ahead", "_asked", "_authenticated", "_awaited_bytes", "_call_soon", "_error", "_has_ended", "_has_rest",
+        "_incoming", "_is_closed", "_is_due", "_is_lined_up", "_is_open", "_listener", "_on_event", "_outgoing",
         "_patience", "_poller", "_sock", "_tail", "_taken", "_tls", "_unsent", "_wanted",
     )  # fmt: skip
 
@@ -157,6 +157,7 @@ class TlsChannel:
         return self._given(size)
 
     def expect(self, count: int) -> None:
+        """Let the socket keep its bytes until enough have come that reading them is worth a wake."""
         # No record is smaller than its data, so this many bytes come in any case, but for those that are here already.
         awaited_bytes = min(count - len(self._tail) - len(self._ahead), MOST_AWAITED_BYTES)
         if awaited_bytes < LEAST_AWAITED_BYTES:
