@@ -46,8 +46,8 @@ class Channel(Protocol):
         """Copy what can be received now, and keep it for `recv_into`. 0 means that the client has ended."""
 
     def expect(self, count: int) -> None:
-        """Say that ``count`` bytes are awaited, and fewer are of no use. ``on_event`` may wait for more of them, but not
-        once all have come or the client has ended. 0 or less: any byte is of use."""
+        """Say that ``count`` bytes are awaited, and fewer are of no use. ``on_event`` may wait for more of them, but
+        not once all have come or the client has ended. 0 or less: any byte is of use."""
 
     @property
     def held_bytes(self) -> int:
