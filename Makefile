@@ -14,8 +14,8 @@ TESTS := $(PYTEST) tests --reruns 1
 COMPAT := $(PYTEST) compat-tests --target kpybroker --reruns 1
 PARTS := test-slow compat-java compat-rest compat-spark
 LOGS := $(PARTS:%=build/%.log)
-CHECKED := kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
-SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker wire storage -name '*.py')
+CHECKED := kpybroker pyspark_kpybroker wire storage compat-tests benchmarks tests examples docker conftest.py hatch_build.py
+SHIPPED := pyproject.toml hatch_build.py $(shell find kpybroker pyspark_kpybroker wire storage -name '*.py')
 COMPILED := KPYBROKER_COMPILE=1 $(BIN)/python -m build --wheel
 BENCHED := build/bench-venv
 
@@ -127,6 +127,12 @@ spark-all: setup ## the same with every version, each against both brokers
 	    $(PYTEST) compat-tests/test_spark_*.py --target $$target --spark $$spark || failed=1; \
 	done; done; exit $$failed
 
+# Spark gives a Python process ten seconds to start, which is little on a busy machine: that alone is tried again.
+.PHONY: spark-source
+spark-source: setup ## the same suite with format("kpybroker") in place of Spark's own source (SPARK=4.0.0, 4.2.0 or 4.3.0)
+	$(PYTEST) compat-tests/test_spark_*.py compat-tests/test_cluster_spark.py --target $(TARGET) --spark $(SPARK) \
+	    --spark-format kpybroker --reruns 2 --only-rerun "failed to connect back"
+
 .PHONY: foreign
 foreign: setup ## test suites of public clients at pinned versions (SUITE=librdkafka, TARGET=apache-kafka)
 	PYTHONPATH=.:compat-tests $(BIN)/python -m foreign $(SUITE) --target $(TARGET)
@@ -231,6 +237,10 @@ compaction: setup ## compact many more random logs beside Kafka's own cleaner
 .PHONY: flips
 flips: setup ## thousands of flipped bits in every kind of file: kpybroker check finds them, and a broker survives them
 	$(PYTEST) tests/moving/test_bit_flips.py -o timeout=0 --flips 2000 --flip-seed $$(date +%s)
+
+.PHONY: audit
+audit: setup ## planted faults in generated logs of 1 TB and in many small clusters: the audit finds all, and nothing else
+	$(PYTEST) tests/audit -o timeout=0 -m "not java" --audit-gib $(or $(GIB),1024) --more-seeds 40
 
 .PHONY: tables
 tables: setup ## write the tables in docs/ that are made from the code, and those of README.md from the last figures

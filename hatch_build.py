@@ -46,7 +46,7 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 ASKED_BY = "KPYBROKER_COMPILE"
 COMPILERS = ["mypy>=2.4", "setuptools>=65"]
-PACKAGES = ("kpybroker", "wire/kpywire", "storage/kpystorage")
+PACKAGES = ("kpybroker", "pyspark_kpybroker", "wire/kpywire", "storage/kpystorage")
 MODULES = (
     "kpybroker.answered_errors",
     "kpybroker.authorization.audit",

@@ -21,7 +21,7 @@ from kpybroker.assembly.ports import BoundPorts, listening_on
 from kpybroker.assembly.quorum import QuorumParts, build_quorum
 from kpybroker.assembly.quotas import follow_quotas
 from kpybroker.assembly.replication import build_kept
-from kpybroker.assembly.security import build_security, read_keys
+from kpybroker.assembly.security import build_security, fetch_keys, read_keys
 from kpybroker.assembly.storage import StoredNode, open_storage
 from kpybroker.broker import Broker
 from kpybroker.config.broker import BrokerConfig
@@ -127,7 +127,10 @@ class Node:
         """
         config, platform, monitoring, limits = self.config, self.platform, self._monitoring, socket_limits(self.config)
         platform.ways.load_keys(config)
+        platform.ends.callback(platform.ways.close)
+        await platform.ways.fetch_tokens()
         self.encryption = read_keys(config, platform)
+        token_checks = await fetch_keys(config, platform)
         await monitoring.listen(self._second_port())
         ports = BoundPorts()
         platform.ends.callback(ports.close)
@@ -138,7 +141,7 @@ class Node:
         current = CurrentConfig(config)
         quorum.host.subscribe(current.apply)
         current.when_changed(platform.ways.reconfigure)
-        security = build_security(config, quorum.host, self.encryption)
+        security = build_security(config, quorum.host, self.encryption, token_checks)
         current.when_changed(security.reconfigure)
         role = ControllerRole(config, platform.scheduler, quorum.host, SUPPORTED_LEVELS, security.authorizer)
         controllers = Dispatcher(role, handlers.load_for_controller, handlers.controller_versions())

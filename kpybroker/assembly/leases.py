@@ -22,6 +22,6 @@ def build_lease_routes(
     def new_lender() -> "Lender":
         from kpybroker.leases.lender import Lender
 
-        return Lender((cluster_id, config.node_id), replicas, disk, platform.scheduler, platform.rng)
+        return Lender((cluster_id, config.node_id), broker.leases, replicas, disk, platform.scheduler, platform.rng)
 
     return LeaseRoutes(new_lender, broker.authorizer)

@@ -4,7 +4,7 @@ import logging
 import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from kpybroker.config.broker import BrokerConfig
 from kpybroker.config.endpoints import Listener
@@ -24,6 +24,9 @@ from kpybroker.sasl.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramCredential, 
 from kpybroker.sasl.scram_server import ScramLogin, ScramServer
 from kpywire.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 
+if TYPE_CHECKING:
+    from kpybroker.assembly.token_checks import TokenChecks
+
 log = logging.getLogger("kpybroker.login")
 
 NewExchange = Callable[[], ServerExchange]
@@ -39,6 +42,8 @@ class Users(NamedTuple):
     find_token: FindToken
     secret: bytes
     """A random value that the node keeps for itself."""
+    tokens: "TokenChecks | None" = None
+    """None if no listener has OAUTHBEARER."""
 
 
 def plain(config: MechanismConfig, _users: Users) -> NewExchange:
@@ -60,6 +65,15 @@ def scram(mechanism: ScramMechanism, _config: MechanismConfig, users: Users) -> 
     return lambda: ScramServer(mechanism, find, secrets.token_urlsafe(24), users.secret)
 
 
+def oauthbearer(config: MechanismConfig, users: Users) -> NewExchange:
+    """OAUTHBEARER. Its users are those of an identity provider."""
+    from kpybroker.sasl.oauthbearer import OAuthBearerServer
+
+    assert config.tokens is not None
+    assert users.tokens is not None
+    return partial(OAuthBearerServer, users.tokens.of(config.tokens))
+
+
 def gssapi(config: MechanismConfig, _users: Users) -> NewExchange:
     """GSSAPI. Its users are the principals of Kerberos, named by the rules of the listener. Raises GssFailure if the
     keytab cannot be used."""
@@ -75,6 +89,7 @@ MECHANISMS: Final[Mapping[str, Callable[[MechanismConfig, Users], NewExchange]]]
     "PLAIN": plain,
     "SCRAM-SHA-256": partial(scram, SCRAM_SHA_256),
     "SCRAM-SHA-512": partial(scram, SCRAM_SHA_512),
+    "OAUTHBEARER": oauthbearer,
     krb5_login.MECHANISM: gssapi,
 }
 """The mechanisms that clients can use (`kpybroker.config.logins.SERVED_MECHANISMS`)."""

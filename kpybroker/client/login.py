@@ -19,8 +19,9 @@ from kpywire.messages.sasl_handshake import SaslHandshakeRequest
 
 if TYPE_CHECKING:
     from kpybroker.client.kerberos_login import KerberosLogin
+    from kpybroker.client.token_user import TokenUser
 
-AnyLogin: TypeAlias = "Login | KerberosLogin"
+AnyLogin: TypeAlias = "Login | KerberosLogin | TokenUser"
 RENEWED_AT: Final = 0.85
 """The part of a session's lifetime after which the login is repeated, as Java's clients do at the earliest."""
 NONCE_BYTES: Final = 24

@@ -17,6 +17,7 @@ from kpybroker.sasl.scram_client import ScramClient
 
 if TYPE_CHECKING:
     from kpybroker.client.kerberos_login import KerberosLogin
+    from kpybroker.client.token_user import TokenUser
 
 PLAINTEXT: Final = "PLAINTEXT"
 SASL: Final = "SASL_PLAINTEXT"
@@ -73,7 +74,7 @@ class Security(NamedTuple):
 
     tls: Mapping[str, str] | None = None
     """The properties ``ssl.*``; None for connections without TLS."""
-    login: "Login | KerberosLogin | None" = None
+    login: "Login | KerberosLogin | TokenUser | None" = None
 
     def __repr__(self) -> str:
         return f"Security(tls={None if self.tls is None else sorted(self.tls)}, login={self.login})"
@@ -111,7 +112,7 @@ def security_of(properties: Mapping[str, object]) -> Security:
     return Security(tls, _login(said, protocol) if has_login else None)
 
 
-def _login(said: Mapping[str, str], protocol: str) -> "Login | KerberosLogin":
+def _login(said: Mapping[str, str], protocol: str) -> "Login | KerberosLogin | TokenUser":
     if MECHANISM_KEY not in said:
         raise BadProperty(f"{PROTOCOL_KEY}={protocol} needs a {MECHANISM_KEY}: {', '.join(MECHANISMS)}")
     mechanism = said[MECHANISM_KEY].upper()
@@ -150,9 +151,17 @@ def _with_tickets(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | 
     return kerberos_login(said, entry)
 
 
-MECHANISMS: "Final[Mapping[str, Callable[[Mapping[str, str], str, jaas.Entry | None], Login | KerberosLogin]]]" = {
+def _with_tokens(said: Mapping[str, str], _mechanism: str, entry: jaas.Entry | None) -> "TokenUser":
+    from kpybroker.client.token_user import token_user
+
+    return token_user(said, {} if entry is None else entry.options)
+
+
+_Reader = Callable[[Mapping[str, str], str, jaas.Entry | None], "Login | KerberosLogin | TokenUser"]
+MECHANISMS: Final[Mapping[str, _Reader]] = {
     plain.NAME: _with_password,
     **dict.fromkeys(SCRAM_MECHANISMS, _with_password),
+    "OAUTHBEARER": _with_tokens,
     "GSSAPI": _with_tickets,
 }
 """The mechanisms by which a client can log in, each with a function that reads the properties."""

@@ -2,7 +2,8 @@
 
 Brokers are dialled at ``inter.broker.listener.name``, controllers and voters at the first of
 ``controller.listener.names``. As in Kafka the credentials are the options ``username`` and ``password`` of the server's
-own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. Only text is read here.
+own JAAS entry: ``listener.name.{listener}.{mechanism}.sasl.jaas.config``. For OAUTHBEARER they are tokens, whose source
+is configured (`kpybroker.config.oauth`). Only text is read here.
 """
 
 from collections.abc import Callable, Mapping
@@ -12,6 +13,7 @@ from kpybroker.config.definition import ConfigError
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.oauth.token_login import TokenLogin
     from kpybroker.sasl.jaas import Entry
     from kpybroker.sasl.krb5_login import Krb5Login
 
@@ -39,13 +41,23 @@ class KerberosCredentials(NamedTuple):
     login: "Krb5Login"
 
 
+class TokenCredentials(NamedTuple):
+    """The source of the tokens of a node."""
+
+    mechanism: str
+    source: "TokenLogin"
+
+
+NodeCredentials = Credentials | KerberosCredentials | TokenCredentials
+
+
 class Dialled(NamedTuple):
     """A kind of nodes, as this one connects to them."""
 
     listener: str
     """The name of their listener."""
     protocol: str
-    credentials: Credentials | KerberosCredentials | None
+    credentials: "NodeCredentials | None"
     """None without SASL."""
 
     @property
@@ -116,7 +128,7 @@ class Asked(NamedTuple):
     why: str
 
 
-def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> Credentials | KerberosCredentials:
+def _credentials(config: "BrokerConfig", listener: str, mechanism_key: str) -> NodeCredentials:
     from kpybroker.config.logins import jaas_entry, jaas_key
 
     mechanism = config[mechanism_key]
@@ -150,10 +162,17 @@ def _with_tickets(asked: Asked, mechanism: str, entry: "Entry") -> KerberosCrede
         raise ConfigError(f"{asked.key}: {error}: {asked.why}") from None
 
 
-MECHANISMS: "Final[Mapping[str, Callable[[Asked, str, Entry], Credentials | KerberosCredentials]]]" = {
+def _with_tokens(asked: Asked, mechanism: str, entry: "Entry") -> TokenCredentials:
+    from kpybroker.config.oauth import token_login
+
+    return TokenCredentials(mechanism, token_login(asked.config, asked.listener, entry))
+
+
+MECHANISMS: "Final[Mapping[str, Callable[[Asked, str, Entry], NodeCredentials]]]" = {
     "PLAIN": _with_password,
     "SCRAM-SHA-256": _with_password,
     "SCRAM-SHA-512": _with_password,
+    "OAUTHBEARER": _with_tokens,
     "GSSAPI": _with_tickets,
 }
 """The mechanisms by which a node can log in, each with a function that reads its JAAS config."""

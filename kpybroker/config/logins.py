@@ -15,8 +15,10 @@ from kpybroker.sasl.jaas import MODULES, BrokenJaas, Entry, parse
 
 if TYPE_CHECKING:
     from kpybroker.config.broker import BrokerConfig
+    from kpybroker.config.oauth import TokenRules
 
-SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI")
+OAUTHBEARER: Final = "OAUTHBEARER"
+SERVED_MECHANISMS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", OAUTHBEARER, "GSSAPI")
 """The mechanisms with which clients can log in."""
 
 OF_MECHANISM: Final = ("connections.max.reauth.ms", "sasl.jaas.config")
@@ -32,6 +34,8 @@ class MechanismConfig(NamedTuple):
     """``connections.max.reauth.ms``; 0 for no limit."""
     value: Callable[[str], Any]
     """The value of any other config on this listener, by its name."""
+    tokens: "TokenRules | None" = None
+    """The check of tokens; None for other mechanisms than OAUTHBEARER."""
 
 
 class ListenerLogins(NamedTuple):
@@ -54,19 +58,37 @@ def logins_of(config: "BrokerConfig", listener: str) -> ListenerLogins:
                 f"{key}: the mechanism {name!r} of the listener {listener} {known}; "
                 f"listener.name.{listener.lower()}.{key} can be set to {', '.join(SERVED_MECHANISMS)}"
             )
-    mechanisms = tuple(
-        MechanismConfig(
-            name,
-            jaas_entry(config, listener, name),
-            max(0, config.of_listener(listener, "connections.max.reauth.ms", name)),
-            partial(config.of_listener, listener),
-        )
-        for name in dict.fromkeys(names)
-    )
+    mechanisms = tuple(_mechanism(config, listener, name) for name in dict.fromkeys(names))
     for mechanism in mechanisms:
         if mechanism.name in _CHECKS:
             _CHECKS[mechanism.name](mechanism, jaas_key(listener, mechanism.name))
     return ListenerLogins(mechanisms, config.of_listener(listener, "sasl.server.max.receive.size"))
+
+
+def _mechanism(config: "BrokerConfig", listener: str, name: str) -> MechanismConfig:
+    entry = jaas_entry(config, listener, name)
+    reauth_ms = max(0, config.of_listener(listener, "connections.max.reauth.ms", name))
+    value = partial(config.of_listener, listener)
+    if name != OAUTHBEARER:
+        return MechanismConfig(name, entry, reauth_ms, value)
+    from kpybroker.config.oauth import token_rules
+
+    return MechanismConfig(name, entry, reauth_ms, value, token_rules(config, listener, entry))
+
+
+def warnings(config: "BrokerConfig") -> list[str]:
+    """Sentences about listeners that accept more tokens than their owner may think."""
+    found: list[str] = []
+    advertised = {each.name: each for each in config.advertised_listeners}
+    for listener in config.listeners:
+        if not listener.protocol.startswith("SASL_"):
+            continue
+        for each in logins_of(config, listener.name).mechanisms:
+            if each.tokens is not None:
+                from kpybroker.config import oauth
+
+                found += oauth.warnings(listener, advertised.get(listener.name, listener), each.tokens)
+    return found
 
 
 def check_mechanisms_named(config: "BrokerConfig", listener: str) -> None:

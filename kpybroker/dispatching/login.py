@@ -252,16 +252,20 @@ class LoggingIn:
         return self._answer(connection, answer, None if answer.is_silent else reply_of(answer))
 
     def _answer(self, connection: Connection, answer: Answer, reply: bytes | None) -> Reply | Pending:
+        if answer.refusal:
+            self._stage.failed(connection, self._login.mechanism, answer.refusal)
         if answer.failure:
-            return self._fail(connection, answer.failure, reply)
+            return self._fail(connection, answer.failure, reply, is_known=answer.is_known)
         assert reply is not None
         connection.counters, connection.answered_ns = UNCOUNTED, perf_counter_ns()
         return reply
 
-    def _fail(self, connection: Connection, reason: str, reply: bytes | None) -> Pending:
+    def _fail(self, connection: Connection, reason: str, reply: bytes | None, *, is_known: bool = False) -> Pending:
+        """End the connection after a late reply. ``is_known``: the failure is counted and logged already."""
         if not self._login.user:
             _stop_timer(connection)
-        self._stage.failed(connection, self._login.mechanism, reason)
+        if not is_known:
+            self._stage.failed(connection, self._login.mechanism, reason)
         return self._stage.refusals.put(connection, reply)
 
 

@@ -14,7 +14,7 @@ from typing import Final
 from kpybroker.errors import KafkaError
 from kpybroker.io.scheduler import Scheduler, Timer
 from kpybroker.leases.leases import Leases, TooManyLeases
-from kpybroker.leases.manifest import AbortedSpan, Manifest, PartitionManifest
+from kpybroker.leases.manifest import AbortedSpan, Manifest, PartitionManifest, Wish
 from kpybroker.replicas.replica import HeldTopic, Replica
 from kpybroker.replicas.replicas import Replicas
 from kpystorage.disk import Disk
@@ -31,20 +31,26 @@ class Lender:
     """Lends segments."""
 
     def __init__(
-        self, identity: tuple[str, int], replicas: Replicas, disk: Disk, scheduler: Scheduler, rng: random.Random
+        self,
+        identity: tuple[str, int],
+        leases: Leases,
+        replicas: Replicas,
+        disk: Disk,
+        scheduler: Scheduler,
+        rng: random.Random,
     ) -> None:
-        """``identity`` is the id of the cluster and that of this node."""
+        """``identity`` is the id of the cluster and that of this node; ``leases`` the table of the node."""
         self._cluster_id, self._node_id = identity
         self._replicas = replicas
         self._disk = disk
         self._scheduler = scheduler
         self._rng = rng
-        self.leases = Leases()
+        self.leases = leases
         self._timer: Timer | None = None
 
     def borrow(
         self,
-        wanted: Sequence[tuple[str, int]],
+        wanted: Sequence[Wish],
         duration_ms: int,
         may_read: Callable[[str], bool],
         done: Callable[[Manifest], object],
@@ -84,38 +90,39 @@ class Lender:
     def _lend_all(
         self,
         lease_id: int,
-        wanted: Sequence[tuple[str, int]],
+        wanted: Sequence[Wish],
         may_read: Callable[[str], bool],
         done: Callable[[Manifest], object],
     ) -> Iterator[None]:
         partitions, refused = [], []
-        for topic, index in dict.fromkeys(wanted):
+        for wish in {(each.topic, each.partition): each for each in wanted}.values():
             try:
-                partitions.append(self._lend(lease_id, topic, index, may_read))
+                partitions.append(self._lend(lease_id, wish, may_read))
             except (KafkaError, StorageError, OSError, TooManyLeases) as error:
-                refused.append((topic, index, str(error)))
+                refused.append((wish.topic, wish.partition, str(error)))
             yield
         duration_ms = self.leases.renew(lease_id, self._now_ms())
         self._set_timer()
         lease = f"{lease_id:032x}"
         done(Manifest(self._cluster_id, self._node_id, lease, duration_ms or 0, partitions, refused))
 
-    def _lend(self, lease_id: int, topic: str, index: int, may_read: Callable[[str], bool]) -> PartitionManifest:
-        if not may_read(topic):
+    def _lend(self, lease_id: int, wish: Wish, may_read: Callable[[str], bool]) -> PartitionManifest:
+        if not may_read(wish.topic):
             raise KafkaError(error_codes.TOPIC_AUTHORIZATION_FAILED, "the user may not read the topic")
-        held = self._replicas.topics.get(topic)
+        held = self._replicas.topics.get(wish.topic)
         if held is None:
             raise KafkaError(error_codes.UNKNOWN_TOPIC_OR_PARTITION, "no such partition on this node")
-        replica = held.replica(index)
+        replica = held.replica(wish.partition)
         leader = replica.led()
-        segments = lend(self._disk, leader.log, leader.log.log_start_offset, leader.high_watermark, lease_id)
+        start_offset = max(wish.start_offset, leader.log.log_start_offset)
+        segments = lend(self._disk, leader.log, start_offset, leader.high_watermark, lease_id)
         try:
             self.leases.add(lease_id, segments)
         except (TooManyLeases, KeyError):
             for _ in self._take_back(segments):
                 pass
             raise
-        return _manifest_of(held, replica, segments)
+        return _manifest_of(held, replica, start_offset, segments)
 
     def _take_back(self, segments: Sequence[LentSegment]) -> Iterator[None]:
         for segment in segments:
@@ -145,11 +152,13 @@ class Lender:
         self._set_timer()
 
 
-def _manifest_of(held: HeldTopic, replica: Replica, segments: list[LentSegment]) -> PartitionManifest:
+def _manifest_of(
+    held: HeldTopic, replica: Replica, start_offset: int, segments: list[LentSegment]
+) -> PartitionManifest:
     leader = replica.led()
     log = leader.log
     end_offset = leader.high_watermark.offset
-    aborted = log.aborted_transactions(log.log_start_offset, end_offset)
+    aborted = log.aborted_transactions(min(start_offset, end_offset), end_offset)
     return PartitionManifest(
         topic=held.name,
         topic_id=held.id,

@@ -9,6 +9,14 @@ from typing import Any, NamedTuple
 from kpystorage.lending import LentSegment
 
 
+class Wish(NamedTuple):
+    """A partition that somebody wants to read, from this offset on."""
+
+    topic: str
+    partition: int
+    start_offset: int = 0
+
+
 class AbortedSpan(NamedTuple):
     """An aborted transaction in a partition: its producer, and its first and last offset."""
 

@@ -16,7 +16,7 @@ from kpybroker.calls.address import java_address
 from kpybroker.errors import AuthorizerNotReady
 from kpybroker.http.request import Answer, Refused, Request, Route
 from kpybroker.leases.leases import DEFAULT_MS, TooManyLeases
-from kpybroker.leases.manifest import Manifest, to_json
+from kpybroker.leases.manifest import Manifest, Wish, to_json
 
 if TYPE_CHECKING:
     from kpybroker.leases.lender import Lender
@@ -131,11 +131,13 @@ def _number_of(body: dict[str, Any], name: str, default: int) -> int:
     return value
 
 
-def _partition(value: Any) -> tuple[str, int]:
+def _partition(value: Any) -> Wish:
     match value:
         case [str() as topic, int() as partition]:
-            return topic, partition
-    raise Refused(HTTPStatus.BAD_REQUEST, "partitions are pairs of a topic and a number")
+            return Wish(topic, partition)
+        case [str() as topic, int() as partition, int() as start_offset]:
+            return Wish(topic, partition, start_offset)
+    raise Refused(HTTPStatus.BAD_REQUEST, "partitions are lists of a topic, a number and perhaps an offset")
 
 
 def _lease_of(request: Request) -> str:

@@ -18,7 +18,14 @@ from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kpybroker.sasl.exchange import AuthenticationFailed, InvalidCredentials, ServerExchange, TryAgain
+from kpybroker.sasl.exchange import (
+    AuthenticationFailed,
+    CredentialRefused,
+    InvalidCredentials,
+    RefusalAcknowledged,
+    ServerExchange,
+    TryAgain,
+)
 from kpywire import api
 from kpywire.error_codes import (
     NONE,
@@ -87,6 +94,10 @@ class Answer(NamedTuple):
     """The time after which the client has to authenticate again; 0 for never."""
     failure: str = ""
     """The reason for the log, if the login has failed: the answer is late, and the connection is closed after it."""
+    refusal: str = ""
+    """The reason for the log, if a credential was refused although the login goes on."""
+    is_known: bool = False
+    """Whether the failure was reported before, as a refusal."""
     is_silent: bool = False
     """Whether the connection is closed without the answer."""
 
@@ -198,6 +209,8 @@ class Login:
             if not exchange.is_complete:
                 return Answer(token=outcome)
             self._check_principal(exchange.authorization_id)
+        except CredentialRefused as refused:
+            return Answer(token=refused.challenge, refusal=refused.reason)
         except AuthenticationFailed as failed:
             self.state = State.ENDED
             self._exchange = None
@@ -209,6 +222,7 @@ class Login:
                 text,
                 failed.final,
                 failure=failed.reason,
+                is_known=isinstance(failed, RefusalAcknowledged),
                 is_silent=isinstance(failed, TryAgain),
             )
         self.state = State.DONE

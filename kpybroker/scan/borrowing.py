@@ -11,8 +11,10 @@ from typing import Any, Final, NamedTuple
 from urllib.error import HTTPError, URLError
 from urllib.request import Request, urlopen
 
-from kpybroker.leases.manifest import Manifest, PartitionManifest, from_json
+from kpybroker.leases.manifest import Manifest, PartitionManifest, Wish, from_json
 from kpybroker.scan.errors import ScanError
+from kpybroker.scan.ranges import Range, Spot
+from kpystorage.lending import LentSegment
 
 TIMEOUT_S: Final = 30.0
 MOST_ANSWER_BYTES: Final = 256 * 1024 * 1024
@@ -50,53 +52,87 @@ class SecondPort(NamedTuple):
         return text
 
 
-class Borrowed:
-    """The partitions that are lent, by one or several brokers."""
+class Loan(NamedTuple):
+    """A lease of a broker."""
 
-    def __init__(self, lent: Sequence[tuple[SecondPort, Manifest]]) -> None:
-        self._lent = list(lent)
-        self.manifests: dict[tuple[str, int], PartitionManifest] = {
-            (part.topic, part.partition): part for _, manifest in lent for part in manifest.partitions
-        }
-        self.expires_in_ms = min((manifest.expires_in_ms for _, manifest in lent), default=0)
-        """The time until the first of the leases ends, from its begin or its last renewal."""
+    port: SecondPort
+    lease: str
 
-    @property
-    def refused(self) -> dict[tuple[str, int], str]:
-        """The partitions that no broker lends, and why."""
-        reasons = {(topic, index): why for _, manifest in self._lent for topic, index, why in manifest.refused}
-        return {place: why for place, why in reasons.items() if place not in self.manifests}
+    def renew(self) -> None:
+        """Let it last longer. Raises ScanError if it is over."""
+        self.port.post("/leases/renew", {"lease": self.lease})
+
+    def end(self) -> None:
+        """Give it back. A broker that does not answer takes it back by itself when its time is over."""
+        with suppress(ScanError):
+            self.port.post("/leases/end", {"lease": self.lease})
+
+
+class Borrowed(NamedTuple):
+    """The partitions that are lent, by one or several brokers. It can be pickled, whole or in part."""
+
+    manifests: Mapping[Spot, PartitionManifest]
+    loans: tuple[Loan, ...]
+    refused: Mapping[Spot, str]
+    """The partitions that no broker lends, and why."""
+    expires_in_ms: int
+    """The time until the first of the leases ends, from its begin or its last renewal."""
+
+    def only(self, parts: Iterable[Range]) -> "Borrowed":
+        """The part of it that a task with these ranges needs."""
+        manifests = {part.spot: self.manifests[part.spot] for part in parts if part.spot in self.manifests}
+        for part in parts:
+            if part.spot in manifests:
+                manifest = manifests[part.spot]
+                needed = [each for each in manifest.segments if _overlap(each, part)]
+                manifests[part.spot] = manifest._replace(segments=needed)
+        return self._replace(manifests=manifests, refused={})
 
     def renew(self) -> None:
         """Let all leases last longer. Raises ScanError if one is over."""
-        for port, manifest in self._lent:
-            port.post("/leases/renew", {"lease": manifest.lease})
+        for loan in self.loans:
+            loan.renew()
 
     def end(self) -> None:
-        """Give everything back. A broker that does not answer takes it back by itself when the time is over."""
-        lent, self._lent = self._lent, []
-        for port, manifest in lent:
-            with suppress(ScanError):
-                port.post("/leases/end", {"lease": manifest.lease})
+        """Give everything back."""
+        for loan in self.loans:
+            loan.end()
 
 
-def borrow(ports: Iterable[SecondPort], partitions: Sequence[tuple[str, int]], duration_ms: int) -> Borrowed:
-    """Borrow partitions: each from the first of the brokers that lends it. Raises ScanError if one does not answer."""
-    lent: list[tuple[SecondPort, Manifest]] = []
-    wanted = list(dict.fromkeys(partitions))
+def _overlap(segment: LentSegment, part: Range) -> bool:
+    return segment.next_offset > part.start_offset and segment.base_offset < part.end_offset
+
+
+def borrow(ports: Iterable[SecondPort], wanted: Sequence[Wish], duration_ms: int, cluster_id: str = "") -> Borrowed:
+    """Borrow partitions: each from the first of the brokers that lends it. Raises ScanError if a broker does not
+    answer, or belongs to another cluster than ``cluster_id``, if that is given."""
+    loans: list[Loan] = []
+    manifests: dict[Spot, PartitionManifest] = {}
+    refused: dict[Spot, str] = {}
+    expires_in_ms = duration_ms
     try:
         for port in ports:
-            if not wanted:
+            asked = [wish for wish in wanted if (wish.topic, wish.partition) not in manifests]
+            if not asked:
                 break
-            answer = port.post("/leases", {"partitions": wanted, "duration_ms": duration_ms})
-            try:
-                manifest = from_json(answer)
-            except ValueError as error:
-                raise ScanError(f"{port.url}: {error}; is it the second port of a kpybroker?") from None
-            lent.append((port, manifest))
-            found = {(part.topic, part.partition) for part in manifest.partitions}
-            wanted = [place for place in wanted if place not in found]
+            manifest = _asked(port, asked, duration_ms)
+            loans.append(Loan(port, manifest.lease))
+            if cluster_id and manifest.cluster_id != cluster_id:
+                raise ScanError(f"{port.url} belongs to cluster {manifest.cluster_id}, not to {cluster_id}")
+            expires_in_ms = min(expires_in_ms, manifest.expires_in_ms)
+            manifests |= {(part.topic, part.partition): part for part in manifest.partitions}
+            refused |= {(topic, index): why for topic, index, why in manifest.refused}
     except ScanError:
-        Borrowed(lent).end()
+        for loan in loans:
+            loan.end()
         raise
-    return Borrowed(lent)
+    refused = {spot: why for spot, why in refused.items() if spot not in manifests}
+    return Borrowed(manifests, tuple(loans), refused, expires_in_ms)
+
+
+def _asked(port: SecondPort, wanted: Sequence[Wish], duration_ms: int) -> Manifest:
+    answer = port.post("/leases", {"partitions": wanted, "duration_ms": duration_ms})
+    try:
+        return from_json(answer)
+    except ValueError as error:
+        raise ScanError(f"{port.url}: {error}; is it the second port of a kpybroker?") from None

@@ -3,6 +3,7 @@
 Invariant: only bytes below the ends that the manifest names are read, so all of them are committed.
 """
 
+import os
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -33,7 +34,20 @@ class FileTransport:
         self._disk = ReadingDisk(Descriptors(MOST_FILES))
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: nothing stays open."""
+
+    def has(self, part: Range) -> bool:
+        """Whether all files of a range are there, and those that were lent."""
+        manifest = self._manifests.get(part.spot)
+        return manifest is not None and all(
+            self._is_there(each)
+            for each in manifest.segments
+            if each.next_offset > part.start_offset and each.base_offset < part.end_offset
+        )
+
+    def _is_there(self, segment: LentSegment) -> bool:
+        status = self._disk.status(segment.path)
+        return status is not None and status.inode == segment.inode and os.access(segment.path, os.R_OK)
 
     def pieces(self, part: Range, wanted: Wanted) -> Iterator[Piece]:
         """The batches of a range; see `Transport`."""
@@ -45,8 +59,9 @@ class FileTransport:
         end_offset = manifest.last_stable_offset if wanted.committed_only else manifest.high_watermark
         if part.end_offset > end_offset:
             raise ScanError(f"{part}: the lease ends at offset {end_offset}")
-        if part.start_offset < manifest.log_start_offset and wanted.fails_on_data_loss:
-            raise OffsetsLost(f"{part}: the log begins at {manifest.log_start_offset}")
+        first_offset = manifest.log_start_offset
+        if part.start_offset < first_offset and wanted.fails_on_data_loss:
+            raise OffsetsLost(f"{part}: the log begins at {first_offset}")
         aborted = Aborted(
             (each.first_offset, each.producer_id)
             for each in (manifest.aborted if wanted.committed_only else ())
@@ -55,14 +70,13 @@ class FileTransport:
         for segment in manifest.segments:
             if segment.next_offset > part.start_offset and segment.base_offset < part.end_offset:
                 for data in self._read(segment, max(part.start_offset, segment.base_offset), part.end_offset):
-                    yield Piece(data, aborted)
+                    yield Piece(data, aborted, first_offset)
 
     def _read(self, segment: LentSegment, start_offset: int, end_offset: int) -> Iterator[bytes]:
         """The batches of a segment from the one that holds ``start_offset`` on, up to the end that is lent."""
         file = self._disk.file(segment.path)
         try:
-            status = self._disk.status(segment.path)
-            if status is None or status.inode != segment.inode:
+            if not self._is_there(segment):
                 raise ScanError(f"{segment.path} is not there: the lease is over, or the volume is another one")
             index = self._disk.file(segment.index_path)
             position = position_near(index, file, segment.end_position, segment.base_offset, start_offset)

@@ -13,7 +13,7 @@ from kpybroker.cli import client_settings, consume, main, produce
 from kpybroker.cli.contact import Contact, mute
 from kpybroker.cli.delivering import Delivering
 from kpybroker.cli.intake import Intake, Lines
-from kpybroker.client import client_configs
+from kpybroker.client import client_configs, properties
 from kpybroker.client.bad_property import BadProperty
 from kpybroker.client.client import Client
 from kpybroker.client.client_configs import (
@@ -119,7 +119,7 @@ def test_idempotence_is_what_acks_allow() -> None:
 
 
 def test_every_property_is_used_by_the_commands_that_take_it() -> None:
-    shared = inspect.getsource(client_settings)
+    shared = inspect.getsource(properties) + inspect.getsource(client_settings)
     sources = {PRODUCE: shared + inspect.getsource(produce), CONSUME: shared + inspect.getsource(consume)}
     sources[ADMIN] = shared
     for each in PROPERTIES:

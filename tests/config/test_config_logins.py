@@ -12,6 +12,7 @@ PLAIN = "listener.name.secured.plain.sasl.jaas.config"
 SCRAM = "listener.name.secured.scram-sha-512.sasl.jaas.config"
 MECHANISMS = "sasl.enabled.mechanisms"
 JAAS = f'{PLAIN_MODULE} required user_alice="wonder";'
+OAUTH = "listener.name.secured.oauthbearer"
 GSSAPI = "listener.name.secured.gssapi.sasl.jaas.config"
 WITH_KEYS = "useKeyTab=true storeKey=true"
 KRB5 = f"{KRB5_MODULE} required serviceName=kafka"
@@ -62,6 +63,7 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
         ),
         ({PLAIN: f'{PLAIN_MODULE} required user_alice="wonder"'}, "does not end with a ';'"),
         ({PLAIN: f"{SCRAM_MODULE} required;"}, f"the login module of PLAIN is {PLAIN_MODULE}"),
+        ({MECHANISMS: "OAUTHBEARER"}, f"{OAUTH}.sasl.jaas.config is missing"),
         ({MECHANISMS: "GSSAPI"}, f"{GSSAPI} is missing; set it to a text such as: {KRB5_MODULE} required;"),
         ({**KERBEROS, GSSAPI: f"{KRB5} useKeyTab=true;"}, "needs useKeyTab=true and storeKey=true"),
         ({**KERBEROS, GSSAPI: f"{KRB5} {WITH_KEYS};"}, "there is no principal"),
@@ -78,7 +80,6 @@ def test_mechanisms_and_limits_are_read_with_the_prefix_of_their_listener() -> N
             {**KERBEROS, "listener.name.secured.sasl.kerberos.principal.to.local.rules": "RULE:[1:$1](a(?=b)"},
             "the pattern",
         ),
-        ({MECHANISMS: "OAUTHBEARER"}, "'OAUTHBEARER' of the listener SECURED is not available yet"),
         ({MECHANISMS: "plain"}, "the mechanism 'plain' of the listener SECURED is not known"),
         ({MECHANISMS: ""}, "nobody could log in"),
         ({"listener.name.plaintext.plain.sasl.jaas.config": JAAS}, "no listener 'plaintext' that uses SASL"),

@@ -7,6 +7,7 @@ from urllib.request import urlopen
 import pytest
 from test_lender import Lending
 
+from kpybroker.leases.manifest import Wish
 from kpybroker.scan import reading
 from kpybroker.scan.borrowing import SecondPort, borrow
 from kpybroker.scan.errors import ScanError
@@ -30,7 +31,7 @@ def port_of(lending: Lending) -> SecondPort:
 def test_a_reader_borrows_renews_and_gives_back(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(500))
-    borrowed = borrow([port_of(lending)], [("t", 0), ("t", 0), ("u", 0)], 60_000)
+    borrowed = borrow([port_of(lending)], [Wish("t", 0), Wish("t", 0), Wish("u", 0)], 60_000)
     assert (borrowed.expires_in_ms, list(borrowed.manifests)) == (60_000, [("t", 0)])
     assert borrowed.refused == {("u", 0): "UNKNOWN_TOPIC_OR_PARTITION: no such partition on this node"}
     part = borrowed.manifests["t", 0]
@@ -40,16 +41,16 @@ def test_a_reader_borrows_renews_and_gives_back(lending: Lending) -> None:
     borrowed.renew()
     borrowed.end()
     borrowed.end()
-    assert lending.lent_files() == []
+    assert lending.nothing_is_lent()
 
 
 def test_a_stop_of_the_node_leaves_no_lent_names(lending: Lending) -> None:
     lending.create("t")
     lending.produce("t", range(50))
-    borrowed = borrow([port_of(lending)], [("t", 0)], 60_000)
+    borrowed = borrow([port_of(lending)], [Wish("t", 0)], 60_000)
     assert lending.lent_files()
     lending.node.stop()
-    assert lending.lent_files() == []
+    assert lending.nothing_is_lent()
     with pytest.raises(ScanError, match="does not answer"):
         borrowed.renew()
 
@@ -58,7 +59,7 @@ def test_a_stop_of_the_node_leaves_no_lent_names(lending: Lending) -> None:
     ("path", "body", "line"),
     [
         ("/leases", {}, "partitions is no list"),
-        ("/leases", {"partitions": [["t"]]}, "partitions are pairs of a topic and a number"),
+        ("/leases", {"partitions": [["t"]]}, "partitions are lists of a topic, a number and perhaps an offset"),
         ("/leases", {"partitions": [], "duration_ms": "1"}, "duration_ms is no whole number"),
         ("/leases", {"partitions": [["t", 0]] * 10_001}, "a lease has at most 10000 partitions"),
         ("/leases/renew", {"lease": 3}, "lease is no text"),
@@ -80,5 +81,5 @@ def test_a_page_of_another_site_cannot_borrow(lending: Lending) -> None:
 
 def test_something_else_than_a_broker_is_named() -> None:
     with pytest.raises(ScanError, match="does not answer"):
-        borrow([SecondPort("http://127.0.0.1:1")], [("t", 0)], 1_000)
+        borrow([SecondPort("http://127.0.0.1:1")], [Wish("t", 0)], 1_000)
     assert "secret" not in repr(SecondPort("http://a", "user", "secret"))
