@@ -63,6 +63,8 @@ def honest(secured: SecuredBroker) -> Iterator[Bystander]:
     with Attacker(secured.port) as client:
         create_topic(client, "honest")
     bystander = Bystander(secured.port, "honest", PATIENCE_S)
+    # Its connection is one of those that are there before an attack.
+    wait_until(lambda: bystander.turns > 0 or bystander.failure is not None, "the honest client is served")
     yield bystander
     bystander.stop()
 
