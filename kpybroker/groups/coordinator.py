@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.record import Record
     from kpybroker.groups.settings import GroupSettings
+    from kpybroker.groups.topic_view import TopicView
 
 WORK_AT_ONCE = 1_000
 """How many groups, members and offsets one slice of a sweep covers. Each takes well under a microsecond."""
@@ -93,10 +94,14 @@ class GroupCoordinator:
     """The state machine for the groups of one partition. It starts empty, is filled by a replay and gets `Loaded`; then
     it takes requests."""
 
-    def __init__(self, settings: Callable[[], GroupSettings], rng: random.Random) -> None:
-        """``settings`` is read for every decision; ``rng`` makes the ids of members, which should be hard to guess."""
+    def __init__(
+        self, settings: Callable[[], GroupSettings], topics: Callable[[], TopicView], rng: random.Random
+    ) -> None:
+        """``settings`` and ``topics`` are read for every decision; ``rng`` makes the ids of members, which should be
+        hard to guess."""
         self.shard = GroupShard()
         self._settings = settings
+        self._topics = topics
         self._rng = rng
 
     def decide(self, event: Any, now_ms: int) -> Effects:
@@ -104,7 +109,7 @@ class GroupCoordinator:
         if isinstance(event, TooLarge):
             return self._decide_too_large(event.event, now_ms)
         shard = self.shard
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), self._rng, shard.timers, shard.loaded_ms)
+        decision = self._new_decision(event, now_ms)
         producer = None
         if type(event) is GroupRequest:
             producer = _DECIDERS[type(event.message)](shard, event, decision)
@@ -150,6 +155,11 @@ class GroupCoordinator:
         deadline_ms = shard.timers.next_deadline_ms()
         return shard.sweeps.sooner(deadline_ms) if shard.sweeps.waiting else deadline_ms
 
+    def _new_decision(self, event: Any, now_ms: int) -> Decision:
+        shard = self.shard
+        settings, topics = self._settings(), self._topics()
+        return Decision(now_ms, event.timestamp_ms, settings, topics, self._rng, shard.timers, shard.loaded_ms)
+
     def _begin(self, decision: Decision) -> None:
         self.shard.loaded_ms = decision.now_ms
         asleep = [
@@ -176,7 +186,7 @@ class GroupCoordinator:
     def _decide_too_large(self, event: Any, now_ms: int) -> Effects:
         """Refuse an event whose records did not fit into a batch, as Kafka does."""
         shard = self.shard
-        decision = Decision(now_ms, event.timestamp_ms, self._settings(), self._rng, shard.timers, shard.loaded_ms)
+        decision = self._new_decision(event, now_ms)
         message = getattr(event, "message", None)
         if type(message) is SyncGroupRequest:
             sync.refuse_too_large(shard, event, decision)

@@ -11,19 +11,21 @@ if TYPE_CHECKING:
 
     from kpybroker.groups.settings import GroupSettings
     from kpybroker.groups.timers import Timer, Timers
+    from kpybroker.groups.topic_view import TopicView
 
 
 class Decision(CoordinatorDecision[Any]):
     """The records, some of them perhaps prepared, and the replies of one decision, with all that it depends on in
     addition to the groups."""
 
-    __slots__ = ("loaded_ms", "rng", "settings", "timers")
+    __slots__ = ("loaded_ms", "rng", "settings", "timers", "topics")
 
     def __init__(
         self,
         now_ms: int,
         timestamp_ms: int,
         settings: GroupSettings,
+        topics: TopicView,
         rng: random.Random,
         timers: Timers,
         loaded_ms: int,
@@ -31,6 +33,7 @@ class Decision(CoordinatorDecision[Any]):
         self.now_ms = now_ms
         self.timestamp_ms = timestamp_ms
         self.settings = settings
+        self.topics = topics
         self.rng = rng
         self.timers = timers
         self.loaded_ms = loaded_ms

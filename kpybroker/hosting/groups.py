@@ -8,6 +8,8 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from kpybroker.config.broker import BrokerConfig
+from kpybroker.groups.topic_view import TopicView
+from kpybroker.hosting.followed_topics import FollowedTopics
 from kpybroker.hosting.kind import Kind
 from kpybroker.hosting.shards import Shards
 from kpybroker.io.scheduler import Scheduler
@@ -28,10 +30,13 @@ def group_coordinator(
     def period_ms() -> int:
         return int(config()["offsets.retention.check.interval.ms"])
 
-    return Shards(GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, rng), scheduler, replicas)
+    topics = FollowedTopics()
+    return Shards(
+        GROUP_OFFSETS_TOPIC, period_ms, lambda: _kind(config, topics.now, rng), scheduler, replicas, topics.apply
+    )
 
 
-def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
+def _kind(config: Callable[[], BrokerConfig], topics: Callable[[], TopicView], rng: Random) -> Kind:
     from kpybroker.groups.coordinator import GroupCoordinator
     from kpybroker.groups.events import ExpireOffsets, TimersDue
     from kpybroker.groups.record import decode
@@ -45,7 +50,7 @@ def _kind(config: Callable[[], BrokerConfig], rng: Random) -> Kind:
         return known[0][1]
 
     return Kind(
-        new_machine=lambda: GroupCoordinator(settings, rng),
+        new_machine=lambda: GroupCoordinator(settings, topics, rng),
         decode=decode,
         timers_due=TimersDue,
         periodic=ExpireOffsets,

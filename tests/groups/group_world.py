@@ -17,6 +17,7 @@ from kpybroker.groups.events import (
 )
 from kpybroker.groups.record import FORMAT, Record
 from kpybroker.groups.settings import GroupSettings
+from kpybroker.groups.topic_view import NO_TOPICS
 from kpybroker.journal import AppendRefused, BatchTooLarge, DecisionFailed, Journal, ProducerEpoch
 from kpywire import error_codes
 from kpywire.codec import encode
@@ -101,7 +102,7 @@ class GroupWorld:
         self._open([])
 
     def _open(self, log: Sequence[Entry]) -> None:
-        self.coordinator = GroupCoordinator(lambda: self.settings, self.rng)
+        self.coordinator = GroupCoordinator(lambda: self.settings, lambda: NO_TOPICS, self.rng)
         self.journal = Journal(
             self.coordinator,
             self._append,
