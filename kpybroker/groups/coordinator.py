@@ -19,9 +19,17 @@ from kpybroker.groups import deletion, listing
 from kpybroker.groups.classic import describe, heartbeat, join, leave, sync
 from kpybroker.groups.classic.asleep import AsleepGroup, wake
 from kpybroker.groups.classic.replay import take_group
+from kpybroker.groups.consumer import heartbeat as consumer_heartbeat
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.describe import describe_consumer_group
+from kpybroker.groups.consumer.regexes import ResolveRegexes, resolve_regexes
+from kpybroker.groups.consumer.replay import KEYS as CONSUMER_KEYS
+from kpybroker.groups.consumer.replay import take_consumer_group
+from kpybroker.groups.consumer.timeouts import begin_timeouts
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import (
     DeleteGroup,
+    DescribeConsumerGroup,
     DescribeGroup,
     ExpireOffsets,
     GroupRequest,
@@ -37,6 +45,7 @@ from kpywire import error_codes
 from kpywire.group_records.group_metadata import GroupMetadataKey
 from kpywire.group_records.legacy_offset_commit import LegacyOffsetCommitKey
 from kpywire.group_records.offset_commit import OffsetCommitKey
+from kpywire.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from kpywire.messages.heartbeat import HeartbeatRequest
 from kpywire.messages.join_group import JoinGroupRequest
 from kpywire.messages.leave_group import LeaveGroupRequest
@@ -62,6 +71,8 @@ REPLIES_AT_ONCE = 2_000
 
 _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpoch | None]] = {
     DeleteGroup: deletion.delete_group,
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.consumer_group_heartbeat,
+    DescribeConsumerGroup: describe_consumer_group,
     DescribeGroup: describe.describe_group,
     HeartbeatRequest: heartbeat.heartbeat,
     JoinGroupRequest: join.join_group,
@@ -75,6 +86,7 @@ _DECIDERS: dict[type, Callable[[GroupShard, GroupRequest, Decision], ProducerEpo
 }
 
 _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
+    ConsumerGroupHeartbeatRequest: consumer_heartbeat.refuse_heartbeat,
     DeleteGroup: deletion.refuse_deletion,
     JoinGroupRequest: join.refuse,
     LeaveGroupRequest: leave.refuse,
@@ -85,7 +97,10 @@ _REFUSALS: dict[type, Callable[[GroupRequest, int, Decision], None]] = {
 """The refusals of requests whose records may not fit into a batch. SyncGroup is not here: its refusal affects the whole
 group."""
 
-_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {GroupMetadataKey: take_group}
+_REPLAYS: dict[type, Callable[[GroupShard, Any, Any], None]] = {
+    GroupMetadataKey: take_group,
+    **dict.fromkeys(CONSUMER_KEYS, take_consumer_group),
+}
 """The replays of the records of each kind of group, by the type of their key. All other records are of groups that are
 not served."""
 
@@ -117,6 +132,8 @@ class GroupCoordinator:
             self._run_timers(decision)
         elif type(event) is Loaded:
             self._begin(decision)
+        elif type(event) is ResolveRegexes:
+            resolve_regexes(shard, event, decision)
         elif type(event) is ExpireOffsets:
             expiry.expire_offsets(shard)
         elif type(event) is MetadataChanged:
@@ -124,7 +141,7 @@ class GroupCoordinator:
         else:
             raise TypeError(f"The group coordinator is not told of {type(event).__name__}")
         shard.sweeps.due_ms = now_ms + PAUSE_MS
-        return Effects(decision.records, producer, decision.replies)
+        return Effects(decision.records, producer, decision.replies, then=decision.then)
 
     def apply(self, record: Record | Prepared, offset: int, producer: ProducerEpoch | None) -> None:
         """Apply one record of the log, replayed or just written."""
@@ -169,6 +186,9 @@ class GroupCoordinator:
         ]
         if asleep:
             self.shard.sweeps.begin(asleep, _wake)
+        consumers = [each for each, group in self.shard.groups.items() if isinstance(group.membership, ConsumerGroup)]
+        if consumers:
+            self.shard.sweeps.begin(consumers, begin_timeouts)
 
     def _run_timers(self, decision: Decision) -> None:
         timers = self.shard.timers

@@ -21,7 +21,7 @@ class _Racked(Protocol):
 class TopicView:
     """The topics of one state of the metadata. Nobody changes it."""
 
-    __slots__ = ("_brokers", "_hashes", "by_id", "by_name", "created_version", "version")
+    __slots__ = ("_brokers", "_changes", "_hashes", "by_id", "by_name", "created_version", "version")
 
     def __init__(
         self,
@@ -31,6 +31,7 @@ class TopicView:
         version: int,
         created_version: int,
         hashes: dict[bytes, int],
+        changes: Mapping[str, int],
     ) -> None:
         self.by_name = by_name
         self.by_id = by_id
@@ -41,6 +42,13 @@ class TopicView:
         """The version of the first view with the youngest topic."""
         self._hashes = hashes
         """The hashes of topics that have not changed since, by id. They are added when they are first asked for."""
+        self._changes = changes
+        """The version at which each topic was last created, changed or deleted, by name."""
+
+    def has_changed(self, names: Iterable[str], since_version: int) -> bool:
+        """Whether one of these topics changed after this version."""
+        changes = self._changes
+        return self.version != since_version and any(changes.get(name, 0) > since_version for name in names)
 
     def group_hash(self, names: Iterable[str]) -> int:
         """The hash of all existing topics of these names, as a signed number; 0 without topics."""
@@ -71,5 +79,5 @@ def _text(text: str) -> tuple[bytes, bytes]:
     return encoded, pack("<i", len(encoded) // 2)
 
 
-NO_TOPICS = TopicView({}, {}, {}, 0, 0, {})
+NO_TOPICS = TopicView({}, {}, {}, 0, 0, {}, {})
 """The view before the first metadata."""

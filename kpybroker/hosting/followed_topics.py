@@ -4,6 +4,9 @@ from kpybroker.groups.topic_view import NO_TOPICS, TopicView
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
 
+_CHANGES_KEPT = 10_000
+"""How many changes are remembered, beyond two for each topic."""
+
 
 class FollowedTopics:
     """Makes a view for each change that members of groups can notice: topics, partitions or replicas."""
@@ -12,6 +15,7 @@ class FollowedTopics:
         self._view = NO_TOPICS
         self._hashes: dict[bytes, int] = {}
         self._created_version = 0
+        self._changes: dict[str, int] = {}
 
     def now(self) -> TopicView:
         """The view of the committed metadata."""
@@ -27,9 +31,25 @@ class FollowedTopics:
             self._created_version = version
         for topic_id in (*changed, *delta.removed_topics):
             self._hashes.pop(topic_id, None)
+        for name in (*(image.topics_by_id[topic_id].name for topic_id in changed), *delta.removed_topics.values()):
+            self._changes.pop(name, None)
+            self._changes[name] = version
+        self._forget_changes(len(image.topics))
         self._view = TopicView(
-            image.topics, image.topics_by_id, image.brokers, version, self._created_version, self._hashes
+            image.topics,
+            image.topics_by_id,
+            image.brokers,
+            version,
+            self._created_version,
+            self._hashes,
+            self._changes,
         )
+
+    def _forget_changes(self, topics: int) -> None:
+        """Forget the oldest deletions. A group that has not sent a heartbeat since then misses one at most, and
+        notices it with the next change of its topics."""
+        while len(self._changes) > 2 * topics + _CHANGES_KEPT:
+            del self._changes[next(iter(self._changes))]
 
 
 def _changed(image: MetadataImage, delta: MetadataDelta) -> list[bytes]:

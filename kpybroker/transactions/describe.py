@@ -2,7 +2,7 @@
 
 from kpybroker.transactions.decision import Decision
 from kpybroker.transactions.events import DescribeTransaction, ListTransactions
-from kpybroker.transactions.pattern import InvalidPattern, whole_match
+from kpybroker.coordination.pattern import InvalidPattern, whole_match
 from kpybroker.transactions.shard import TransactionShard
 from kpybroker.transactions.transaction import STATE_NAMES, Transaction
 from kpywire import error_codes

@@ -49,7 +49,7 @@ def topic(name: str, low: int, partitions: int, replicas: tuple[int, ...] = (0,)
 
 def view(*topics: Topic, racks: tuple[str | None, ...] = (None,)) -> TopicView:
     brokers = {number: Broker(rack) for number, rack in enumerate(racks)}
-    return TopicView({each.name: each for each in topics}, {each.id: each for each in topics}, brokers, 1, 1, {})
+    return TopicView({each.name: each for each in topics}, {each.id: each for each in topics}, brokers, 1, 1, {}, {})
 
 
 @pytest.mark.parametrize("length", HASHES_OF_HASH4J)
@@ -118,4 +118,7 @@ def test_a_view_follows_topics_partitions_and_replicas_and_nothing_else() -> Non
     assert moved.version == 4
     gone = followed.apply(RemoveTopicRecord(topic_id=b"i" * 16))
     assert gone.version == 5
+    assert gone.has_changed(["t"], 4)
+    assert not gone.has_changed(["t"], 5)
+    assert not gone.has_changed(["other"], 0)
     assert gone.group_hash("t") == 0

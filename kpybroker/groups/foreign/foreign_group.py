@@ -9,6 +9,7 @@ classic one when a classic member joins it, again as in Kafka.
 from typing import Any
 
 from kpybroker.groups.decision import Decision
+from kpybroker.groups.events import GroupRequest
 from kpybroker.groups.group import EMPTY, SINCE_COMMIT, Group, Membership
 from kpybroker.groups.record import Record
 from kpywire import error_codes
@@ -75,7 +76,7 @@ class ForeignGroup(Membership):
     def summary(self, decision: Decision) -> tuple[str, str, str]:
         return self.kind, EMPTY if self.is_abandoned(decision) else STABLE, self.kind
 
-    def check_commit(self, _group: Group, _message: Any, generation_id: int, decision: Decision) -> int:
+    def check_commit(self, _group: Group, _request: GroupRequest, generation_id: int, decision: Decision) -> int:
         """Check a commit. A consumer or streams group without members accepts a manual commit; a share group keeps no
         offsets."""
         if not self.keeps_offsets:
@@ -83,8 +84,10 @@ class ForeignGroup(Membership):
         is_manual = generation_id < 0 and self.is_abandoned(decision)
         return error_codes.NONE if is_manual else error_codes.UNKNOWN_MEMBER_ID
 
-    def check_transactional_commit(self, group: Group, message: Any, generation_id: int, decision: Decision) -> int:
-        return self.check_commit(group, message, generation_id, decision)
+    def check_transactional_commit(
+        self, group: Group, request: GroupRequest, generation_id: int, decision: Decision
+    ) -> int:
+        return self.check_commit(group, request, generation_id, decision)
 
     def check_fetch(self, message: Any) -> int:
         """Check the member epoch, which members of such groups send (KIP-848). None of them is current here."""
