@@ -15,7 +15,7 @@ class AskedOracle:
         command = ["java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", LOGGING]
         command += ["-cp", classpath(compile_java(HERE / source)), main_class]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=open("/tmp/oracle.err","w"), text=True
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
         )
 
     def ask_for_line(self, *words: object) -> str:

@@ -38,6 +38,7 @@ class ConsumerGroup(Membership):
     """The state of one group that the log holds."""
 
     __slots__ = (
+        "_is_homogeneous",
         "_most_members",
         "assignment_epoch",
         "assignment_timestamp_ms",
@@ -68,6 +69,7 @@ class ConsumerGroup(Membership):
         self.assignment_timestamp_ms = 0
         self.members: dict[str, ConsumerMember] = {}
         self._most_members = 0
+        self._is_homogeneous: bool | None = None
         self.static_members: dict[str, str] = {}
         self.target: dict[str, Target] = {}
         self.target_owners: dict[bytes, dict[int, str]] = {}
@@ -96,6 +98,14 @@ class ConsumerGroup(Membership):
         if all(member.is_reconciled_to(self.assignment_epoch) for member in self.members.values()):
             return STABLE
         return RECONCILING
+
+    @property
+    def is_homogeneous(self) -> bool:
+        """Whether all members read the same topics. As in Kafka, a change of what a regular expression matches counts
+        from the next change of a member on."""
+        if self._is_homogeneous is None:
+            self._is_homogeneous = Subscriptions(self).is_homogeneous
+        return self._is_homogeneous
 
     def ordered_members(self) -> list[str]:
         """The member ids in the order of Kafka's table."""
@@ -143,6 +153,7 @@ class ConsumerGroup(Membership):
         old = self.members.get(member.member_id)
         self.members[member.member_id] = member
         self._most_members = max(self._most_members, len(self.members))
+        self._is_homogeneous = None
         if old is not None:
             self._count(old, -1)
             self._release(old)
@@ -158,6 +169,7 @@ class ConsumerGroup(Membership):
         old = self.members.pop(member_id, None)
         if old is None:
             return
+        self._is_homogeneous = None
         self._count(old, -1)
         self._release(old)
         if old.instance_id is not None:
@@ -179,6 +191,8 @@ class ConsumerGroup(Membership):
 
     def set_regex(self, regex: str, resolved: ResolvedRegex | None) -> None:
         """Set or remove the topics that a regular expression matches."""
+        if self._is_homogeneous is None:
+            self._is_homogeneous = Subscriptions(self).is_homogeneous
         old = self.regexes.pop(regex, None)
         if old is not None:
             add_counts(self.by_regex, old.topics, -1)
@@ -296,7 +310,7 @@ class Subscriptions:
     def is_homogeneous(self) -> bool:
         """Whether all members read the same topics."""
         if not self.regex_members:
-            return all(count == self.members for count in self.by_name.values())
+            return all(self.by_name.get(topic) == self.members for topic in self.topics)
         if next(iter(self.regex_members.values())) != self.members:
             return False
         return not self.by_name and all(count == 1 for count in self.by_regex.values())

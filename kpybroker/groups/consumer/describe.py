@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Mapping
 
 from kpybroker.groups.consumer.consumer_group import ConsumerGroup
+from kpybroker.groups.consumer.java_order import in_timeline_order
 from kpybroker.groups.consumer.member import NOTHING, ConsumerMember
-from kpybroker.groups.consumer.target import most_wanted
 from kpybroker.groups.decision import Decision
 from kpybroker.groups.events import DescribeConsumerGroup, GroupRequest
 from kpybroker.groups.shard import GroupShard
@@ -51,9 +51,13 @@ def _describe(group: ConsumerGroup, decision: Decision) -> DescribedGroup:
         group_state=group.state,
         group_epoch=group.epoch,
         assignment_epoch=group.assignment_epoch,
-        assignor_name=most_wanted(group.assignors) or decision.settings.consumer_assignors[0],
+        assignor_name=_most_wanted(group.assignors) or decision.settings.consumer_assignors[0],
         members=[_member(group, group.members[member_id], decision) for member_id in group.ordered_members()],
     )
+
+
+def _most_wanted(votes: Mapping[str, int]) -> str | None:
+    return max(in_timeline_order(votes, len(votes)), key=lambda name: votes[name], default=None)
 
 
 def _member(group: ConsumerGroup, member: ConsumerMember, decision: Decision) -> Member:

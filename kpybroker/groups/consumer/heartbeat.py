@@ -6,7 +6,7 @@ wrong with a request alone is refused before it comes here (``GroupCoordinatorSe
 
 from typing import Any
 
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup, Subscriptions, is_away
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup, is_away
 from kpybroker.groups.consumer.leave import leave_for_a_while
 from kpybroker.groups.consumer.member import AWAY_EPOCH, JOINING_EPOCH, NOTHING, ConsumerMember, Partitions, is_subset
 from kpybroker.groups.consumer.reconcile import Step
@@ -279,10 +279,11 @@ def advance(
     """Move the group to its next epoch if subscriptions or topics changed; return the target of the member."""
     epoch = group.epoch
     topics = decision.topics
-    subscriptions = None
+    is_homogeneous = None
     checked = group.checked_version
     if bumps or checked is None or topics.has_changed((*group.by_name, *group.by_regex), checked):
         subscriptions = group.subscriptions_with(member, updated)
+        is_homogeneous = subscriptions.is_homogeneous
         metadata_hash = topics.group_hash(subscriptions.topics)
         if bumps or metadata_hash != group.metadata_hash:
             epoch += 1
@@ -292,7 +293,9 @@ def advance(
             records.append(partition_metadata_tombstone(group.group_id))
     if not may_assign(group, epoch, decision):
         return MemberTarget(group.assignment_epoch, group.target_of(updated))
-    return assign(group, epoch, member, updated, subscriptions or Subscriptions(group), records, decision)
+    if is_homogeneous is None:
+        is_homogeneous = group.is_homogeneous
+    return assign(group, epoch, member, updated, records, decision, is_homogeneous=is_homogeneous)
 
 
 def reconcile(  # noqa: PLR0913

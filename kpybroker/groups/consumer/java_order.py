@@ -40,11 +40,9 @@ def uuid_key(value: bytes) -> tuple[int, int]:
     return int.from_bytes(value[:8], "big", signed=True), int.from_bytes(value[8:], "big", signed=True)
 
 
-def in_hash_order(keys: Sequence[_K], hash_of: Callable[[_K], int], *, expected: int = 0) -> list[_K]:
-    """The keys of a ``HashMap`` or ``HashSet`` to which they were added in this order. One that copies a collection
-    of ``expected`` elements is made large enough for them."""
-    capacity, least = _LEAST_CAPACITY, int(expected / 0.75) + 1
-    while capacity < least or len(keys) > 0.75 * capacity:
+def in_hash_order(keys: Sequence[_K], hash_of: Callable[[_K], int], *, capacity: int = _LEAST_CAPACITY) -> list[_K]:
+    """The keys of a ``HashMap`` or ``HashSet`` to which they were added in this order. It begins with a capacity."""
+    while len(keys) > 0.75 * capacity:
         capacity *= 2
     mask = capacity - 1
 
@@ -55,12 +53,23 @@ def in_hash_order(keys: Sequence[_K], hash_of: Callable[[_K], int], *, expected:
     return sorted(keys, key=bucket)
 
 
+def copied_set_capacity(size: int) -> int:
+    """The capacity of a ``HashSet`` made of this number of elements."""
+    return max(copied_map_capacity(size), _LEAST_CAPACITY)
+
+
+def copied_map_capacity(size: int) -> int:
+    """The capacity of a ``HashMap`` made of a map of this size."""
+    return _LEAST_CAPACITY if size == 0 else 1 << (int(size / 0.75 + 1) - 1).bit_length()
+
+
 def in_timeline_order(keys: Iterable[str], most: int) -> list[str]:
     """The keys of a ``TimelineHashMap`` that held at most ``most`` keys at once. It never shrinks."""
     bits = 1
     while most * 0.75 > 1 << bits:
         bits += 1
-    return sorted(keys, key=lambda key: (_signed(string_hash(key)) * _FIBONACCI & (1 << 64) - 1) >> 64 - bits)
+    youngest_first = list(keys)[::-1]  # within a slot
+    return sorted(youngest_first, key=lambda key: (_signed(string_hash(key)) * _FIBONACCI & (1 << 64) - 1) >> 64 - bits)
 
 
 def identity(number: int) -> int:

@@ -56,7 +56,7 @@ class Step:
             return self._shrink() if subscription_changed else member
         if member.state == UNREVOKED:
             if not owns_any(self.owned, member.pending_revocation):
-                return self._compute(min(member.member_epoch + 1, self.target_epoch))
+                return self._compute(member.member_epoch)
             return self._shrink() if subscription_changed else member
         if member.state == UNRELEASED:
             return self._compute(member.member_epoch)

@@ -9,8 +9,8 @@ from enum import Enum
 from typing import NamedTuple
 
 from kpybroker.coordination.pattern import InvalidPattern, whole_match
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup
-from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup, ResolvedRegex
+from kpybroker.groups.consumer.java_order import in_hash_order, in_timeline_order, string_hash
 from kpybroker.groups.consumer.member import ConsumerMember
 from kpybroker.groups.consumer.records import epoch_record, regex_record, regex_tombstone
 from kpybroker.groups.consumer.refused import Refused
@@ -122,13 +122,19 @@ def _may_begin(shard: GroupShard, group: ConsumerGroup, decision: Decision) -> b
     since_ms = shard.resolving_since_ms.get(group.group_id)
     if since_ms is not None and decision.now_ms <= since_ms + LEAST_INTERVAL_MS:
         return False
-    last = next(iter(group.regexes.values()), None)
+    last = _last_resolved(group)
     return last is None or decision.timestamp_ms > last.timestamp_ms + LEAST_INTERVAL_MS
+
+
+def _last_resolved(group: ConsumerGroup) -> ResolvedRegex | None:
+    """One of the resolved expressions, which stands for all of them, as in Kafka."""
+    first = in_timeline_order(group.regexes, len(group.regexes))[:1]
+    return group.regexes[first[0]] if first else None
 
 
 def _is_due(group: ConsumerGroup, wanted: int, decision: Decision) -> bool:
     """Whether one is not resolved, a topic was created since, or the last resolution is too long ago."""
-    last = next(iter(group.regexes.values()), None)
+    last = _last_resolved(group)
     if last is None or wanted != len(group.regexes) or last.version < decision.topics.created_version:
         return True
     return decision.timestamp_ms > last.timestamp_ms + decision.settings.consumer_regex_refresh_interval_ms

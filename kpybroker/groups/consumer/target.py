@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from kpybroker.groups.consumer.assignors import ASSIGNORS, AssignorFailed, GroupSpec
 from kpybroker.groups.consumer.assignors.group_spec import MemberSpec
-from kpybroker.groups.consumer.consumer_group import ConsumerGroup, Subscriptions, add_counts
-from kpybroker.groups.consumer.java_order import in_hash_order, string_hash
+from kpybroker.groups.consumer.consumer_group import ConsumerGroup, add_counts
+from kpybroker.groups.consumer.java_order import copied_map_capacity, in_hash_order, in_timeline_order, string_hash
 from kpybroker.groups.consumer.member import NOTHING, ConsumerMember, Target
 from kpybroker.groups.consumer.reconcile import subscribed_ids
 from kpybroker.groups.consumer.records import target_epoch_record, target_record
@@ -41,13 +41,14 @@ def assign(
     epoch: int,
     member: ConsumerMember,
     updated: ConsumerMember,
-    subscriptions: Subscriptions,
     records: list[Record],
     decision: Decision,
+    *,
+    is_homogeneous: bool,
 ) -> MemberTarget:
     """Compute the target of all members, with ``updated`` in the place of ``member``. Return that of ``updated``."""
     specs = _specs(group, updated, decision)
-    spec = GroupSpec(specs, subscriptions.is_homogeneous, group.target_owners)
+    spec = GroupSpec(specs, is_homogeneous, group.target_owners)
     name = preferred_assignor(group, member, updated) or decision.settings.consumer_assignors[0]
     try:
         assigned: Mapping[str, Target] = ASSIGNORS[name](spec)
@@ -65,15 +66,18 @@ def assign(
 def preferred_assignor(group: ConsumerGroup, member: ConsumerMember, updated: ConsumerMember) -> str | None:
     """The assignor that most members ask for; None if nobody asks for one."""
     counts = dict(group.assignors)
+    names = in_timeline_order(counts, len(counts))
+    capacity = copied_map_capacity(len(counts))
     for each, by in ((member, -1), (updated, 1)):
-        if each.server_assignor is not None:
-            add_counts(counts, (each.server_assignor,), by)
-    return most_wanted(counts)
-
-
-def most_wanted(counts: Mapping[str, int]) -> str | None:
-    """The assignor with the most votes."""
-    return max(in_hash_order(list(counts), string_hash), key=lambda name: counts[name], default=None)
+        name = each.server_assignor
+        if name is None:
+            continue
+        add_counts(counts, (name,), by)
+        if name not in counts:
+            names.remove(name)
+        elif name not in names:
+            names.insert(0, name)  # ``HashMap.compute`` puts a new key before the others
+    return max(in_hash_order(names, string_hash, capacity=capacity), key=lambda name: counts[name], default=None)
 
 
 def _specs(group: ConsumerGroup, updated: ConsumerMember, decision: Decision) -> dict[str, MemberSpec]:

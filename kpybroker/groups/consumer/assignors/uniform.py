@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from kpybroker.groups.consumer.assignors.group_spec import Assignment, AssignorFailed, GroupSpec
 from kpybroker.groups.consumer.assignors.uniform_heterogeneous import assign_heterogeneous
-from kpybroker.groups.consumer.java_order import identity, in_hash_order, uuid_hash
+from kpybroker.groups.consumer.java_order import copied_set_capacity, identity, in_hash_order, uuid_hash
 
 Partition = tuple[bytes, int]
 
@@ -24,7 +24,7 @@ def _assign_homogeneous(spec: GroupSpec) -> Assignment:
     sizes = next(iter(spec.members.values())).topic_ids
     if not sizes:
         return {}
-    topic_ids = in_hash_order(list(sizes), uuid_hash, expected=len(sizes))
+    topic_ids = in_hash_order(list(sizes), uuid_hash, capacity=copied_set_capacity(len(sizes)))
     unassigned = [
         (topic_id, index)
         for topic_id in topic_ids
@@ -42,7 +42,7 @@ def _assign_homogeneous(spec: GroupSpec) -> Assignment:
                 continue
             had = member.target[topic_id]
             if len(had) > room:
-                ordered = in_hash_order(had, identity, expected=len(had))
+                ordered = in_hash_order(had, identity, capacity=copied_set_capacity(len(had)))
                 had = tuple(ordered[:room])
                 unassigned += [(topic_id, index) for index in ordered[room:]]
             room -= len(had)
