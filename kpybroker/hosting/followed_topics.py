@@ -1,5 +1,7 @@
 """The topics that the group coordinator sees, in step with the committed metadata (Kafka: ``onMetadataUpdate``)."""
 
+from collections.abc import Mapping
+
 from kpybroker.groups.topic_view import NO_TOPICS, TopicView
 from kpybroker.metadata.delta import MetadataDelta
 from kpybroker.metadata.image import MetadataImage
@@ -7,12 +9,15 @@ from kpybroker.metadata.image import MetadataImage
 _CHANGES_KEPT = 10_000
 """How many changes are remembered, beyond two for each topic."""
 
+GROUP_RESOURCE = 32
+
 
 class FollowedTopics:
     """Makes a view for each change that members of groups can notice: topics, partitions or replicas."""
 
     def __init__(self) -> None:
         self._view = NO_TOPICS
+        self._configs: Mapping[tuple[int, str], Mapping[str, str]] = {}
         self._hashes: dict[bytes, int] = {}
         self._created_version = 0
         self._changes: dict[str, int] = {}
@@ -21,8 +26,13 @@ class FollowedTopics:
         """The view of the committed metadata."""
         return self._view
 
+    def group_configs(self, group_id: str) -> Mapping[str, str]:
+        """The configs that were set on a group."""
+        return self._configs.get((GROUP_RESOURCE, group_id), {})
+
     def apply(self, image: MetadataImage, delta: MetadataDelta) -> None:
         """Take over a committed change."""
+        self._configs = image.configs
         changed = _changed(image, delta)
         if not (changed or delta.removed_topics) and self._view is not NO_TOPICS:
             return

@@ -166,7 +166,11 @@ class GroupWorld:
         by_name, by_id = {each.name: each for each in topics}, {each.id: each for each in topics}
         before = self.topics.by_name
         for name in {*before, *by_name}:
-            if name not in before or name not in by_name or len(before[name].partitions) != len(by_name[name].partitions):
+            if (
+                name not in before
+                or name not in by_name
+                or len(before[name].partitions) != len(by_name[name].partitions)
+            ):
                 self.topic_changes[name] = version
         self.topics = TopicView(by_name, by_id, {}, version, created_version, {}, self.topic_changes)
 

@@ -66,7 +66,7 @@ GROUPS = {
 @pytest.mark.parametrize("number", range(len(REQUESTS)))
 def test_the_answer_is_that_of_kafka(kafka: KafkaShard, kind: str, number: int) -> None:
     key, version, message, part = REQUESTS[number]
-    kafka.ask("reset", 3_000, 100)
+    kafka.ask("reset", 3_000, 100, "group.consumer.migration.policy=disabled")
     world = GroupWorld()
     world.load(*GROUPS[kind])
     for record in GROUPS[kind]:
